@@ -1,0 +1,1 @@
+"""Bytes to samples and back: probe, read a segment, encode, resample."""

@@ -1,0 +1,61 @@
+"""What can go wrong, in two kinds: the user's call (stops the run) and one record's data (rejects the record).
+
+Everything else that is raised is a bug and stops the run with its traceback on file.
+"""
+
+from enum import Enum
+
+
+class PrepcliError(Exception):
+    """A run that cannot go on. The message is one line that says what to do; `exit_code` is the process's."""
+
+    exit_code = 1
+
+
+class UsageError(PrepcliError):
+    """Wrong options, wrong paths, or settings that do not match the output directory."""
+
+    exit_code = 2
+
+
+class IncompleteError(PrepcliError):
+    """The run was interrupted or lost a worker; running the same command again continues it."""
+
+    exit_code = 4
+
+
+class RejectReason(str, Enum):
+    """Why a record did not come out. Closed: scripts match on these values in `rejects.jsonl`."""
+
+    NOT_UTF8 = "not_utf8"
+    BROKEN_JSON = "broken_json"
+    MISSING_FIELD = "missing_field"
+    BAD_FIELD = "bad_field"
+    BAD_DURATION = "bad_duration"
+    BAD_OFFSET = "bad_offset"
+    MISSING_AUDIO = "missing_audio"
+    UNREADABLE_AUDIO = "unreadable_audio"
+    BEYOND_AUDIO = "beyond_audio"
+    # The user's own options ask for these: listed, but not counted against `--max-rejects`.
+    BELOW_MIN_DURATION = "below_min_duration"
+    ABOVE_MAX_DURATION = "above_max_duration"
+    REMAINDER_DROPPED = "remainder_dropped"
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether an option of the user asked for the record to be left out."""
+        return self in _ASKED_FOR
+
+
+_ASKED_FOR = frozenset(
+    {RejectReason.BELOW_MIN_DURATION, RejectReason.ABOVE_MAX_DURATION, RejectReason.REMAINDER_DROPPED}
+)
+
+
+class RecordRejected(Exception):  # noqa: N818 - it is an outcome, not an error
+    """One record cannot be used. Jobs catch it, list the record with its reason, and go on."""
+
+    def __init__(self, reason: RejectReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail

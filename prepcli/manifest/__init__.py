@@ -1,0 +1,1 @@
+"""The NeMo manifest: one typed record, sources, an index over huge files, a writer."""

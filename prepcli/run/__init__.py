@@ -1,0 +1,1 @@
+"""The engine: ranks, plan and packing, publish, rejects, progress, report. It knows nothing of speech."""

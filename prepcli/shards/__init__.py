@@ -1,0 +1,1 @@
+"""What trainers read: the tar stream, NeMo tarred sets."""
