@@ -24,6 +24,12 @@ class IncompleteError(PrepcliError):
     exit_code = 4
 
 
+class TooManyRejectsError(PrepcliError):
+    """The run finished, but more records were rejected than `--max-rejects` allows."""
+
+    exit_code = 3
+
+
 class RejectReason(str, Enum):
     """Why a record did not come out. Closed: scripts match on these values in `rejects.jsonl`."""
 
@@ -56,6 +62,9 @@ class RecordRejected(Exception):  # noqa: N818 - it is an outcome, not an error
     """One record cannot be used. Jobs catch it, list the record with its reason, and go on."""
 
     def __init__(self, reason: RejectReason, detail: str) -> None:
-        super().__init__(detail)
+        super().__init__(reason, detail)  # both, so that it survives pickling between processes
         self.reason = reason
         self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason.value}: {self.detail}"

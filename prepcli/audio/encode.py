@@ -1,0 +1,171 @@
+"""Samples to bytes: one and the same input always gives one and the same output, on every run.
+
+WAV is written by hand (libsndfile puts the time of day into floating-point WAV), Ogg streams get a serial number
+from the samples instead of libsndfile's random one; FLAC and MP3 come out of libsndfile the same each time.
+"""
+
+import struct
+import zlib
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from prepcli.audio import ogg
+from prepcli.audio.info import AudioInfo
+from prepcli.errors import RecordRejected, RejectReason
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What libopus takes, and what MPEG-1, 2 and 2.5 define. Hz.
+_OPUS_RATES = (8000, 12000, 16000, 24000, 48000)
+_MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+_RATES = {"opus": _OPUS_RATES, "mp3": _MPEG_RATES}
+
+# format -> libsndfile's container, its only encoding (None: the caller's choice), most channels.
+_FORMATS: dict[str, tuple[str, str | None, int]] = {
+    "flac": ("FLAC", None, 8),
+    "wav": ("WAV", None, 65535),
+    "opus": ("OGG", "OPUS", 255),
+    "ogg": ("OGG", "VORBIS", 255),
+    "mp3": ("MP3", "MPEG_LAYER_III", 2),
+}
+_DEFAULT_SUBTYPES = {"int16": "PCM_16", "int32": "PCM_24", "float32": "FLOAT", "float64": "FLOAT"}
+# Subtype -> format tag, bits: what the header written here can say; the rest of WAV's encodings is libsndfile's.
+_WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "PCM_32": (1, 32), "FLOAT": (3, 32)}
+# 24-bit sources, 32-bit ones and floating point; what is not named here fits 16 bits or was never exact.
+_WIDE = {
+    "flac": {"PCM_24": "PCM_24", "PCM_32": "PCM_24", "FLOAT": "PCM_24", "DOUBLE": "PCM_24"},
+    "wav": {"PCM_24": "PCM_24", "PCM_32": "PCM_32", "FLOAT": "FLOAT", "DOUBLE": "FLOAT"},
+}
+_ALIASES = {"ALAC_20": "PCM_24", "ALAC_24": "PCM_24", "DWVW_24": "PCM_24", "ALAC_32": "PCM_32"}
+_MAX_WAV_BYTES = 0xFFFFFFFF - 64
+
+
+def encodable_rate(format: str, rate: int) -> int:
+    """Return the rate in Hz to resample to before encoding: the next one up that the format has, else its highest.
+
+    WAV, FLAC and Ogg Vorbis take any rate.
+    """
+    rates = _RATES.get(format)
+    if rates is None:
+        return rate
+    return next((possible for possible in rates if possible >= rate), rates[-1])
+
+
+def lossless_subtype(info: AudioInfo, format: str) -> str | None:
+    """Return the subtype for `encode` that keeps the source's samples, None for a format that can't.
+
+    FLAC holds 24 bits at most: 32-bit and floating-point sources lose what lies below. Lossy codecs become PCM_16.
+    """
+    wide = _WIDE.get(format)
+    if wide is None:
+        return None
+    return wide.get(_ALIASES.get(info.subtype, info.subtype), "PCM_16")
+
+
+def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: str | None = None) -> bytes:
+    """Return samples of shape (n,) or (n, channels) as an encoded file, the same bytes each time.
+
+    `samples` is int16, int32 (the value in the upper bits), or floating point in [-1, 1); what lies outside is
+    clipped, and a NaN becomes 0. `format` is "flac", "wav", "opus", "ogg" (Vorbis) or "mp3"; `subtype` is libsndfile's
+    name, by default PCM_16 for int16 and PCM_24 for int32; floating point becomes FLOAT in WAV and PCM_16 in FLAC.
+    The lossy formats have no choice of subtype, and use libsndfile's default quality.
+
+    Raises `ValueError` for an unknown format, no samples, or a rate that `encodable_rate` would change, and
+    `RecordRejected(UNREADABLE_AUDIO)` where the format can't hold that many channels or samples.
+    """
+    if format not in _FORMATS:
+        raise ValueError(f"format {format!r} is none of {', '.join(_FORMATS)}")
+    container, only_subtype, most_channels = _FORMATS[format]
+    if samples.ndim == 1:
+        samples = samples.reshape(-1, 1)
+    if not samples.size:
+        raise ValueError("there are no samples to encode")
+    if encodable_rate(format, sampling_rate) != sampling_rate:
+        raise ValueError(f"{format} has no rate of {sampling_rate} Hz: resample first, see encodable_rate")
+    if samples.shape[1] > most_channels:
+        raise RecordRejected(
+            RejectReason.UNREADABLE_AUDIO,
+            f"{format} holds at most {most_channels} channels, the audio has {samples.shape[1]}",
+        )
+    if only_subtype is None:
+        subtype = subtype or _default_subtype(samples, format)
+        samples = _convert(samples, subtype)
+        if format == "wav" and subtype in _WAV_TAGS:
+            return _wav(samples, sampling_rate, subtype)
+    else:
+        subtype = only_subtype
+        samples = _convert(samples, "FLOAT" if samples.dtype.kind == "f" else "PCM_16", clip=True)
+    data = _with_libsndfile(samples, sampling_rate, container, subtype)
+    if container == "OGG":
+        return ogg.with_serial(data, zlib.crc32(samples.tobytes()))
+    return data
+
+
+def _default_subtype(samples: "NDArray[Any]", format: str) -> str:
+    if format == "flac" and samples.dtype.kind == "f":
+        return "PCM_16"
+    return _DEFAULT_SUBTYPES[samples.dtype.name]
+
+
+def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDArray[Any]":
+    """Return samples in the type the subtype is written from: int16, int32 or float32; rounded and clipped."""
+    import numpy as np
+
+    kind = samples.dtype.kind
+    if subtype in ("FLOAT", "DOUBLE"):
+        if kind != "f":
+            return (samples / -float(np.iinfo(samples.dtype).min)).astype(np.float32)
+        samples = samples.astype(np.float32, copy=False)
+        return np.clip(np.nan_to_num(samples, posinf=1, neginf=-1), -1, 1) if clip else samples
+    # 8-bit and companded encodings are libsndfile's to derive, from int16.
+    bits = {"PCM_24": 24, "PCM_32": 32}.get(subtype, 16)
+    target = np.int16 if bits == 16 else np.int32
+    if kind == "f":
+        full = 1 << (bits - 1)
+        # float32 can't hold 2^31 - 1.
+        wide = samples.astype(np.float64 if bits > 16 else np.float32, copy=False)
+        scaled = np.clip(np.rint(np.nan_to_num(wide * full, posinf=full, neginf=-full)), -full, full - 1)
+        whole: NDArray[Any] = scaled.astype(target)
+        return whole << 32 - bits if bits > 16 else whole
+    if samples.dtype == target:
+        return samples
+    if bits > 16:
+        wider: NDArray[Any] = samples.astype(np.int32) << 16
+        return wider
+    rounded = (samples.astype(np.int64) + 0x8000) >> 16
+    narrow: NDArray[Any] = np.minimum(rounded, 0x7FFF).astype(np.int16)
+    return narrow
+
+
+def _wav(samples: "NDArray[Any]", rate: int, subtype: str) -> bytes:
+    """Return a WAV file: header, then the samples; a `fact` chunk where the encoding is not PCM, as WAV demands."""
+    import numpy as np
+
+    tag, bits = _WAV_TAGS[subtype]
+    frames, channels = samples.shape
+    if bits == 24:
+        # The upper three of an int32's bytes.
+        quads = np.ascontiguousarray(samples, "<i4").view(np.uint8).reshape(-1, 4)
+        body = quads[:, 1:].tobytes()
+    else:
+        body = samples.astype(samples.dtype.newbyteorder("<"), copy=False).tobytes()
+    if len(body) > _MAX_WAV_BYTES:
+        raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"WAV holds at most 4 GiB, the audio has {len(body)} bytes")
+    align = channels * bits // 8
+    fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, tag, channels, rate, rate * align, align, bits)
+    if tag != 1:
+        fmt += struct.pack("<4sII", b"fact", 4, frames)
+    padding = b"\0" * (len(body) & 1)
+    size = 4 + len(fmt) + 8 + len(body) + len(padding)
+    header = struct.pack("<4sI4s", b"RIFF", size, b"WAVE") + fmt + struct.pack("<4sI", b"data", len(body))
+    return b"".join((header, body, padding))
+
+
+def _with_libsndfile(samples: "NDArray[Any]", rate: int, container: str, subtype: str) -> bytes:
+    import soundfile
+
+    buffer = BytesIO()
+    with soundfile.SoundFile(buffer, "w", rate, samples.shape[1], subtype, format=container) as sound:
+        sound.write(samples)
+    return buffer.getvalue()

@@ -1,0 +1,67 @@
+"""Ogg pages by hand (RFC 3533): is the stream whole, and one and the same output for one and the same input."""
+
+import zlib
+from collections.abc import Iterator
+
+_MAX_PAGE = 27 + 255 + 255 * 255
+#: How much of a file's end holds its last page.
+TAIL_BYTES = _MAX_PAGE
+_END_OF_STREAM = 4
+_REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+def page_crc(page: bytes) -> int:
+    """Return the checksum of a page whose checksum field is zero.
+
+    Ogg's CRC has zlib's polynomial, but takes the bits the other way round and starts from 0: reversing the bits of
+    every byte and of the result makes zlib compute it.
+    """
+    crc = zlib.crc32(page.translate(_REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return int.from_bytes(crc.to_bytes(4, "little").translate(_REVERSED_BITS), "big")
+
+
+def fault_at_end(tail: bytes) -> str | None:
+    """Return what is wrong with the end of a stream, given its last `TAIL_BYTES`; None where it is whole."""
+    at = tail.rfind(b"OggS")
+    if at < 0:
+        return "it does not end with an Ogg page"
+    length = _page_length(tail, at)
+    if length is None or at + length > len(tail):
+        return "its last page is cut"
+    page = tail[at : at + length]
+    if page_crc(page[:22] + b"\0\0\0\0" + page[26:]) != int.from_bytes(page[22:26], "little"):
+        return "its last page is damaged"
+    return None if page[5] & _END_OF_STREAM else "its last page is not marked as the end of the stream"
+
+
+def with_serial(data: bytes, serial: int) -> bytes:
+    """Return a copy of a stream with another serial number; libsndfile draws a new one each time it writes.
+
+    Raises `ValueError` where `data` is not pages from end to end.
+    """
+    number = serial.to_bytes(4, "little")
+    out = bytearray()
+    for page in _pages(data):
+        bare = page[:14] + number + page[18:22] + b"\0\0\0\0" + page[26:]
+        out += bare[:22] + page_crc(bare).to_bytes(4, "little") + bare[26:]
+    return bytes(out)
+
+
+def _pages(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        length = _page_length(data, at)
+        if data[at : at + 4] != b"OggS" or length is None or at + length > len(data):
+            raise ValueError(f"no whole Ogg page at byte {at}")
+        yield data[at : at + length]
+        at += length
+
+
+def _page_length(data: bytes, at: int) -> int | None:
+    """Return a page's length in bytes, None where its header is not all there."""
+    if at + 27 > len(data):
+        return None
+    segments = data[at + 26]
+    if at + 27 + segments > len(data):
+        return None
+    return 27 + segments + sum(data[at + 27 : at + 27 + segments])

@@ -1,0 +1,55 @@
+"""Change of sampling rate with soxr.
+
+soxr (HQ) and not torchaudio (sinc kernel, its defaults): `benchmarks/resample.py`, one core, alternating runs:
+
+    rates in Hz      soxr            torchaudio      ratio
+    44100 -> 22050   7953 xRT        3971 xRT        2.00
+    48000 -> 16000   6989            4184            1.67
+    44100 -> 16000   6274            5624            1.12
+    gain error       0.01 dB         0.5 dB          up to 80 % of the lower Nyquist frequency
+                     0.01 dB         2.4 dB          up to 90 %
+    aliases          -131 dB         -10 dB          of tones from 105 % of it on
+                     -138 dB         -28 dB          from 120 % on
+
+And soxr's import takes 10 ms, torch's two seconds. Codecs that were trained on torchaudio's kernel are another
+matter: their codes depend on it (5 to 7 % of them change), and the codec job resamples for itself.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[Any]":
+    """Return samples of shape (n,) or (n, channels) at another rate (Hz): exactly ceil(n * to / from) of them.
+
+    The type is kept: int16, int32 and float32 (anything else raises `ValueError`). Integers are rounded and clipped;
+    int32 is computed in float64 at soxr's higher quality, for its 24 bits ask for more than the 20 of the usual one.
+    Samples outside the audio count as zero.
+    """
+    import numpy as np
+    import soxr
+
+    dtype = samples.dtype
+    if dtype not in (np.int16, np.int32, np.float32):
+        raise ValueError(f"samples of type {dtype} can't be resampled: int16, int32 and float32 can")
+    if from_rate <= 0 or to_rate <= 0:
+        raise ValueError(f"rates must be above 0, not {from_rate} and {to_rate}")
+    length = -(-len(samples) * to_rate // from_rate)
+    if from_rate == to_rate or not length:
+        same: NDArray[Any] = samples.copy()
+        return same
+    # soxr rounds the output's length down or to the nearest; zeros at the end, which it would assume anyway, make it
+    # give one sample more, if need be. int16 does not go to soxr as it is: that adds noise (dither) to the samples.
+    work = np.zeros(
+        (len(samples) + -(-2 * from_rate // to_rate), *samples.shape[1:]),
+        np.float64 if dtype == np.int32 else np.float32,
+    )
+    work[: len(samples)] = samples
+    out: NDArray[Any] = soxr.resample(work, from_rate, to_rate, quality="VHQ" if dtype == np.int32 else "HQ")[:length]
+    if dtype == np.float32:
+        return np.ascontiguousarray(out)
+    limits = np.iinfo(dtype)
+    whole: NDArray[Any] = np.clip(np.rint(out, out=out), limits.min, limits.max, out=out).astype(dtype)
+    return whole

@@ -1,0 +1,140 @@
+"""WAV headers by hand: two microseconds where opening the file with libsndfile takes forty."""
+
+import struct
+
+from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
+from prepcli.audio.source import Source
+
+# RIFF, size, "WAVEfmt ", size of fmt, then WAVEFORMAT: tag, channels, rate, bytes/s, block align, bits; then data.
+_CANONICAL = struct.Struct("<4sI8sIHHIIHH4sI")
+_CHUNK = struct.Struct("<4sI")
+_FMT = struct.Struct("<HHIIHH")
+
+# Format tag and bits a sample -> libsndfile's subtype (tags from Microsoft's mmreg.h).
+_SUBTYPES = {
+    (1, 8): "PCM_U8",
+    (1, 16): "PCM_16",
+    (1, 24): "PCM_24",
+    (1, 32): "PCM_32",
+    (3, 32): "FLOAT",
+    (3, 64): "DOUBLE",
+    (6, 8): "ALAW",
+    (7, 8): "ULAW",
+}
+_EXTENSIBLE = 0xFFFE
+# The last 14 bytes of every KSDATAFORMAT_SUBTYPE_* GUID; its first two are the format tag.
+_GUID_TAIL = bytes.fromhex("000000001000800000aa00389b71")
+
+# What writers to a pipe leave as the size of the data: nothing yet, "unknown", and sox's 2 GiB less a page.
+# (The same values as in Kaldi's feat/wave-reader.cc.)
+_STREAMED = frozenset({0, 0x7FFFF000, 0x7FFFFFFF, 0xFFFFFFFF})
+_MAX_CHUNKS = 1000
+
+
+def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
+    """Return what the header of a RIFF or RF64 file says; None where libsndfile should have a look instead.
+
+    `head` is the start of the file, at least 44 bytes of it if it has them. Raises
+    `RecordRejected(UNREADABLE_AUDIO)` where the file is shorter than its header promises.
+    """
+    if len(head) >= 44:
+        riff, _, wave, fmt_size, tag, channels, rate, _, align, bits, data_id, data_size = _CANONICAL.unpack_from(head)
+        if data_id == b"data" and wave == b"WAVEfmt " and fmt_size == 16 and riff == b"RIFF":
+            return _finish("wav", (tag, channels, rate, align, bits), 44, data_size, source, name)
+    return _walk(head, source, name)
+
+
+def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
+    """Go from chunk to chunk up to the data; every chunk starts at an even offset."""
+    is_rf64 = head[:4] == b"RF64"
+    fmt: tuple[int, int, int, int, int] | None = None
+    long_size: int | None = None
+    position = 12
+    for _ in range(_MAX_CHUNKS):
+        header = source.read(position, 8)
+        if len(header) < 8:
+            return None
+        chunk, size = _CHUNK.unpack(header)
+        position += 8
+        if chunk == b"fmt ":
+            fmt = _format_chunk(source.read(position, min(size, 40)))
+        elif chunk == b"ds64":
+            # RIFF size, data size, sample count: 64 bits each (EBU Tech 3306).
+            ds64 = source.read(position, 24)
+            long_size = int.from_bytes(ds64[8:16], "little") if len(ds64) == 24 else None
+        elif chunk == b"data":
+            if fmt is None:
+                return None
+            if is_rf64:
+                if size == 0xFFFFFFFF:
+                    if not long_size:
+                        return None
+                    size = long_size
+                return _finish("rf64", fmt, position, size, source, name)
+            return _finish("wav", fmt, position, size, source, name)
+        position += size + (size & 1)
+    return None
+
+
+def _format_chunk(chunk: bytes) -> tuple[int, int, int, int, int] | None:
+    """Return tag, channels, rate, block align and bits; a WAVE_FORMAT_EXTENSIBLE has its tag in a GUID."""
+    if len(chunk) < 16:
+        return None
+    tag, channels, rate, _, align, bits = _FMT.unpack_from(chunk)
+    if tag == _EXTENSIBLE:
+        if len(chunk) < 40 or chunk[26:40] != _GUID_TAIL:
+            return None
+        valid_bits = int.from_bytes(chunk[18:20], "little")
+        if valid_bits not in (0, bits):
+            return None
+        tag = int.from_bytes(chunk[24:26], "little")
+    return tag, channels, rate, align, bits
+
+
+def _finish(
+    container: str, fmt: tuple[int, int, int, int, int], offset: int, size: int, source: Source, name: str
+) -> AudioInfo | None:
+    tag, channels, rate, align, bits = fmt
+    if not align or not rate:
+        return None
+    available = source.size - offset
+    if size in _STREAMED and container == "wav":
+        if not size and _is_tail_of_chunks(offset, source):
+            available = 0
+        elif not size and available:
+            # libsndfile believes a size of 0 and sees no samples; the other values it takes as "to the end".
+            container = NOT_PASSABLE
+        size = available
+    elif size > available:
+        unreadable(
+            name,
+            f"ends early: the header promises {size // align} samples, the file holds {max(available, 0) // align}",
+        )
+    if size < align:
+        unreadable(name, "holds no samples")
+    subtype = _SUBTYPES.get((tag, bits))
+    if subtype is None or align * 8 != channels * bits:
+        return None
+    return AudioInfo(container, subtype, rate, size // align, channels, offset if subtype == "PCM_16" else None)
+
+
+def _is_tail_of_chunks(offset: int, source: Source) -> bool:
+    """Whether the bytes from `offset` on are whole chunks up to the end of the file: then "0 bytes of data" is true."""
+    while (left := source.size - offset) > 0:
+        header = source.read(offset, 8)
+        if len(header) < 8 or not header[:4].isalnum():
+            return False
+        size = int.from_bytes(header[4:], "little")
+        if size + 8 > left:
+            return False
+        offset += 8 + size + (size & 1)
+    return True
+
+
+def with_open_end(data: bytes) -> bytes:
+    """Return a copy of a WAV file whose data size of 0 is replaced by "up to the end of the file"."""
+    position = 12
+    while data[position : position + 4] != b"data":
+        size = int.from_bytes(data[position + 4 : position + 8], "little")
+        position += 8 + size + (size & 1)
+    return data[: position + 4] + b"\xff\xff\xff\xff" + data[position + 8 :]

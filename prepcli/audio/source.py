@@ -1,0 +1,150 @@
+"""One way to look into encoded audio, be it in memory or in a file: its size, and the bytes of a range."""
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NoReturn, Protocol
+
+from prepcli.audio.info import unreadable
+from prepcli.errors import RecordRejected, RejectReason
+
+# The machine's trouble, not the record's: these must stop the run rather than reject record after record.
+_NOT_THE_RECORDS_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class Source(Protocol):
+    """Encoded audio that can be looked at in part."""
+
+    size: int
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from byte `offset` on."""
+
+    def everything(self) -> bytes:
+        """Return all bytes."""
+
+    def for_libsndfile(self) -> Any:
+        """Return what `soundfile.SoundFile` opens: a file object or a descriptor, never a name to guess from."""
+
+    def for_process(self) -> IO[bytes] | int:
+        """Return what a subprocess can have as its seekable standard input."""
+
+
+class ByteSource:
+    """Encoded audio in memory."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.size = len(data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from byte `offset` on."""
+        return self.data[offset : offset + length]
+
+    def everything(self) -> bytes:
+        """Return all bytes."""
+        return self.data
+
+    def for_libsndfile(self) -> io.BytesIO:
+        """Return a file object over the bytes."""
+        return io.BytesIO(self.data)
+
+    def for_process(self) -> IO[bytes]:
+        """Return a nameless temporary file with the bytes, at its start."""
+        import tempfile
+
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller's process inherits it; closed with the object
+        file.write(self.data)
+        file.seek(0)
+        return file
+
+
+class FileSource:
+    """Encoded audio in an open file; `name` is for messages. Reading raises what `refuse` makes of an `OSError`."""
+
+    __slots__ = ("fd", "name", "size")
+
+    def __init__(self, fd: int, size: int, name: str) -> None:
+        self.fd = fd
+        self.size = size
+        self.name = name
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from byte `offset` on."""
+        try:
+            data = os.pread(self.fd, length, offset)
+            if len(data) == length or offset + len(data) >= self.size:
+                return data
+            # Linux hands out at most 2 GiB at a time, and network file systems may hand out less than asked for.
+            parts = [data]
+            got = len(data)
+            while data and got < length:
+                data = os.pread(self.fd, length - got, offset + got)
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            refuse(error, self.name)
+
+    def everything(self) -> bytes:
+        """Return all bytes."""
+        return self.read(0, self.size)
+
+    def for_libsndfile(self) -> int:
+        """Return the descriptor, at its start; without a name libsndfile can't guess by the extension."""
+        os.lseek(self.fd, 0, os.SEEK_SET)
+        return self.fd
+
+    def for_process(self) -> int:
+        """Return the descriptor, at its start."""
+        return self.for_libsndfile()
+
+
+@contextmanager
+def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
+    """Open `source` (encoded bytes, or the path of a file) for the time of a `with` block.
+
+    Raises `RecordRejected`: MISSING_AUDIO where there is no such file, UNREADABLE_AUDIO where it is no regular
+    file or the operating system refuses to open it.
+    """
+    if isinstance(source, bytes):
+        yield ByteSource(source)
+        return
+    fd = open_file(source, name)
+    try:
+        yield FileSource(fd, _regular_size(fd, name), name)
+    finally:
+        os.close(fd)
+
+
+def open_file(path: str | Path, name: str) -> int:
+    """Return a descriptor for reading `path`; a named pipe does not block. Raises as `open_source` does."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        refuse(error, name)
+    except ValueError as error:  # a NUL in the path
+        unreadable(name, f"cannot be opened: {error}")
+
+
+def refuse(error: OSError, name: str) -> NoReturn:
+    """Raise what the operating system said of one file as a reject; `error` itself where it is the machine's fault."""
+    if error.errno in _NOT_THE_RECORDS_FAULT:
+        raise error
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        shown = name if name.isprintable() else repr(name)
+        raise RecordRejected(RejectReason.MISSING_AUDIO, f"{shown} does not exist") from None
+    unreadable(name, f"cannot be read: {error.strerror or error}")
+
+
+def _regular_size(fd: int, name: str) -> int:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        unreadable(name, "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file")
+    return status.st_size

@@ -1,0 +1,72 @@
+"""Options that every command has, written once."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from prepcli.run.engine import RunOptions
+
+
+def available_processors() -> int:
+    """The processors that this process may use (a Slurm step or a container often has fewer than the machine)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object on stdout.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Start again instead of continuing.")]
+NumWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--num-workers", min=1, help="Local worker processes.", show_default="the processors this process may use"
+    ),
+]
+MaxRejects = Annotated[
+    float,
+    typer.Option("--max-rejects", help="Rejected records to tolerate: a share (below 1) or a count. More: exit code 3."),
+]
+RankNumber = Annotated[
+    int | None, typer.Option("--rank", help="This process's part, from 0.", show_default="from Slurm or torchrun")
+]
+WorldSize = Annotated[
+    int | None, typer.Option("--world-size", help="How many ranks share the work.", show_default="from Slurm or torchrun")
+]
+LaunchId = Annotated[
+    str | None, typer.Option("--launch-id", help="A name for the ranks that are started together by hand.")
+]
+AudioBaseDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--audio-base-dir",
+        help="Folder that relative audio paths start from.",
+        show_default="the manifest's folder",
+        exists=True,
+        file_okay=False,
+    ),
+]
+
+
+def run_options(
+    num_workers: int | None,
+    overwrite: bool,
+    max_rejects: float,
+    rank: int | None,
+    world_size: int | None,
+    launch_id: str | None,
+) -> "RunOptions":
+    """The engine's options from the command line's."""
+    from prepcli.run.engine import RunOptions
+    from prepcli.run.ranks import detect_rank
+    from prepcli.run.rejects import Budget
+
+    return RunOptions(
+        rank=detect_rank(os.environ, rank, world_size, launch_id),
+        num_workers=num_workers or available_processors(),
+        overwrite=overwrite,
+        budget=Budget(max_rejects),
+    )

@@ -1,0 +1,28 @@
+"""Durations of lhotse cuts, from the JSON lines of `cuts.jsonl(.gz)`, without lhotse."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import RecordRejected, RejectReason
+
+
+def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
+    """Seconds of one cut: its own `duration`, or for a MixedCut up to the end of its last track.
+
+    The rule for mixed cuts is lhotse's (lhotse/cut/mixed.py, `MixedCut.duration`: rounded to 8 decimals).
+    Raises `RecordRejected` with BAD_DURATION.
+    """
+    try:
+        if "duration" in fields:
+            duration = msgspec.json.decode(fields["duration"], type=float)
+        else:
+            tracks = msgspec.json.decode(fields["tracks"], type=list[dict[str, Any]])
+            ends = [float(track.get("offset") or 0.0) + float(track["cut"]["duration"]) for track in tracks]
+            duration = round(max(ends), ndigits=8)
+    except (KeyError, TypeError, ValueError, msgspec.DecodeError):
+        duration = 0.0
+    if not 0 < duration < float("inf"):
+        raise RecordRejected(RejectReason.BAD_DURATION, "the cut has no duration above 0")
+    return duration

@@ -1,0 +1,99 @@
+"""One line of JSON, taken apart into its fields, each of which keeps the text it was written in."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import RecordRejected, RejectReason
+
+# The fields that `rejects.jsonl` adds to a record. A retried record is the original one, so they are taken off.
+REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line")
+
+_BOM = b"\xef\xbb\xbf"
+_WHITESPACE = " \t\n\r"
+_fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
+    """The top-level fields of one line, in order, each as its JSON text; of repeated ones the last counts.
+
+    Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON.
+    """
+    if not line.isascii():
+        line = line.removeprefix(_BOM)
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
+            raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+    try:
+        fields = _fields_decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise _broken(f"the line is no JSON object: {_lower(str(error))}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        fields = _fields_python_reads(line, str(error))
+    if "reject_reason" in fields and all(name in fields for name in REJECT_FIELDS):
+        for name in REJECT_FIELDS:
+            del fields[name]
+    return fields
+
+
+def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether the line asks to be passed over: a `_skipme` that Python calls true, as NeMo's loader judges it."""
+    raw = fields.get("_skipme")
+    return raw is not None and bool(decode_value(raw))
+
+
+def decode_value(raw: msgspec.Raw) -> Any:
+    """The Python value of a field's text."""
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:  # NaN or a lone surrogate; `parse_fields` has seen that Python reads it
+        return json.loads(bytes(raw))
+
+
+def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
+    """Fields of a line that is no strict JSON but that Python's `json`, hence NeMo, reads all the same.
+
+    That is: `NaN` and `Infinity`, which `json.dump` writes, and lone surrogates. `why` is msgspec's complaint.
+    """
+    text = line.decode("utf-8")
+    decoder = json.JSONDecoder()
+    try:
+        if not isinstance(json.loads(text), dict):
+            raise _broken("the line is no JSON object")
+    except (ValueError, RecursionError):
+        raise _broken(_plain(why)) from None
+    fields: dict[str, msgspec.Raw] = {}
+    at = _next(text, text.index("{") + 1)
+    while text[at] != "}":
+        name, at = decoder.raw_decode(text, at)
+        start = _next(text, text.index(":", at) + 1)
+        _, at = decoder.raw_decode(text, start)
+        fields[name] = msgspec.Raw(text[start:at].encode())
+        at = _next(text, at)
+        if text[at] == ",":
+            at = _next(text, at + 1)
+    return fields
+
+
+def _next(text: str, at: int) -> int:
+    while text[at] in _WHITESPACE:
+        at += 1
+    return at
+
+
+def _broken(detail: str) -> RecordRejected:
+    return RecordRejected(RejectReason.BROKEN_JSON, detail)
+
+
+def _plain(why: str) -> str:
+    if "truncated" in why:
+        return "broken JSON: the line ends too early"
+    return f"broken JSON: {_lower(why.removeprefix('JSON is malformed: '))}"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,190 @@
+"""An index over manifests of any length: where each record stands and how long it is, in NumPy arrays."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.errors import UsageError
+from prepcli.manifest.columns import hash64
+from prepcli.manifest.parts import Columns, Floats, Ints, Part, Problem
+from prepcli.manifest.pool import map_in_order
+from prepcli.manifest.reader import LineReader
+from prepcli.manifest.scan import Range, ranges_of, scan
+from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.manifest.spool import spool_gzip
+
+__all__ = ["LineReader", "ManifestIndex", "Problem", "SourceFile", "hash64", "index_manifests"]
+
+# Below this, starting workers takes longer than reading.
+_INLINE_BYTES = 8 << 20
+# A compressed file is one task; a big one's columns are better not sent through a pipe in one piece.
+_POOLED_GZIP_BYTES = 32 << 20
+_NOT_A_MANIFEST_LINES = 1000
+
+
+@dataclass(slots=True)
+class SourceFile:
+    """One manifest. `sha256` stands for its uncompressed content: see `index_manifests`."""
+
+    path: str
+    sha256: str
+    num_bytes: int
+    num_lines: int
+    plain_path: str | None
+    """Where the uncompressed bytes are: `path`, the spooled copy of a `.gz`, or None (not spooled)."""
+
+
+@dataclass
+class ManifestIndex:
+    """The usable records of some manifests, numbered from 0 through all of them, in order."""
+
+    sources: list[SourceFile] = field(default_factory=list)
+    first: list[int] = field(default_factory=lambda: [0])
+    """`first[s]`: number of the first record of source `s`; one more entry at the end: the number of records."""
+    start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """First byte of the record's line in its (uncompressed) source."""
+    length: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    """Bytes of the line without its newline (a carriage return before it is counted)."""
+    duration: Floats = field(default_factory=lambda: np.empty(0))
+    """Seconds."""
+    offset: Floats = field(default_factory=lambda: np.empty(0))
+    """Seconds; 0.0 where there is none."""
+    keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
+    """`hash64` of each key function's result."""
+    problems: list[Problem] = field(default_factory=list)
+    """Lines that cannot be used, in order."""
+    num_skipped: int = 0
+    """Lines passed over because of a true `_skipme`."""
+    gaps: list[Ints] = field(default_factory=list)
+    """For each source, the lines (from 0) that hold no record."""
+
+    def __len__(self) -> int:
+        return self.first[-1]
+
+    def source_of(self, i: int) -> int:
+        """Number of the source that holds record `i`."""
+        return bisect_right(self.first, i) - 1
+
+    def line_number(self, i: int) -> int:
+        """Line of record `i` in its source, counted from 1, every line counted."""
+        source = self.source_of(i)
+        record = i - self.first[source]
+        gaps = self.gaps[source]
+        # Before the k-th gap (from 0), in line g, there are g - k records.
+        return record + 1 + int(np.searchsorted(gaps - np.arange(len(gaps)), record, side="right"))
+
+
+def index_manifests(
+    paths: Sequence[str],
+    *,
+    num_workers: int = 1,
+    keys: Mapping[str, Callable[[str], str]] | None = None,
+    spool_dir: Path | None = None,
+) -> ManifestIndex:
+    """Read manifests once and return where their usable records are.
+
+    `keys` names functions of `audio_filepath` (module-level ones) whose 64-bit hashes are kept per record.
+    With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is read through.
+    A source's `sha256` is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so that it
+    depends on the content alone and not on who read which piece.
+
+    Raises `UsageError` for missing or damaged files, and for a big one of which nothing at its beginning
+    is a record; `IncompleteError` when a worker process dies. A line that cannot be used is a `Problem`.
+    """
+    for path in paths:
+        check_file(path)
+    plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
+    columns = Columns(keys=tuple((keys or {}).items()))
+    builder = _Builder(columns)
+    for number, parts in enumerate(scan_files(plain, columns, num_workers)):
+        builder.add_source(paths[number], plain[number], parts)
+    return builder.index
+
+
+def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iterator[Iterator[Part]]:
+    """For each file its parts, in order, read by up to `num_workers` processes.
+
+    Each inner iterator must be used up before the next one is asked for.
+    """
+    sizes = {path: Path(path).stat().st_size for path in paths}
+    ranges = [ranges_of(path, sizes[path]) for path in paths]
+    pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
+    if sum(size * (8 if is_gzip(path) else 1) for path, size in sizes.items()) < _INLINE_BYTES:
+        num_workers = 1
+    results = map_in_order(partial(_scan_whole, columns=columns), pooled, num_workers)
+    for of_file in ranges:
+        here = bool(of_file) and _read_here(of_file[0], sizes[of_file[0].path])
+        yield scan(of_file[0], columns) if here else _next_parts(results, len(of_file))
+
+
+def _read_here(one: Range, num_bytes: int) -> bool:
+    return one.stop is None and num_bytes > _POOLED_GZIP_BYTES
+
+
+def _scan_whole(one: Range, columns: Columns) -> list[Part]:
+    return list(scan(one, columns))
+
+
+def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:
+    for _ in range(count):
+        yield from next(results)
+
+
+class _Builder:
+    """Grows an index in place: appending by reallocation, so that no column is ever held twice."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.index = ManifestIndex()
+        self.index.keys = {name: np.empty(0, np.uint64) for name, _ in columns.keys}
+
+    def add_source(self, path: str, plain_path: str, parts: Iterable[Part]) -> None:
+        index, number = self.index, len(self.index.sources)
+        digest = hashlib.sha256()
+        num_bytes = num_lines = 0
+        gaps: list[Ints] = []
+        for part in parts:
+            digest.update(part.digest)
+            for problem in part.problems:
+                problem.source, problem.line = number, num_lines + problem.line + 1
+            index.problems.extend(part.problems)
+            gaps.append(np.array(part.gaps, np.int64) + num_lines)
+            num_bytes += part.num_bytes
+            num_lines += part.num_lines
+            index.num_skipped += part.num_skipped
+            for name in ("start", "length", "duration", "offset"):
+                _append(getattr(index, name), getattr(part, name))
+            for name, column in part.keys.items():
+                _append(index.keys[name], column)
+            check_is_manifest(path, part, num_bytes)
+        unpacked = None if is_gzip(plain_path) else plain_path
+        index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked))
+        index.first.append(len(index.duration))
+        index.gaps.append(np.concatenate([np.empty(0, np.int64), *gaps]))
+
+
+def _append(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+    used = len(column)
+    column.resize(used + len(values), refcheck=False)
+    column[used:] = values
+
+
+def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
+    """Raise `UsageError` when the whole first range of a file holds many lines and not one record.
+
+    It is then another kind of file (an archive, an audio file, a log), and listing each of its lines as a
+    problem would need more memory than there is.
+    """
+    first_range = num_bytes == part.num_bytes
+    if first_range and not len(part.duration) and part.num_problems >= _NOT_A_MANIFEST_LINES:
+        problem = part.problems[0]
+        raise UsageError(
+            f"{path} does not look like a NeMo manifest: none of its first {part.num_lines} lines can be "
+            f"used (line {problem.line}: {problem.detail})"
+        )

@@ -1,0 +1,101 @@
+"""Which examples come first when data sets are mixed by weights, without drawing at random.
+
+NeMo interleaves data sets with lhotse's LazyIteratorMultiplexer (lhotse/lazy.py): each step draws one of those
+that still have examples, in proportion to their weights; a group is one such data set in the list that holds
+it. Over all the data, weights therefore change the order alone, and the bins not at all. In the first N
+examples each data set has a share, and this is the share that is expected: after t steps, w·t examples of
+weight w until a data set is used up, the others then moving faster. Within a data set examples come in
+order (NeMo also shuffles the shards of Shar data, which is not followed here).
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.parts import Floats
+
+
+@dataclass
+class LeafDurations:
+    """One data set: durations in seconds, which of them pass the filter, and its lines (its weight if it has none)."""
+
+    seconds: Floats
+    inside: npt.NDArray[np.bool_]
+    num_lines: int
+
+
+def leaves_of(data: DataSet | Mix) -> list[DataSet]:
+    """The data sets of a tree, left to right."""
+    if isinstance(data, DataSet):
+        return [data]
+    return [leaf for part in data.parts for leaf in leaves_of(part)]
+
+
+def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple[Floats, int]:
+    """Durations of the first `wanted` examples that pass the filter, and how many were drawn to get them.
+
+    `leaves` are those of `leaves_of(data)`, in order. The examples come data set by data set.
+    """
+    kept_before = [np.concatenate([[0], np.cumsum(leaf.inside)]) for leaf in leaves]
+    num_lines = [leaf.num_lines for leaf in leaves]
+    sizes = [len(leaf.seconds) for leaf in leaves]
+
+    def kept_after(num_drawn: int) -> int:
+        shares = allot(data, sizes, num_lines, num_drawn)
+        return sum(int(kept[share]) for kept, share in zip(kept_before, shares, strict=True))
+
+    low, high = 0, sum(sizes)
+    while low < high:  # the fewest draws that give enough
+        middle = (low + high) // 2
+        low, high = (low, middle) if kept_after(middle) >= wanted else (middle + 1, high)
+    shares = allot(data, sizes, num_lines, low)
+    drawn = [leaf.seconds[:share][leaf.inside[:share]] for leaf, share in zip(leaves, shares, strict=True)]
+    excess = sum(map(len, drawn)) - wanted  # rounding may give one or two too many
+    for i, seconds in sorted(enumerate(drawn), key=lambda item: -len(item[1])):
+        if excess > 0:
+            cut = min(excess, len(seconds))
+            drawn[i] = seconds[: len(seconds) - cut]
+            excess, low = excess - cut, low - cut
+    return np.concatenate([np.empty(0), *drawn]), low
+
+
+def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn: int) -> list[int]:
+    """How many of `num_drawn` draws fall on each leaf; `sizes` and `num_lines` are those of the leaves."""
+    if isinstance(data, DataSet):
+        return [min(num_drawn, sizes[0])]
+    ends = list(itertools.accumulate(len(leaves_of(part)) for part in data.parts))
+    spans = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+    weights = [
+        sum(num_lines[span]) if weight is None else weight for weight, span in zip(data.weights, spans, strict=True)
+    ]
+    shares = _share(weights, [sum(sizes[span]) for span in spans], num_drawn)
+    return [
+        count
+        for part, span, share in zip(data.parts, spans, shares, strict=True)
+        for count in allot(part, sizes[span], num_lines[span], share)
+    ]
+
+
+def _share(weights: list[float], sizes: list[int], total: int) -> list[int]:
+    """Split `total` in proportion to `weights`, none getting more than its size; rounded, the sum being kept."""
+    total = min(total, sum(sizes))
+    exact = [0.0] * len(sizes)
+    open_ones = [i for i, size in enumerate(sizes) if size]
+    left = float(total)
+    while open_ones:
+        pace = left / sum(weights[i] for i in open_ones)
+        full = [i for i in open_ones if weights[i] * pace >= sizes[i]]
+        for i in full or open_ones:
+            exact[i] = float(sizes[i]) if full else weights[i] * pace
+        if not full:
+            break
+        left = total - sum(exact[i] for i in range(len(sizes)) if exact[i])
+        open_ones = [i for i in open_ones if i not in full]
+    counts = [min(int(share), size) for share, size in zip(exact, sizes, strict=True)]
+    by_remainder = sorted(range(len(sizes)), key=lambda i: (counts[i] >= sizes[i], counts[i] - exact[i], i))
+    for i in by_remainder[: total - sum(counts)]:
+        counts[i] += 1
+    return counts

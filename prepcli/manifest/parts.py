@@ -1,0 +1,56 @@
+"""What a scan is asked for, and what it gives back for one range of a file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.errors import RejectReason
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Problem:
+    """A line that cannot be used. `line` counts from 1, every line of the file; `start` and `length` in bytes."""
+
+    source: int
+    line: int
+    start: int
+    length: int
+    reason: RejectReason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What to keep of each line, besides its duration."""
+
+    spans: bool = True
+    """Byte ranges, offsets, and all problems; without it only the first problem of a range is described."""
+    digest: bool = True
+    keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
+    """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
+    cuts: bool = False
+    """The lines are lhotse cuts, not NeMo records."""
+
+
+@dataclass(slots=True)
+class Part:
+    """The columns of the lines that begin in one range; line numbers count from 0 within it."""
+
+    digest: bytes
+    num_bytes: int
+    num_lines: int = 0
+    num_skipped: int = 0
+    num_problems: int = 0
+    start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    length: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    duration: Floats = field(default_factory=lambda: np.empty(0))
+    offset: Floats = field(default_factory=lambda: np.empty(0))
+    keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
+    gaps: list[int] = field(default_factory=list)
+    """Lines that hold no usable record, ascending."""
+    problems: list[Problem] = field(default_factory=list)

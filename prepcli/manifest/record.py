@@ -1,0 +1,141 @@
+"""One line of a NeMo manifest, as a typed record whose other fields stay exactly as they were written."""
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.fields import decode_value, parse_fields
+
+Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
+
+_text_decoder = msgspec.json.Decoder(str)
+_number_decoder = msgspec.json.Decoder(float)
+
+
+class Record:
+    """One usable manifest line: what every job needs, typed, and all its fields as the text they were written in.
+
+    `duration` and `offset` are in seconds; `offset` is 0.0 and `has_offset` False when it is absent or null.
+    """
+
+    __slots__ = ("audio_filepath", "duration", "fields", "has_offset", "offset")
+
+    def __init__(self, fields: dict[str, msgspec.Raw]) -> None:
+        """Take the fields of a line; raises `RecordRejected` when one that every job needs cannot be used."""
+        self.fields = fields
+        self.audio_filepath: str = _audio_filepath(fields)
+        self.duration: float = _duration(fields)
+        offset = _offset(fields)
+        self.has_offset: bool = offset is not None
+        self.offset: float = offset or 0.0
+
+    @classmethod
+    def parse(cls, line: bytes) -> "Record":
+        """Read one line (with or without its line end).
+
+        A line out of a `rejects.jsonl` gives the original record. Raises `RecordRejected` with NOT_UTF8,
+        BROKEN_JSON, MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is not looked at here: see
+        `prepcli.manifest.fields.is_skipped`.
+        """
+        return cls(parse_fields(line))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The decoded value of a field, or `default` where there is no such field."""
+        raw = self.fields.get(name)
+        return default if raw is None else decode_value(raw)
+
+    def to_json(self, changes: Mapping[str, Value], remove: Collection[str] = ()) -> bytes:
+        """The record as one line of JSON without line end, laid out as Python's `json.dump` does.
+
+        A changed field keeps its place, a new one goes to the end, a removed one is left out, and every other
+        one keeps its text. `msgspec.Raw` and `bytes` are JSON already and go in as they are; other values are
+        encoded, non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON has not.
+        """
+        parts: list[bytes | msgspec.Raw] = []
+        for name, raw in self.fields.items():
+            if name in remove:
+                continue
+            parts.append(_key(name))
+            parts.append(_encode(changes[name]) if name in changes else raw)
+        for name, value in changes.items():
+            if name not in self.fields and name not in remove:
+                parts.append(_key(name))
+                parts.append(_encode(value))
+        if not parts:
+            return b"{}"
+        # Every key carries the ", " before it; the first one's becomes the opening brace.
+        parts[0] = b"{" + bytes(parts[0])[2:]
+        parts.append(b"}")
+        return b"".join(parts)
+
+
+def _audio_filepath(fields: Mapping[str, msgspec.Raw]) -> str:
+    raw = fields.get("audio_filepath")
+    if raw is None:
+        raise RecordRejected(RejectReason.MISSING_FIELD, "there is no audio_filepath")
+    try:
+        path = _text_decoder.decode(raw)
+    except msgspec.DecodeError:
+        raise _bad(RejectReason.BAD_FIELD, "audio_filepath", raw, "a path") from None
+    if not path or "\0" in path:
+        raise _bad(RejectReason.BAD_FIELD, "audio_filepath", raw, "a path")
+    return path
+
+
+def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
+    raw = fields.get("duration")
+    if raw is None:
+        raise RecordRejected(RejectReason.BAD_DURATION, "there is no duration")
+    duration = _number(raw)
+    if duration is None or not duration > 0:
+        raise _bad(RejectReason.BAD_DURATION, "duration", raw, "a number of seconds above 0")
+    return duration
+
+
+def _offset(fields: Mapping[str, msgspec.Raw]) -> float | None:
+    raw = fields.get("offset")
+    if raw is None or bytes(raw) == b"null":
+        return None
+    offset = _number(raw)
+    if offset is None or offset < 0:
+        raise _bad(RejectReason.BAD_OFFSET, "offset", raw, "a number of seconds, 0 or more")
+    return offset
+
+
+def _number(raw: msgspec.Raw) -> float | None:
+    """A finite JSON number; None for all else (msgspec refuses strings, booleans, NaN and numbers out of range)."""
+    try:
+        number = _number_decoder.decode(raw)
+    except msgspec.DecodeError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _bad(reason: RejectReason, name: str, raw: msgspec.Raw, wanted: str) -> RecordRejected:
+    text = bytes(raw).decode("utf-8", "replace")
+    kind = {'"': "a string", "{": "an object", "[": "a list"}.get(text[0], "")
+    shown = text if len(text) <= 40 else f"{text[:37]}..."
+    return RecordRejected(reason, f"{name} is {shown}{f', {kind}' if kind else ''}; it must be {wanted}")
+
+
+def _encode(value: Value) -> bytes | msgspec.Raw:
+    if isinstance(value, (msgspec.Raw, bytes)):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} cannot be written as JSON")
+    return msgspec.json.encode(value)
+
+
+@lru_cache(maxsize=4096)
+def _key(name: str) -> bytes:
+    """The field's name as it stands in a line, with the comma before it (cached: a manifest has few names)."""
+    return b", " + json.dumps(name, ensure_ascii=not _encodable(name)).encode() + b": "
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)

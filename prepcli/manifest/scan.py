@@ -1,0 +1,148 @@
+"""Reading a manifest in fixed byte ranges, each by itself, so that many processes can share one huge file.
+
+A range is 16 MiB of the file, whoever reads it; a line belongs to the range in which it begins.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from prepcli.errors import UsageError
+from prepcli.manifest.columns import LineBlocks
+from prepcli.manifest.parts import Columns, Part
+from prepcli.manifest.sources import is_gzip, open_bytes
+
+RANGE_BYTES = 16 << 20
+MAX_LINE_BYTES = 64 << 20
+_BLOCK_BYTES = 256 << 10
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes `start` to `stop` of a file; `stop` None: the whole of it, however long (compressed files)."""
+
+    path: str
+    start: int
+    stop: int | None
+
+
+def ranges_of(path: str, num_bytes: int) -> list[Range]:
+    """The ranges of one file of `num_bytes` bytes; a compressed one can only be read from its start."""
+    if is_gzip(path):
+        return [Range(path, 0, None)]
+    return [Range(path, start, min(start + RANGE_BYTES, num_bytes)) for start in range(0, num_bytes, RANGE_BYTES)]
+
+
+def scan(part: Range, columns: Columns) -> Iterator[Part]:
+    """Read one range: the lines that begin in it, one `Part` for each 16 MiB.
+
+    Raises `UsageError` when a compressed file is damaged or cut short, or a line is longer than 64 MiB.
+    """
+    with open_bytes(part.path) as file:
+        reader = Reader(part.path, file)
+        if part.stop is not None:
+            in_line = False
+            if part.start:
+                file.seek(part.start - 1)
+                in_line = reader.read(1) != b"\n"
+            yield _scan_range(reader, part.start, part.stop, in_line, columns)
+            return
+        start, in_line = 0, False
+        while data := reader.read(1):
+            reader.give_back(data)
+            yield _scan_range(reader, start, start + RANGE_BYTES, in_line, columns)
+            start += RANGE_BYTES
+            in_line = reader.in_line
+
+
+class Reader:
+    """Reads on in a file; what was read beyond a range can be given back for the next one.
+
+    `in_line`: the last range ended inside a line.
+    """
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        self.path = path
+        self.in_line = False
+        self._file = file
+        self._kept = b""
+
+    def read(self, num_bytes: int) -> bytes:
+        """Up to `num_bytes` bytes, none at the end; raises `UsageError` for damaged compressed data."""
+        if self._kept:
+            data, self._kept = self._kept[:num_bytes], self._kept[num_bytes:]
+            return data
+        try:
+            return self._file.read(num_bytes)
+        except EOFError:
+            raise UsageError(f"{self.path} is cut short: its compressed data end too early") from None
+        except OSError as error:
+            if not is_gzip(self.path):
+                raise
+            raise UsageError(f"{self.path} is damaged or no gzip file: {error}") from None
+        except Exception as error:
+            if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
+                raise
+            raise UsageError(f"{self.path} is damaged: {error}") from None
+
+    def give_back(self, data: bytes) -> None:
+        """Have the next `read` begin with `data`."""
+        self._kept = data + self._kept
+
+
+def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: Columns) -> Part:
+    """Read from `start`; `in_line`: the first bytes belong to a line of an earlier range."""
+    digest = hashlib.sha256() if columns.digest else None
+    blocks = LineBlocks(columns)
+    position = start
+    pending: list[bytes] = []  # the pieces of an unfinished line
+    pending_bytes = 0
+    while position < stop and (data := reader.read(min(_BLOCK_BYTES, stop - position))):
+        if digest:
+            digest.update(data)
+        at, position = position, position + len(data)
+        if at == 0 and data.startswith(_BOM):
+            data, at = data[len(_BOM) :], len(_BOM)
+        if in_line:
+            end = data.find(b"\n") + 1
+            if not end:
+                continue
+            data, at, in_line = data[end:], at + end, False
+        end = data.rfind(b"\n") + 1
+        if end:
+            pending.append(data[:end])
+            blocks.add(b"".join(pending), at - pending_bytes)
+            pending, pending_bytes = [], 0
+        if end < len(data):
+            pending.append(data[end:])
+            pending_bytes += len(data) - end
+        _check_length(reader.path, position - pending_bytes, pending_bytes)
+    read_bytes = position - start
+    reader.in_line = in_line or bool(pending)
+    if pending:
+        _finish_line(reader, pending, position - pending_bytes)
+        blocks.add(b"".join(pending), position - pending_bytes)
+    return blocks.finish(digest.digest() if digest else b"", read_bytes)
+
+
+def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:
+    """Read to the end of the line that the range's end cut through; those bytes are the next range's as well."""
+    beyond: list[bytes] = []
+    while data := reader.read(_BLOCK_BYTES):
+        beyond.append(data)
+        end = data.find(b"\n") + 1
+        pending.append(data[:end] if end else data)
+        if end:
+            break
+        _check_length(reader.path, line_start, sum(map(len, pending)))
+    reader.give_back(b"".join(beyond))
+
+
+def _check_length(path: str, line_start: int, num_bytes: int) -> None:
+    if num_bytes > MAX_LINE_BYTES:
+        raise UsageError(
+            f"{path} is no manifest of one JSON object a line: "
+            f"the line at byte {line_start} is longer than {MAX_LINE_BYTES >> 20} MiB"
+        )

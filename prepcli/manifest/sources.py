@@ -1,0 +1,88 @@
+"""From what a user types to the manifest files that are meant, and their bytes."""
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from prepcli.errors import UsageError
+from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_outside_braces
+
+
+def expand_paths(spec: str) -> list[str]:
+    """The files that `spec` names, in order: one path, several with commas between, brace forms of NeMo.
+
+    Brace forms are `{0..7}`, `{a,b}`, `_OP_0..7_CL_`, `(0..7)`, `[0..7]` and `<0..7>`. What exists as it is
+    written is taken as it is written, so brackets, commas and blanks in real names do no harm.
+    Raises `UsageError` when nothing is named, when a file does not exist, and for a directory.
+    """
+    paths: list[str] = []
+    for part in _parts(spec):
+        if part.strip():
+            paths.extend(_expand_part(part))
+    if not paths:
+        raise UsageError("no manifest is named")
+    return paths
+
+
+def check_file(path: str, what: str = "manifest") -> str:
+    """Return `path` if it is there and can be read as a file; raises `UsageError` otherwise."""
+    found = Path(path)
+    if found.is_dir():
+        raise UsageError(f"{what} is a directory, not a file: {path}")
+    if not found.exists():
+        hint = "" if found.is_absolute() else f" (looked in {Path.cwd()})"
+        raise UsageError(f"{what} not found: {path}{hint}")
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{what} cannot be read, for want of permission: {path}")
+    return path
+
+
+def is_gzip(path: str) -> bool:
+    """Whether the file is compressed, judged by its name as NeMo and lhotse judge it."""
+    return path.endswith(".gz")
+
+
+def open_bytes(path: str) -> BinaryIO:
+    """Open a manifest to read its (uncompressed) bytes from the start; no read-ahead for plain files."""
+    if is_gzip(path):
+        import gzip
+
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return cast(BinaryIO, Path(path).open("rb", buffering=0))
+
+
+def _parts(spec: str) -> list[str]:
+    if Path(spec).exists():
+        return [spec]
+    braces = nemo_to_braces(spec)
+    if braces.count("{") != braces.count("}"):
+        return spec.split(",")
+    # The rewriting changes lengths, so split the rewritten text and take as many commas from the original.
+    parts, rest = [], spec.split(",")
+    for part in split_outside_braces(braces):
+        width = part.count(",") + 1
+        parts.append(",".join(rest[:width]))
+        rest = rest[width:]
+    return parts
+
+
+def _expand_part(part: str) -> Iterator[str]:
+    for written in (part, part.strip()):
+        if Path(written).exists():
+            return iter([check_file(written)])
+    part = part.strip()
+    # Folders that exist are meant literally, whatever brackets are in their names: only the rest is a pattern.
+    slash = len(part)
+    while (slash := part.rfind("/", 0, slash)) >= 0 and not Path(part[: slash + 1]).is_dir():
+        pass
+    folder, pattern = part[: slash + 1], nemo_to_braces(part[slash + 1 :])
+    try:
+        names = expand_braces(pattern)
+    except ValueError:
+        return iter([check_file(part)])
+    first = next(names, pattern)
+    if first == pattern:
+        return iter([check_file(part)])
+    return (check_file(folder + name) for name in chain([first], names))

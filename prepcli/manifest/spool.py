@@ -1,0 +1,38 @@
+"""Unpacking a compressed manifest once, so that its lines can be read back in any order."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from prepcli.manifest.scan import Reader
+from prepcli.manifest.sources import open_bytes
+
+_CHUNK_BYTES = 1 << 20
+
+
+def spool_gzip(path: str, directory: Path) -> Path:
+    """Unpack `path` into `directory/<SHA-256 of the compressed file>.jsonl` and return that; once.
+
+    The file appears whole or not at all, also when several ranks unpack it at once. Raises `UsageError` when
+    the compressed data are damaged or cut short.
+    """
+    with Path(path).open("rb") as file:
+        digest = hashlib.sha256()
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    spooled = directory / f"{digest.hexdigest()}.jsonl"
+    if spooled.exists():
+        return spooled
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = directory / f"{spooled.name}.{os.uname().nodename}.{os.getpid()}.tmp"
+    try:
+        with open_bytes(path) as packed, partial.open("wb") as file:
+            reader = Reader(path, packed)
+            while chunk := reader.read(_CHUNK_BYTES):
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(spooled)
+    finally:
+        partial.unlink(missing_ok=True)
+    return spooled

@@ -1,0 +1,96 @@
+"""The plan: which units of work there are, what they cost, and how they are shared among ranks."""
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+PLAN_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The smallest piece of work that is done, published and resumed as a whole.
+
+    `id` names it in `done/` and in progress lines; `cost` is seconds of audio; `num_records` is how many records it
+    must account for (records out + rejects).
+    """
+
+    id: str
+    cost: float
+    num_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """All units of a job. It follows from the inputs and the settings alone, never from ranks or workers.
+
+    `records_in` counts every record of the inputs that was not passed over by `_skipme` (those are `num_skipped`);
+    `planned_rejects` counts, by reason, the records that were found unusable while planning.
+    """
+
+    units: list[Unit]
+    records_in: int
+    inputs: list[InputFile] = field(default_factory=list)
+    planned_rejects: dict[str, int] = field(default_factory=dict)
+    num_skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total_cost(self) -> float:
+        """Seconds of audio in all units."""
+        return sum(unit.cost for unit in self.units)
+
+
+def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:
+    """SHA-256 (hex) over everything that shapes the output; two plans with one digest give the same bytes."""
+    content = {
+        "format": PLAN_FORMAT,
+        "command": command,
+        "settings": settings,
+        "inputs": [file.sha256 for file in plan.inputs],
+        "units": [[unit.id, unit.num_records] for unit in plan.units],
+    }
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def pack(units: Sequence[Unit], num_bins: int) -> list[list[Unit]]:
+    """Share units among `num_bins` by cost: the longest first, each onto the least loaded bin.
+
+    The greedy rule (longest processing time first) is at most 4/3 - 1/(3 bins) of the best makespan (Graham, 1969,
+    "Bounds on multiprocessing timing anomalies"). Ties go by id, so every rank computes the same shares. Within a
+    bin the units stay longest first, which also keeps the tail of a run short.
+    """
+    bins: list[list[Unit]] = [[] for _ in range(num_bins)]
+    loads = [(0.0, index) for index in range(num_bins)]
+    for unit in sorted(units, key=lambda unit: (-unit.cost, unit.id)):
+        load, index = heapq.heappop(loads)
+        bins[index].append(unit)
+        heapq.heappush(loads, (load + unit.cost, index))
+    return bins
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How evenly the work lies on the ranks: seconds of audio, and the largest share over the mean share."""
+
+    seconds: list[float]
+    max_over_mean: float
+
+
+def spread(shares: Iterable[Sequence[Unit]]) -> Spread:
+    """Loads of the ranks' shares; a `max_over_mean` of 1.0 is perfect, 2.0 means half of the fleet waits."""
+    seconds = [sum(unit.cost for unit in share) for share in shares]
+    mean = sum(seconds) / len(seconds)
+    return Spread(seconds, max(seconds) / mean if mean else 1.0)

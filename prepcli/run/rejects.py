@@ -1,0 +1,87 @@
+"""Records that could not be used: one line each, with the reason, in a file that is itself a manifest."""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
+"""What a reject's line carries beside the original record; readers of a retried file drop these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a record came from: the path of its manifest and the number of its line, counted from 1."""
+
+    manifest: str
+    line: int
+
+
+def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
+    """The original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`; one JSON line.
+
+    A line that is no JSON object is kept as text under `manifest_text` (undecodable bytes as `\\xNN`).
+    """
+    try:
+        fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = line.decode("utf-8", errors="backslashreplace").strip()
+        fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
+    fields["reject_reason"] = _raw(rejected.reason.value)
+    fields["reject_detail"] = _raw(rejected.detail)
+    fields["manifest_line"] = _raw(origin.line)
+    fields["manifest_filepath"] = _raw(origin.manifest)
+    return msgspec.json.encode(fields) + b"\n"
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    # A path from the file system may hold bytes that are not UTF-8 (surrogates, in Python): those become '?'.
+    if isinstance(value, str):
+        value = value.encode("utf-8", errors="replace").decode("utf-8")
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+class _OriginFields(msgspec.Struct):
+    manifest_line: int
+    manifest_filepath: str
+
+
+def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifests: Iterable[str]) -> Iterator[bytes]:
+    """All reject lines in the order of the inputs.
+
+    `planned` comes in that order already and may be long (a duration filter can leave out millions): it is streamed.
+    The rejects of units are bad data, bounded by the budget in any run that is worth finishing: they are sorted here.
+    """
+    number = {path: index for index, path in enumerate(dict.fromkeys(manifests))}
+    decoder = msgspec.json.Decoder(_OriginFields)
+
+    def key(line: bytes) -> tuple[int, int]:
+        fields = decoder.decode(line)
+        return number.get(fields.manifest_filepath, len(number)), fields.manifest_line
+
+    from_units = [line for file in unit_files for line in file.read_bytes().splitlines(keepends=True)]
+    yield from heapq.merge(planned, sorted(from_units, key=key), key=key)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many rejects are tolerable: a share of the records in (below 1), or a count."""
+
+    limit: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not self.limit >= 0 or self.limit == float("inf"):
+            raise UsageError(f"--max-rejects takes a share below 1 or a count, not {self.limit}")
+
+    def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:
+        """Whether the bad records are too many; those that the user's own options left out do not count."""
+        bad = sum(count for reason, count in rejects.items() if not RejectReason(reason).asked_for)
+        return bad > (self.limit * records_in if self.limit < 1 else self.limit)
+
+    def __str__(self) -> str:
+        return f"{self.limit:.1%} of the records" if self.limit < 1 else f"{self.limit:.0f} records"

@@ -1,0 +1,37 @@
+"""SIGTERM, SIGINT and SIGUSR1 (Slurm's warning before the time limit) end a run in good order."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prepcli.errors import IncompleteError
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+class InterruptedBySignal(IncompleteError):  # noqa: N818 - it is an outcome, not an error
+    """The run was asked to stop; what is published is kept."""
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Within the context a stop signal raises `InterruptedBySignal` in the main thread, once.
+
+    Raising is safe at any point of the engine: every file is renamed into place whole, or not at all.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: object) -> None:
+        for other in STOP_SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        raise InterruptedBySignal(f"stopped by {signal.Signals(number).name}")
+
+    previous = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,142 @@
+"""What can be said about a run from the files beside its output: how far it is, who is slow, how to go on."""
+
+import shlex
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import UsageError
+from prepcli.run.plan import Unit
+from prepcli.run.progress import RankProgress, read_progress
+from prepcli.run.publish import Marker, read_marker
+from prepcli.run.workspace import Workspace, read_json
+
+
+class RankStatus(msgspec.Struct):
+    """One rank of the newest launch. `state` adds `silent` (no sign of life) and `not_started` to its own words."""
+
+    rank: int
+    state: str
+    units_done: int = 0
+    units_total: int = 0
+    share_done: float = 0.0
+    records_per_second: float = 0.0
+    host: str = ""
+    message: str = ""
+
+
+class Status(msgspec.Struct):
+    """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's."""
+
+    out: str
+    command: str
+    state: str
+    units: int
+    units_done: int
+    missing: list[str]
+    records_in: int
+    records_out: int
+    rejects: dict[str, int]
+    skipped: int
+    seconds_done: float
+    seconds_total: float
+    records_per_second: float
+    eta_seconds: float | None
+    ranks: list[RankStatus]
+    slowest_rank: int | None
+    continue_with: str | None
+
+
+def read_status(workspace: Workspace) -> Status:
+    """Read plan, markers and progress files.
+
+    Raises:
+        UsageError: there is no run of prepcli beside this output.
+    """
+    plan = read_json(workspace.plan_file)
+    if plan is None:
+        raise UsageError(f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there")
+    units = [Unit(**unit) for unit in plan["units"]]
+    found = {unit.id: read_marker(workspace, unit, plan["digest"]) for unit in units}
+    markers: list[Marker] = [marker for marker in found.values() if marker is not None]
+    rejects = Counter(plan["planned_rejects"])
+    for marker in markers:
+        rejects.update(marker.rejects)
+    ranks = _newest_launch(read_progress(workspace))
+    running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
+    missing = [unit_id for unit_id, marker in found.items() if marker is None]
+    report = read_json(workspace.report_file) or {}
+    finished = not missing and report.get("digest") == plan["digest"]
+    slowest = max(running, key=_seconds_to_go, default=None)
+    return Status(
+        out=str(workspace.out),
+        command=plan["command"],
+        state="finished" if finished else "running" if running else "stopped",
+        units=len(units),
+        units_done=len(markers),
+        missing=missing,
+        records_in=plan["records_in"],
+        records_out=sum(marker.records_out for marker in markers),
+        rejects=dict(sorted(rejects.items())),
+        skipped=plan["skipped"],
+        seconds_done=sum(unit.cost for unit in units if found[unit.id] is not None),
+        seconds_total=sum(unit.cost for unit in units),
+        records_per_second=sum(_rate(rank) for rank in running),
+        eta_seconds=_seconds_to_go(slowest) if slowest else None,
+        ranks=_rank_rows(ranks),
+        slowest_rank=slowest.rank if slowest else None,
+        continue_with=None if finished else f"cd {shlex.quote(plan['run_in'])} && {plan['run_with']}",
+    )
+
+
+def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
+    """The ranks of the launch that was heard of last; files of earlier, larger launches are left out."""
+    if not ranks:
+        return []
+    newest = max(ranks, key=lambda rank: rank.started)
+    return [rank for rank in ranks if (rank.launch_id, rank.world_size) == (newest.launch_id, newest.world_size)]
+
+
+def _rank_rows(ranks: list[RankProgress]) -> list[RankStatus]:
+    by_number = {rank.rank: rank for rank in ranks}
+    world_size = max((rank.world_size for rank in ranks), default=0)
+    rows = []
+    for number in range(world_size):
+        rank = by_number.get(number)
+        if rank is None:
+            rows.append(RankStatus(number, "not_started"))
+            continue
+        rows.append(
+            RankStatus(
+                rank=number,
+                state="silent" if rank.is_stale else rank.state,
+                units_done=rank.units_done,
+                units_total=rank.units_total,
+                share_done=rank.records_done / rank.records_total if rank.records_total else 1.0,
+                records_per_second=_rate(rank),
+                host=rank.host,
+                message=rank.message,
+            )
+        )
+    return rows
+
+
+def _rate(rank: RankProgress) -> float:
+    return rank.records_done / max(rank.updated - rank.started, 1e-3)
+
+
+def _seconds_to_go(rank: RankProgress) -> float:
+    rate = rank.seconds_done / max(rank.updated - rank.started, 1e-3)
+    left = rank.seconds_total - rank.seconds_done
+    return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
+
+
+def workspaces_of(out: Path) -> list[Workspace]:
+    """The run that made `out`, and the later ones that added to it (concatenations)."""
+    root = Workspace(out).root
+    later = sorted(root.glob("version_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    own = [Workspace(out)] if (root / "plan.json").exists() or not later else []
+    return [*own, *(Workspace(out, path) for path in later)]

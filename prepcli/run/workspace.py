@@ -1,0 +1,159 @@
+"""The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with all that resuming needs."""
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import UsageError
+
+
+SILENT_SECONDS = 3600.0
+"""After so long without a write, a temporary directory of another machine is taken for abandoned."""
+
+
+class Workspace:
+    """Paths inside `OUT.prepcli/`, and the few operations on them that must be atomic.
+
+    Everything in it may be read while a run goes on; nothing under a final name is ever half written.
+    """
+
+    def __init__(self, out: Path, root: Path | None = None) -> None:
+        self.out = out
+        self.root = root if root is not None else out.with_name(out.name + ".prepcli")
+        self.plan_file = self.root / "plan.json"
+        self.rejects_file = self.root / "rejects.jsonl"
+        self.report_file = self.root / "report.json"
+        self.done = self.root / "done"
+        self.progress = self.root / "progress"
+        self.tmp = self.root / "tmp"
+        self.launches = self.root / "launches"
+
+    def prepare(self) -> None:
+        """Make the directories, and find out now, not after hours, whether files can be published.
+
+        Raises:
+            UsageError: a directory cannot be written, or the two lie on different file systems.
+        """
+        for directory in (self.out, self.done, self.progress, self.tmp, self.launches):
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=directory):
+                    pass
+            except OSError as error:
+                raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
+        if self.out.stat().st_dev != self.tmp.stat().st_dev:
+            raise UsageError(
+                f"{self.out} is on another file system than {self.root}; finished files could not be moved "
+                "into place at once. Give an output directory whose parent is on the same file system"
+            )
+
+    def make_tmp(self, name: str) -> Path:
+        """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
+        return Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
+
+    def remove_stale_tmp(self) -> None:
+        """Remove what killed processes left in `tmp/`; whose machine we cannot ask, when it has been silent for long."""
+        for entry in self._entries(self.tmp):
+            _, host, pid = (*entry.name.split("~"), "", "")[:3]
+            if host == _host():
+                stale = pid.isdigit() and not is_alive(int(pid))
+            else:
+                stale = time.time() - _last_change(entry) > SILENT_SECONDS
+            if stale:
+                shutil.rmtree(entry, ignore_errors=True)
+
+    def units_in_hand(self, pids: Sequence[int]) -> list[str]:
+        """Names of the units that processes `pids` of this machine have in their temporary directories."""
+        owners = {(_host(), str(pid)) for pid in pids}
+        names = (entry.name.split("~") for entry in self._entries(self.tmp))
+        return sorted(parts[0] for parts in names if len(parts) > 2 and (parts[1], parts[2]) in owners)
+
+    def clear(self, patterns: Sequence[str]) -> None:
+        """Start again: remove the job's own outputs (`patterns` below OUT) and the records of earlier runs."""
+        for path in self.outputs(patterns):
+            path.unlink()
+        self.report_file.unlink(missing_ok=True)
+        self.plan_file.unlink(missing_ok=True)
+        for name in ("done", "progress", "tmp", "rejects", "parts"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        self.rejects_file.unlink(missing_ok=True)
+        self.prepare()
+
+    def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
+        """Files below OUT that the job's output patterns name."""
+        for pattern in patterns:
+            yield from sorted(self.out.glob(pattern))
+
+    @staticmethod
+    def _entries(directory: Path) -> list[Path]:
+        with contextlib.suppress(FileNotFoundError):
+            return list(directory.iterdir())
+        return []
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that readers see the old content or the new, also after a crash."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}~")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+
+
+def write_json(path: Path, content: Any, indent: int = 2) -> None:
+    """`write_atomic` for a JSON document."""
+    data = msgspec.json.encode(content)
+    write_atomic(path, msgspec.json.format(data, indent=indent) + b"\n" if indent else data + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """The document in `path`, or None where there is none (or only a torn one, from a machine that lost power)."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make renames in `directory` survive a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this id runs on this machine."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _last_change(directory: Path) -> float:
+    """Seconds since the epoch at which the directory or a file in it changed last."""
+    with contextlib.suppress(FileNotFoundError):
+        return max(path.stat().st_mtime for path in (directory, *directory.iterdir()))
+    return time.time()
+
+
+def _host() -> str:
+    return socket.gethostname().replace("~", "-") or "host"

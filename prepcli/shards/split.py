@@ -1,0 +1,72 @@
+"""Which record goes to which shard: permutations and boundaries over arrays, never over lists of records."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.errors import UsageError
+
+Indices = NDArray[np.int64]
+
+
+def shuffled(num_records: int, seed: int) -> Indices:
+    """A permutation of 0..num_records-1, the same for a seed on every machine and in every version of NumPy.
+
+    Each number gets a 64-bit key by SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+    2014); the permutation sorts by it. NumPy's own generators may change their streams between versions.
+    """
+    with np.errstate(over="ignore"):
+        keys = np.arange(1, num_records + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        keys += np.uint64(seed % 2**64) * np.uint64(0xD1342543DE82EF95)
+        keys = mix64(keys)
+    return np.argsort(keys, kind="stable")
+
+
+def mix64(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's output function: a bijection on 64-bit numbers that spreads every bit."""
+    with np.errstate(over="ignore"):
+        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return keys ^ (keys >> np.uint64(31))
+
+
+def by_count(num_records: int, num_shards: int) -> Indices:
+    """Boundaries (num_shards + 1) of shards whose sizes differ by one at most: the remainder is spread."""
+    return (np.arange(num_shards + 1, dtype=np.int64) * num_records + num_shards - 1) // num_shards
+
+
+def by_seconds(durations: NDArray[np.float64], seconds: float) -> Indices:
+    """Boundaries of shards of about `seconds` each, at least one record in each; the last is not a small rest."""
+    total = float(durations.sum())
+    num_shards = max(1, min(len(durations), round(total / seconds)))
+    ends = np.searchsorted(np.cumsum(durations), np.arange(1, num_shards) * (total / num_shards)) + 1
+    # Every shard needs a record, also where one recording is longer than a shard.
+    ends = np.maximum.accumulate(np.maximum(ends - np.arange(num_shards - 1), 1)) + np.arange(num_shards - 1)
+    ends = np.minimum(ends, len(durations) - np.arange(num_shards - 1, 0, -1))
+    return np.concatenate(([0], ends, [len(durations)])).astype(np.int64)
+
+
+def gathered(groups: NDArray[np.uint64]) -> Indices:
+    """A stable order in which records of one group stand together, groups by their first appearance."""
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(first[inverse], kind="stable")
+
+
+def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:
+    """Move inner boundaries to the nearest place where the group changes, one shard at least one group.
+
+    Raises:
+        UsageError: there are fewer groups than shards.
+    """
+    num_shards = len(boundaries) - 1
+    starts = np.concatenate(([0], np.flatnonzero(groups[1:] != groups[:-1]) + 1, [len(groups)]))
+    if len(starts) - 1 < num_shards:
+        raise UsageError(
+            f"{len(starts) - 1} audio files cannot fill {num_shards} shards with --keep-files-together; ask for fewer"
+        )
+    right = np.clip(np.searchsorted(starts, boundaries[1:-1]), 1, len(starts) - 1)
+    nearer_left = boundaries[1:-1] - starts[right - 1] < starts[right] - boundaries[1:-1]
+    chosen = right - nearer_left
+    steps = np.arange(num_shards - 1)
+    chosen = np.maximum.accumulate(np.maximum(chosen - steps, 1)) + steps
+    chosen = np.minimum(chosen, len(starts) - 1 - np.arange(num_shards - 1, 0, -1))
+    return np.concatenate(([0], starts[chosen], [len(groups)])).astype(np.int64)

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Makes .venv in the repository root and installs prepcli into it, in editable form.
+#
+#   scripts/setup.sh                       # everything: NeMo, plots, the tools that tests need
+#   PREPCLI_EXTRAS=dev scripts/setup.sh    # only these extras (commas between several; "none" for none)
+#   scripts/setup.sh -v                    # shows what the installer says
+#
+# Uses uv where there is one, else venv and pip. A second run does nothing unless pyproject.toml or
+# the extras changed; extras that are already installed stay.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+die() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 1
+}
+
+quiet=(--quiet)
+case "${1:-}" in
+    "") ;;
+    -v | --verbose) quiet=() ;;
+    *) die "unknown argument: $1 (see the head of scripts/setup.sh)" ;;
+esac
+
+wanted=${PREPCLI_EXTRAS:-all}
+wanted=${wanted// /}
+[[ $wanted =~ ^[a-z0-9,_-]+$ ]] || die "PREPCLI_EXTRAS must be names with commas between them, not: $wanted"
+
+# What is installed: three lines, written last, so that an interrupted run is not taken for a finished one.
+stamp=.venv/.prepcli-setup
+ground=$(cksum <pyproject.toml) # changes when the dependencies do
+old_root="" old_ground="" old_extras=""
+if [[ -f $stamp ]]; then
+    { read -r old_root && read -r old_ground && read -r old_extras; } <"$stamp" || true
+fi
+
+# The extras to have: those asked for and those already there.
+extras=$old_extras
+IFS=, read -r -a names <<<"$wanted"
+for name in "${names[@]}"; do
+    [[ -z $name || $name == none ]] && continue
+    grep -q "^$name = \[" pyproject.toml || die "no such extra in pyproject.toml: $name"
+    [[ ,$extras, == *,"$name",* || ,$extras, == *,all,* ]] && continue
+    extras=${extras:+$extras,}$name
+done
+
+venv_works() { .venv/bin/python -c "import sys; sys.exit(sys.version_info < (3, 10))" 2>/dev/null; }
+
+activate() { say "to use it: source $(printf '%q' "$PWD/.venv/bin/activate")"; }
+
+if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras" ]] && venv_works; then
+    say "up to date: .venv has prepcli${extras:+[$extras]}"
+    activate
+    exit 0
+fi
+
+# A command that only exists as a name (a pyenv shim, say) does not count.
+uv=""
+if uv --version >/dev/null 2>&1; then uv=uv; fi
+
+find_python() {
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11 python3.10 python; do
+        "$candidate" -c "import sys; assert sys.version_info >= (3, 10); print(sys.executable)" 2>/dev/null && return
+    done
+    return 1
+}
+
+hint=""
+# A virtual environment that was copied or moved from elsewhere points back there: make it anew.
+if [[ -n $old_root && $old_root != "$PWD" ]] || ! venv_works; then
+    if [[ -e .venv ]]; then say "removing .venv: it is broken, or was made for another folder"; fi
+    rm -rf .venv
+    python=$(find_python) || python=""
+    hint=" (without a warm cache this fetches PyTorch: gigabytes, minutes)"
+    if [[ -n $uv ]]; then
+        say "making .venv with $(uv --version | cut -d' ' -f1,2)${python:+ and $python}"
+        uv venv --quiet --python "${python:->=3.10}" .venv
+    elif [[ -z $python ]]; then
+        die "no Python 3.10 or newer on PATH (python3 there: $(python3 --version 2>/dev/null || echo none))" \
+            "install one (Debian 12, Ubuntu 22.04 or newer: sudo apt-get install python3 python3-venv), or uv"
+    elif ! "$python" -c "import venv, ensurepip" 2>/dev/null; then
+        minor=$("$python" -c "import sys; print('%d.%d' % sys.version_info[:2])")
+        die "$python has no venv module: sudo apt-get install python$minor-venv (Debian, Ubuntu)"
+    else
+        say "making .venv with venv and $python"
+        "$python" -m venv .venv
+    fi
+fi
+
+if [[ -n $uv ]]; then
+    install=(uv pip install --python .venv/bin/python)
+else
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 \
+        || die ".venv was made by uv and holds no pip: delete it and run this again"
+    install=(.venv/bin/python -m pip install --disable-pip-version-check)
+fi
+say "installing prepcli${extras:+[$extras]} with ${uv:-pip}$hint"
+SECONDS=0
+rm -f "$stamp"
+"${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${extras:+[$extras]}" \
+    || die "the installation failed, see above; it is safe to run this again (-v shows more)"
+printf '%s\n' "$PWD" "$ground" "$extras" >"$stamp"
+say "done in $SECONDS s"
+activate

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Everything that must be green before a commit: ruff, mypy, shellcheck, pytest.
+#
+#   scripts/test.sh                          # sets .venv up first (scripts/setup.sh)
+#   scripts/test.sh tests/manifest -k gz     # arguments go to pytest
+#   PREPCLI_PYTHON=python3 scripts/test.sh   # with this interpreter, as it is
+#
+# All steps run even when one fails; the exit code is 1 if any did.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf 'test: %s\n' "$*"; }
+
+failed=()
+step() {
+    local name=$1 result=ok
+    shift
+    SECONDS=0
+    "$@" || result=FAILED
+    say "$name: $result, $SECONDS s"
+    if [[ $result != ok ]]; then failed+=("$name"); fi
+}
+
+python=${PREPCLI_PYTHON:-}
+if [[ -z $python ]]; then
+    step setup bash scripts/setup.sh
+    if ((${#failed[@]})); then exit 1; fi
+    python=$PWD/.venv/bin/python
+fi
+
+# Tests skip themselves where a system tool is missing; say so, or nobody notices.
+missing=()
+command -v sox >/dev/null || missing+=(sox libsox-fmt-all)
+command -v flac >/dev/null || missing+=(flac)
+command -v ffmpeg >/dev/null || missing+=(ffmpeg)
+if ((${#missing[@]})); then say "some tests will be skipped; for all of them: sudo apt-get install ${missing[*]}"; fi
+
+step "ruff check" "$python" -m ruff check .
+step "ruff format" "$python" -m ruff format --check .
+step mypy "$python" -m mypy
+
+if command -v shellcheck >/dev/null; then
+    shopt -s nullglob
+    shell_files=(scripts/*.sh scripts/*/*.sh scripts/*/*.sbatch recipes/*/*.sh .ci/run)
+    step shellcheck shellcheck "${shell_files[@]}"
+elif [[ ${CI:-} == true ]]; then
+    say "shellcheck is missing: sudo apt-get install shellcheck"
+    failed+=(shellcheck)
+else
+    say "shellcheck: not installed, passed over"
+fi
+
+step pytest "$python" -m pytest -n 2 "$@"
+
+if ((${#failed[@]})); then
+    printf -v list '%s, ' "${failed[@]}"
+    say "FAILED: ${list%, }"
+    exit 1
+fi
+say "all green"

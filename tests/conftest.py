@@ -1,0 +1,113 @@
+"""What tests share: the mini corpus, a directory with an awkward name, and the command line as a real process."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).parent / "data"
+MINI_CORPUS = DATA / "mini_corpus"
+
+Lines = list[dict[str, Any]]
+
+
+@pytest.fixture
+def mini_corpus() -> Path:
+    """Folder of the mini corpus: `manifest.json` (48 records), `segments.json` (6 segments of one file)."""
+    return MINI_CORPUS
+
+
+@pytest.fixture
+def awkward(tmp_path: Path) -> Path:
+    """A directory whose name has blanks, quotes, a comma, a newline and non-ASCII letters: it finds real bugs."""
+    path = tmp_path / "it's \"odd\", naïve\n目录"
+    path.mkdir()
+    return path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout."""
+        document = json.loads(self.out)
+        assert isinstance(document, dict)
+        return document
+
+    @property
+    def error_line(self) -> str:
+        """The one line of an error; more than one, or a traceback, fails."""
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        assert len(lines) == 1, self.err
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    """Our environment without any launcher's variables."""
+    launchers = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC", "PREPCLI_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(launchers)} | extra
+
+
+Prepcli = Callable[..., Outcome]
+
+
+def prepcli(*arguments: object, cwd: Path | None = None, timeout: float = 120, **environ: str) -> Outcome:
+    """Run the command line in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "prepcli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=clean_environment(**environ),
+        timeout=timeout,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def start_prepcli(*arguments: object, **environ: str) -> subprocess.Popen[str]:
+    """Start the command line and let it run."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "prepcli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(**environ),
+        start_new_session=True,
+    )
+
+
+def read_lines(path: Path) -> Lines:
+    """The records of a JSON-lines file; every line must be one."""
+    text = path.read_text(encoding="utf-8")
+    assert text == "" or text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write_lines(path: Path, records: Lines) -> Path:
+    """Write a manifest as NeMo's scripts do."""
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below `folder`: two equal trees are equal byte for byte."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

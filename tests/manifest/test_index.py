@@ -1,0 +1,356 @@
+import gzip
+import hashlib
+import json
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest import index as index_module
+from prepcli.manifest import scan
+from prepcli.manifest.fields import is_skipped, parse_fields
+from prepcli.manifest.index import LineReader, ManifestIndex, hash64, index_manifests
+from prepcli.manifest.record import Record
+
+GOOD = [
+    b'{"audio_filepath": "a.wav", "duration": 1.5, "text": "hello"}',
+    b'{"duration":3,"audio_filepath":"dir/\xc3\xa9.flac","offset":0.25}',
+    b' {"audio_filepath": "c.wav", "duration": 1e1, "offset": null, "_skipme": false}\t',
+    b'{"audio_filepath": "c.wav", "duration": 2, "wer": NaN}',
+    b'{"audio_filepath": "c.wav", "duration": "x", "duration": 2}',
+    b'{"audio_filepath": "c.wav", "duration": 2, "t": "\\ud800"}',
+    b'{"audio_filepath": "\\ud83d\\ude00", "duration": 2, "t": "\\u0000", "_skipme": 0, "n": {"duration": 7}}',
+    b'\xef\xbb\xbf{"audio_filepath": "c.wav", "duration": 123456789012345678901234567890}',
+    b'{"\\u0061udio_filepath": "c.wav", "duration": 2, "offset": -0.0, "_skipme": ""}',
+    b'{"audio_filepath": "c.wav", "duration": 2, "_skipme": []}\r',
+]
+SKIPPED = [
+    b'{"audio_filepath": "a.wav", "duration": 1.5, "_skipme": true}',
+    b'{"_skipme": 1}',
+    b'{"audio_filepath": 3, "_skipme": "yes"}',
+    b'{"audio_filepath": "a.wav", "duration": 1.5, "_skipme": NaN}',
+]
+BLANK = [b"", b" ", b"\t\r"]
+BAD = [
+    b'{"audio_filepath": "a.wav"}',
+    b'{"audio_filepath": "a.wav", "duration": -1}',
+    b'{"audio_filepath": "a.wav", "duration": 0.0}',
+    b'{"audio_filepath": "a.wav", "duration": NaN}',
+    b'{"audio_filepath": "a.wav", "duration": "3"}',
+    b'{"audio_filepath": "a.wav", "duration": true}',
+    b'{"audio_filepath": "a.wav", "duration": 1e999}',
+    b'{"audio_filepath": "", "duration": 1}',
+    b'{"audio_filepath": "a\\u0000b", "duration": 1}',
+    b'{"audio_filepath": "a\\ud800", "duration": 1}',
+    b'{"audio_filepath": null, "duration": 1}',
+    b'{"duration": 1}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "offset": -0.1}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "offset": "0"}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "text": "caf\xe9"}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "caf\xe9": 0}',
+    b'{"audio_filepath": "a.wav", "duration": 1} {}',
+    b'{"audio_filepath": "a.wav", "duration": 1',
+    b'{"audio_filepath": "a.wav", "duration": 1, "x": [1,]}',
+    b"[1]",
+    b"hello",
+    b"{",
+    b"\x00\x01",
+]
+ALL = GOOD + SKIPPED + BLANK + BAD
+
+
+def stem(path: str) -> str:
+    return Path(path).stem
+
+
+def parent(path: str) -> str:
+    return str(Path(path).parent)
+
+
+def judge(line: bytes) -> object:
+    """What `Record` says of one line: the record, why not, or that it is passed over."""
+    if not line.strip():
+        return "blank"
+    try:
+        if is_skipped(parse_fields(line)):
+            return "skipped"
+        return Record.parse(line)
+    except RecordRejected as rejected:
+        return rejected
+
+
+def check_against_records(index: ManifestIndex, sources: list[list[bytes]]) -> None:
+    """Every line of every source stands in the index exactly as `Record` judges it."""
+    record_number = problem_number = skipped = 0
+    with LineReader(index) as reader:
+        for source, lines in enumerate(sources):
+            assert index.first[source] == record_number
+            assert index.sources[source].num_lines == len(lines)
+            for number, line in enumerate(lines, start=1):
+                judged = judge(line)
+                if isinstance(judged, Record):
+                    i, record_number = record_number, record_number + 1
+                    assert index.duration[i] == judged.duration
+                    assert index.offset[i] == judged.offset
+                    assert (index.source_of(i), index.line_number(i)) == (source, number)
+                    assert Record.parse(reader.line(i)).to_json({}) == judged.to_json({})
+                    if index.keys:
+                        assert index.keys["stem"][i] == hash64(stem(judged.audio_filepath))
+                        assert index.keys["parent"][i] == hash64(parent(judged.audio_filepath))
+                elif isinstance(judged, RecordRejected):
+                    problem = index.problems[problem_number]
+                    problem_number += 1
+                    assert (problem.source, problem.line) == (source, number)
+                    assert (problem.reason, problem.detail) == (judged.reason, judged.detail)
+                    assert reader.problem_line(problem) == line.rstrip(b"\r")
+                else:
+                    skipped += judged == "skipped"
+    assert len(index) == record_number == len(index.duration)
+    assert (len(index.problems), index.num_skipped) == (problem_number, skipped)
+
+
+def same(a: ManifestIndex, b: ManifestIndex) -> bool:
+    columns = ("start", "length", "duration", "offset")
+    return (
+        [(s.sha256, s.num_bytes, s.num_lines) for s in a.sources]
+        == [(s.sha256, s.num_bytes, s.num_lines) for s in b.sources]
+        and (a.first, a.problems, a.num_skipped) == (b.first, b.problems, b.num_skipped)
+        and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in columns)
+        and a.keys.keys() == b.keys.keys()
+        and all(np.array_equal(a.keys[name], b.keys[name]) for name in a.keys)
+    )
+
+
+@pytest.mark.parametrize("line", ALL)
+def test_the_table_above_is_sorted_right(line: bytes) -> None:
+    judged = judge(line)
+    expected = next(name for name in ("GOOD", "SKIPPED", "BLANK", "BAD") if line in globals()[name])
+    kind = {Record: "GOOD", RecordRejected: "BAD"}.get(type(judged)) or str(judged).upper()
+    assert kind == expected
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_index_and_the_record_never_disagree(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    # Ranges and blocks from a few bytes to larger than the file, so that boundaries fall everywhere.
+    monkeypatch.setattr(scan, "RANGE_BYTES", rng.choice([7, 64, 1000, 5000, 1 << 20]))
+    monkeypatch.setattr(scan, "_BLOCK_BYTES", rng.choice([1, 5, 50, 700, 1 << 18]))
+    odd = rng.choice([0.02, 0.3, 1.0])
+    sources: list[list[bytes]] = []
+    paths = []
+    for source in range(3):
+        lines = [rng.choice(ALL) if rng.random() < odd else GOOD[0] for _ in range(rng.randrange(120))]
+        path = tmp_path / f"{source}.json"
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        if lines and rng.random() < 0.5 and lines[-1]:
+            path.write_bytes(path.read_bytes()[:-1])  # no newline at the end
+        sources.append(lines)
+        paths.append(str(path))
+    index = index_manifests(paths, keys={"stem": stem, "parent": parent})
+    check_against_records(index, sources)
+
+
+def test_broken_bytes_in_random_places(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    lines = []
+    for _ in range(3000):
+        line = bytearray(rng.choice(GOOD))
+        for _ in range(rng.randrange(3)):
+            line[rng.randrange(len(line))] = rng.choice(b'"{}[],:0019.eE-+\\ \x00\xff\xc3tnu')
+        lines.append(bytes(line))
+    path = tmp_path / "m.json"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    index = index_manifests([str(path)])
+    check_against_records(index, [lines])
+    assert {p.reason for p in index.problems} >= {
+        RejectReason.NOT_UTF8,
+        RejectReason.BROKEN_JSON,
+        RejectReason.MISSING_FIELD,
+        RejectReason.BAD_DURATION,
+    }
+
+
+def manifest(path: Path, count: int, seed: int = 0) -> Path:
+    rng = random.Random(seed)
+    with path.open("w") as file:
+        for i in range(count):
+            record = {
+                "audio_filepath": f"/d/{i % 50}/{i}.wav",
+                "duration": round(rng.uniform(0.1, 20), 3),
+                "text": "x" * 99,
+            }
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "RANGE_BYTES", 10_000)
+    monkeypatch.setattr(index_module, "_INLINE_BYTES", 0)
+    a, b = manifest(tmp_path / "a.json", 2000), manifest(tmp_path / "b.json", 1500, seed=1)
+    b.write_bytes(b.read_bytes() + b"\n".join(ALL))
+    packed = tmp_path / "c.json.gz"
+    packed.write_bytes(gzip.compress(b.read_bytes()))
+    keys = {"stem": stem, "parent": parent}
+    paths = [str(a), str(packed), str(b)]
+    alone = index_manifests(paths, keys=keys)
+    assert same(alone, index_manifests(paths, keys=keys, num_workers=3))
+    assert alone.sources[1].sha256 == alone.sources[2].sha256
+    assert len(alone.problems) == 2 * len(BAD)
+
+
+def test_the_digest_is_of_the_content_in_pieces_of_16_mib(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    content = GOOD[0][:-1] + b', "pad": "' + b"x" * 70_000 + b'"}\n'
+    path.write_bytes(content * 300)
+    data = path.read_bytes()
+    pieces = [data[at : at + (16 << 20)] for at in range(0, len(data), 16 << 20)]
+    assert len(pieces) == 2
+    expected = hashlib.sha256(b"".join(hashlib.sha256(piece).digest() for piece in pieces)).hexdigest()
+    index = index_manifests([str(path)], num_workers=2)
+    assert index.sources[0].sha256 == expected
+    assert len(index) == 300
+    assert np.array_equal(index.start, np.arange(300) * len(content))
+    assert set(index.length) == {len(content) - 1}
+
+
+def test_the_digest_tells_changed_content(tmp_path: Path) -> None:
+    path = manifest(tmp_path / "m.json", 10)
+    before = index_manifests([str(path)]).sources[0].sha256
+    path.write_bytes(path.read_bytes().replace(b"xxx", b"xyx", 1))
+    assert index_manifests([str(path)]).sources[0].sha256 != before
+
+
+def test_an_empty_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_bytes(b"")
+    index = index_manifests([str(path)], num_workers=2, keys={"stem": stem})
+    assert (len(index), index.first, index.sources[0].num_lines) == (0, [0, 0], 0)
+    assert len(index.keys["stem"]) == 0
+    assert len(index_manifests([])) == 0
+
+
+def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join([GOOD[0], b"", GOOD[1]]) + b"\r\n")
+    index = index_manifests([str(path)])
+    assert (len(index), index.problems, index.line_number(1)) == (2, [], 3)
+    with LineReader(index) as reader:
+        assert (reader.line(0), reader.line(1)) == (GOOD[0], GOOD[1])
+
+
+def test_utf_16_is_a_problem_in_every_line_and_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes("\n".join([GOOD[0].decode()] * 5).encode("utf-16"))
+    index = index_manifests([str(path)])
+    assert (len(index), [p.line for p in index.problems]) == (0, [1, 2, 3, 4, 5])
+    assert index.problems[0].reason is RejectReason.NOT_UTF8
+
+
+def test_another_kind_of_file_is_refused_early(tmp_path: Path) -> None:
+    path = tmp_path / "audio.tar"
+    path.write_bytes(b"no JSON here\n" * 2000)
+    with pytest.raises(UsageError, match=r"audio\.tar does not look like a NeMo manifest.*line 1: broken JSON"):
+        index_manifests([str(path)])
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(scan, "_BLOCK_BYTES", 100)
+    path = tmp_path / "m.json"
+    path.write_bytes(GOOD[0] + b"\n" + b"x" * 1500)
+    with pytest.raises(UsageError, match=rf"line at byte {len(GOOD[0]) + 1} is longer"):
+        index_manifests([str(path)])
+    monkeypatch.setattr(scan, "RANGE_BYTES", 500)  # the same when the line is finished beyond its range
+    with pytest.raises(UsageError, match="is longer"):
+        index_manifests([str(path)])
+
+
+@pytest.mark.parametrize("spool", [True, False])
+def test_a_compressed_manifest(tmp_path: Path, spool: bool) -> None:
+    plain = manifest(tmp_path / "m.json", 500)
+    packed = tmp_path / "m.json.gz"
+    # Two members, as `cat a.gz b.gz` makes them.
+    half = len(plain.read_bytes()) // 2
+    packed.write_bytes(gzip.compress(plain.read_bytes()[:half]) + gzip.compress(plain.read_bytes()[half:]))
+    spool_dir = tmp_path / "spool dir" if spool else None
+    expected = index_manifests([str(plain)])
+    for _ in range(2):
+        index = index_manifests([str(packed)], spool_dir=spool_dir)
+        assert same(index, expected)
+        assert index.sources[0].path == str(packed)
+    if spool_dir:
+        (unpacked,) = spool_dir.iterdir()
+        assert unpacked.read_bytes() == plain.read_bytes()
+        packed.unlink()
+    with LineReader(index) as reader:
+        assert reader.line(499) == plain.read_bytes().splitlines()[499]
+
+
+def test_spooling_again_uses_what_is_there(tmp_path: Path) -> None:
+    packed = tmp_path / "m.json.gz"
+    packed.write_bytes(gzip.compress(GOOD[0]))
+    index_manifests([str(packed)], spool_dir=tmp_path / "spool")
+    (unpacked,) = (tmp_path / "spool").iterdir()
+    before = unpacked.stat().st_mtime_ns
+    index_manifests([str(packed)], spool_dir=tmp_path / "spool")
+    assert unpacked.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("spool", [True, False])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: data[:-20], "cut short"),
+        (lambda data: b"plain text", "no gzip file"),
+        (lambda data: data[:200] + bytes(50) + data[250:], "damaged"),
+    ],
+)
+def test_damaged_compressed_manifests(tmp_path: Path, spool: bool, damage, words: str) -> None:  # type: ignore[no-untyped-def]
+    plain = manifest(tmp_path / "m.json", 500)
+    packed = tmp_path / "m.json.gz"
+    packed.write_bytes(damage(gzip.compress(plain.read_bytes())))
+    with pytest.raises(UsageError, match=rf"m\.json\.gz is .*{words}"):
+        index_manifests([str(packed)], spool_dir=tmp_path / "spool" if spool else None)
+    assert not list((tmp_path / "spool").glob("*")) if spool else True
+
+
+def test_a_missing_manifest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not found"):
+        index_manifests([str(tmp_path / "no.json")])
+
+
+def test_a_reader_travels_and_notices_a_file_that_shrank(tmp_path: Path) -> None:
+    path = manifest(tmp_path / "m.json", 20)
+    reader = LineReader(index_manifests([str(path)]))
+    first = reader.line(3)
+    assert pickle.loads(pickle.dumps(reader)).line(3) == first
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(EOFError, match="shorter"):
+        reader.line(19)
+
+
+def test_hashes_are_the_same_everywhere() -> None:
+    # Plans, and so the names in finished outputs, depend on it: the value must never change.
+    assert hash64("a/b.wav") == int.from_bytes(hashlib.blake2b(b"a/b.wav", digest_size=8).digest(), "little")
+    assert hash64("") != hash64(" ")
+
+
+def test_memory_grows_by_the_columns_alone(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    path = manifest(tmp_path / "m.json", 100_000)
+    code = (
+        "import resource, sys; from prepcli.manifest.index import index_manifests; "
+        "base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
+        "index = index_manifests([sys.argv[1]] * 6); "
+        "print(len(index), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    count, grown = map(int, run.stdout.split())
+    assert count == 600_000
+    # 28 bytes a record, the parts of one range and some slack; a list of dicts would be 300 MB.
+    assert grown < 28 * count // 1024 + 20_000
