@@ -171,7 +171,7 @@ class TarredJob(Job):
 
     def _base_dir(self, source: int) -> str:
         base = self.options.audio_base_dir
-        return os.path.abspath(base if base else os.path.dirname(self.manifests[source]) or ".")  # noqa: PTH100, PTH120
+        return os.path.abspath(base if base else os.path.dirname(self.manifests[source]) or ".")
 
     def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard: its tar, and its manifest last."""
@@ -207,13 +207,13 @@ class TarredJob(Job):
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Store the record's audio, unless the shard has it; return the changes to its manifest line."""
         base = self._base_dir(self.index.source_of(number))
-        path = os.path.join(base, normal_path(record.audio_filepath))  # noqa: PTH118 - a hot path
+        path = os.path.join(base, normal_path(record.audio_filepath))
         sliced = self.options.slice_with_offset
         key = (path, record.offset, record.duration) if sliced else (path,)
         stem = self._stem(number, record, shard, path)
         changes: dict[str, Any] = {"shard_id": shard}
         if tar is None:
-            extension = self.options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"  # noqa: PTH122
+            extension = self.options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
             changes |= {"audio_filepath": f"{stem}.{extension}", "abs_audio_filepath": path}
         else:
             member = members.get(key)

@@ -67,7 +67,7 @@ class TarredOptions:
             raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
             raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
-        if self.only_manifests and (self.target_sample_rate or self.slice_with_offset and self.force_codec):
+        if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
             raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
 
     def settings(self) -> dict[str, Any]:
@@ -139,8 +139,7 @@ def plan_sets(index: ManifestIndex, options: TarredOptions) -> TarredPlan:
             keep &= index.duration < stop
         folder = f"bucket{number + 1}/" if options.buckets_num > 1 else ""
         records = np.flatnonzero(keep)
-        if len(records) or options.buckets_num > 1:
-            plan.sets.append(_divide(folder, start, stop, records, index, files, options, plan))
+        plan.sets.append(_divide(folder, start, stop, records, index, files, options, plan))
     if low is not None:
         plan.left_out.append((RejectReason.BELOW_MIN_DURATION, np.flatnonzero(index.duration < low)))
     if high is not None:
@@ -171,6 +170,8 @@ def _divide(
     plan: TarredPlan,
 ) -> TarSet:
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
+    if not len(records):
+        raise UsageError(f"none of the {len(index)} records is between --min-duration and --max-duration{where}")
     if options.shuffle:
         records = records[shuffled(len(records), options.shuffle_seed)]
     if options.keep_files_together:
@@ -205,7 +206,7 @@ def _file_identity(index: ManifestIndex, options: TarredOptions) -> NDArray[np.u
     """A number for each record's audio file. Without a base directory a path means another file in another folder."""
     files = index.keys["path"].copy()
     if options.audio_base_dir is None:
-        folders = [os.path.dirname(os.path.abspath(source.path)) for source in index.sources]  # noqa: PTH100, PTH120
+        folders = [os.path.dirname(os.path.abspath(source.path)) for source in index.sources]
         number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
         for source, folder in enumerate(folders):
             if number[folder]:
@@ -224,8 +225,6 @@ def _look_for_names(
     """
     plan.ambiguous = np.zeros(len(index), bool)
     plan.repeated = np.zeros(len(index), bool)
-    if not plan.sets:
-        return
     records = np.concatenate([tar_set.records for tar_set in plan.sets])
     files = files[records]
     with np.errstate(over="ignore"):

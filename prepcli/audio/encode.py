@@ -95,7 +95,8 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
             return _wav(samples, sampling_rate, subtype)
     else:
         subtype = only_subtype
-        samples = _convert(samples, "FLOAT" if samples.dtype.kind == "f" else "PCM_16", clip=True)
+        # Never int16: libsndfile 1.2.2 turns half of a stereo MP3 into noise (libsndfile pull request 1106).
+        samples = _convert(samples, "FLOAT", clip=True)
     data = _with_libsndfile(samples, sampling_rate, container, subtype)
     if container == "OGG":
         return ogg.with_serial(data, zlib.crc32(samples.tobytes()))
@@ -115,7 +116,8 @@ def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDAr
     kind = samples.dtype.kind
     if subtype in ("FLOAT", "DOUBLE"):
         if kind != "f":
-            return (samples / -float(np.iinfo(samples.dtype).min)).astype(np.float32)
+            scale = 1.0 / -float(np.iinfo(samples.dtype).min)  # a power of two: exact
+            return samples * np.float32(scale) if samples.dtype == np.int16 else (samples * scale).astype(np.float32)
         samples = samples.astype(np.float32, copy=False)
         return np.clip(np.nan_to_num(samples, posinf=1, neginf=-1), -1, 1) if clip else samples
     # 8-bit and companded encodings are libsndfile's to derive, from int16.

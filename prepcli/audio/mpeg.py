@@ -37,6 +37,11 @@ class Scan(NamedTuple):
     irregular: bool
 
 
+def may_be(head: bytes) -> bool:
+    """Whether a file that starts like this may be MPEG audio: with a frame, or with an ID3v2 tag."""
+    return head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] >= 0xE0)
+
+
 def scan(data: bytes) -> Scan | None:
     """Walk the MPEG frames of a whole file in memory (0.2 us a frame); None where it doesn't begin with one."""
     start = at = _skip_id3v2(data)

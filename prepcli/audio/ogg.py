@@ -34,6 +34,16 @@ def fault_at_end(tail: bytes) -> str | None:
     return None if page[5] & _END_OF_STREAM else "its last page is not marked as the end of the stream"
 
 
+def last_page_start(tail: bytes) -> int:
+    """Return the granule position (in Vorbis: the sample number) at which the last page starts; 0 if not to be seen.
+
+    `tail` is the stream's last `2 * TAIL_BYTES`.
+    """
+    before = tail.rfind(b"OggS", 0, max(tail.rfind(b"OggS"), 0))
+    granule = int.from_bytes(tail[before + 6 : before + 14], "little", signed=True) if before >= 0 else 0
+    return max(granule, 0)  # -1 on a page where no packet ends
+
+
 def with_serial(data: bytes, serial: int) -> bytes:
     """Return a copy of a stream with another serial number; libsndfile draws a new one each time it writes.
 

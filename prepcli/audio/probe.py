@@ -6,7 +6,6 @@ WAV 1.9 / 8.3, FLAC 20 / 28; `soundfile.info` from a path takes 39 and 58, and n
 """
 
 from pathlib import Path
-from typing import Any
 
 from prepcli.audio import containers, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
@@ -81,48 +80,53 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
     # A missing last padding byte harms nobody.
     if promised is not None and promised > source.size + 1:
         unreadable(name, f"ends early: the header promises {promised} bytes, the file holds {source.size}")
+    frames = _whole_mpeg(source, name) if mpeg.may_be(head) else None
     try:
         with soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
             container, subtype = sound.format.lower(), sound.subtype
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
-            if container == "ogg":
-                fault = ogg.fault_at_end(source.read(max(source.size - ogg.TAIL_BYTES, 0), ogg.TAIL_BYTES))
-                if fault is not None:
-                    unreadable(name, f"ends early: {fault}")
-            elif container == "mp3":
-                container, samples = _check_mpeg(source, sound, name)
     except soundfile.SoundFileError as error:
         return sox.probe(source, name, _words(error))
+    if container == "ogg":
+        fault = ogg.fault_at_end(source.read(max(source.size - ogg.TAIL_BYTES, 0), ogg.TAIL_BYTES))
+        if fault is not None:
+            unreadable(name, f"ends early: {fault}")
+    elif container == "mp3":
+        container, samples = _mpeg_length(source, frames, samples, name)
     if samples <= 0 or rate <= 0:
         unreadable(name, "holds no samples")
     return AudioInfo(_CODECS.get(subtype, _FORMATS.get(container, container)), subtype, rate, samples, channels, None)
 
 
-def _check_mpeg(source: Source, sound: Any, name: str) -> tuple[str, int]:
-    """Return format and number of samples of an open MP3 file; refuse it where its end is missing."""
-    data = source.everything()
-    found = mpeg.scan(data)
+def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:
+    """Walk the frames of what looks like MP3; refuse it where its end is missing, None where it is no MP3."""
+    found = mpeg.scan(source.everything())
     if found is not None and found.cut:
         unreadable(name, "ends early: its last MPEG frame is cut")
-    if found is not None and not found.irregular:
-        if found.promised is None:
-            samples = found.frames * found.samples_per_frame
-            if sound.frames >= samples:
-                return "mp3", samples
-            # libsndfile guessed too short a length, and would not read beyond it. Rare, so it may cost a decode.
-            return NOT_PASSABLE, _count_decodable(ByteSource(mpeg.with_length(data, found)))
-        if found.frames < found.promised:
-            unreadable(
-                name,
-                f"ends early: the header promises {found.promised} MPEG frames, the file holds {found.frames}",
-            )
-        return "mp3", sound.frames
-    decoded = _count_decodable(source)
-    # An MPEG decoder swallows part of a frame at either end.
-    if decoded < sound.frames - 2 * 1152:
+    if found is not None and not found.irregular and found.frames < (found.promised or 0):
         unreadable(
             name,
-            f"ends early or is damaged: the header promises {sound.frames} samples, {decoded} could be decoded",
+            f"ends early: the header promises {found.promised} MPEG frames, the file holds {found.frames}",
+        )
+    return found
+
+
+def _mpeg_length(source: Source, found: mpeg.Scan | None, guess: int, name: str) -> tuple[str, int]:
+    """Return format and number of samples of an MP3 file that libsndfile takes to be `guess` samples long."""
+    if found is not None and not found.irregular:
+        samples = found.frames * found.samples_per_frame
+        if found.promised is not None:
+            return "mp3", guess
+        if guess >= samples:
+            return "mp3", samples
+        # libsndfile guessed too short a length, and would not read beyond it. Rare, so it may cost a decode.
+        return NOT_PASSABLE, _count_decodable(ByteSource(mpeg.with_length(source.everything(), found)))
+    decoded = _count_decodable(source)
+    # An MPEG decoder swallows part of a frame at either end.
+    if decoded < guess - 2 * 1152:
+        unreadable(
+            name,
+            f"ends early or is damaged: the header promises {guess} samples, {decoded} could be decoded",
         )
     return "mp3", decoded
 

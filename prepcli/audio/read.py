@@ -5,7 +5,7 @@ from math import floor, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.audio import flac, mpeg, riff, sox
+from prepcli.audio import flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
 from prepcli.errors import RecordRejected, RejectReason
@@ -28,6 +28,9 @@ _INT32 = frozenset({"PCM_24", "PCM_32", "ALAC_20", "ALAC_24", "ALAC_32", "DWVW_2
 # segments of speech at 8 to 96 kbit/s, 78 differed from a full decode (by up to -50 dB), with a lead-in of 1 s four,
 # with 2 s none. Seconds.
 _OPUS_LEAD_IN = 3.0
+# libsndfile 1.2.2 seeks 64 samples off within the last page of Ogg Vorbis (and nowhere else: 2 000 random seeks), so
+# seeks go to before that page; this many samples before, for two of Vorbis' longest blocks overlap.
+_VORBIS_LEAD_IN = 2 * 8192
 
 
 def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
@@ -143,16 +146,27 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
             raw = np.frombuffer(sox.decode(source, info, name), "<i2" if dtype == "int16" else "<i4")
             return raw.reshape(-1, info.num_channels)[start : start + length]
         source = mended
-    # Decoding starts here and the samples before `start` are thrown away.
-    first = max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0) if info.subtype == "OPUS" else start
+    first = _decode_from(source, info, start)
     try:
         with soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
+            if (sound.channels, sound.samplerate) != (info.num_channels, info.sampling_rate):
+                unreadable(name, "is damaged: its parts disagree on channels or sampling rate")
             if first:
                 sound.seek(first)
             return np.asarray(sound.read(start - first + length, dtype=dtype, always_2d=True)[start - first :])
     except soundfile.SoundFileError as error:
         what = str(getattr(error, "error_string", error)).strip().rstrip(".") or "the stream is damaged"
         unreadable(name, f"can't be decoded from sample {start} on ({what})")
+
+
+def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
+    """Return where to seek to so that `start` comes out right; what lies between is decoded and thrown away."""
+    if info.subtype == "OPUS":
+        return max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0)
+    if info.subtype == "VORBIS" and start:
+        tail = source.read(max(source.size - 2 * ogg.TAIL_BYTES, 0), 2 * ogg.TAIL_BYTES)
+        return max(min(start, ogg.last_page_start(tail) - _VORBIS_LEAD_IN), 0)
+    return start
 
 
 def _mended(source: Source, info: AudioInfo) -> ByteSource | None:

@@ -2,41 +2,44 @@
 
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from prepcli.errors import RecordRejected
 from prepcli.manifest.fields import is_skipped, parse_fields
 from prepcli.manifest.parts import Columns, Floats, Ints, Part, Problem
 from prepcli.manifest.record import Record
 
+_NEWLINE, _CARRIAGE_RETURN, _OPEN, _CLOSE = b"\n\r{}"
 
-class _NemoLine(msgspec.Struct):
-    """The fields that decide whether a line is usable; msgspec checks the rest of its syntax and drops it."""
 
-    audio_filepath: str
-    duration: float
-    offset: float | None = 0.0
+class _NemoLine(msgspec.Struct, gc=False):
+    """The fields that decide whether a line is usable; msgspec checks the syntax of the rest and drops it."""
+
+    audio_filepath: Annotated[str, msgspec.Meta(min_length=1)]
+    duration: Annotated[float, msgspec.Meta(gt=0)]
+    offset: Annotated[float, msgspec.Meta(ge=0)] | None = 0.0
     skipme: Any = msgspec.field(default=None, name="_skipme")
 
 
-class _CutLine(msgspec.Struct):
-    duration: float
+class _CutLine(msgspec.Struct, gc=False):
+    duration: Annotated[float, msgspec.Meta(gt=0)]
 
 
 class _Values(NamedTuple):
-    """One block's or one line's values, equally long; `paths` only where keys are asked for."""
+    """The values of one or more lines, equally long; without `offset` and `paths` for cuts."""
 
     duration: list[float]
     offset: list[float]
     paths: list[str]
 
 
+_nemo_decoder = msgspec.json.Decoder(_NemoLine)
+_cut_decoder = msgspec.json.Decoder(_CutLine)
 _skipme = attrgetter("skipme")
-_decode_nemo = msgspec.json.Decoder(_NemoLine).decode
-_decode_cut = msgspec.json.Decoder(_CutLine).decode
 
 
 class LineBlocks:
@@ -57,10 +60,21 @@ class LineBlocks:
 
     def add(self, data: bytes, at: int) -> None:
         """Take whole lines, the first of which begins at byte `at` of the file."""
-        lines = data.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        self._add_lines(lines, data, at)
+        chars = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(chars == _NEWLINE)
+        if chars[-1] != _NEWLINE:
+            ends = np.append(ends, len(data))
+        values = self._read_fast(data, chars, ends)
+        if values is not None:
+            self._keep(values, ends, at)
+            self.num_lines += len(ends)
+        elif len(ends) == 1:
+            self._add_odd_line(data.removesuffix(b"\n"), at)
+        else:
+            # Something in the block wants a closer look: halve it until only the odd lines are left.
+            middle = int(ends[len(ends) // 2 - 1]) + 1
+            self.add(data[:middle], at)
+            self.add(data[middle:], at + middle)
 
     def finish(self, digest: bytes, num_bytes: int) -> Part:
         """The columns of all blocks."""
@@ -79,39 +93,28 @@ class LineBlocks:
             problems=self.problems,
         )
 
-    def _add_lines(self, lines: list[bytes], data: bytes, at: int) -> None:
-        values = self._read_fast(lines, data)
-        if values is not None:
-            self._keep(values, lines, at)
-            self.num_lines += len(lines)
-        elif len(lines) == 1:
-            self._add_odd_line(lines[0], at)
-        else:
-            # Something in the block wants a closer look: halve it until only the odd lines are left.
-            middle = len(lines) // 2
-            for half in (lines[:middle], lines[middle:]):
-                joined = b"\n".join(half)
-                self._add_lines(half, joined, at)
-                at += len(joined) + 1
-
-    def _read_fast(self, lines: list[bytes], data: bytes) -> _Values | None:
+    def _read_fast(self, data: bytes, chars: npt.NDArray[np.uint8], ends: Ints) -> _Values | None:
         """The values of lines that are all usable beyond doubt; None otherwise (then `Record` decides)."""
+        decoder: msgspec.json.Decoder[Any] = _cut_decoder if self.columns.cuts else _nemo_decoder
         try:
             if not data.isascii():
                 data.decode("utf-8")
-            if self.columns.cuts:
-                duration = [_decode_cut(line).duration for line in lines]
-                return _Values(duration, [], []) if min(duration) > 0 else None
-            records = [_decode_nemo(line) for line in lines]
+            if _one_object_a_line(chars, ends):
+                # Half the time of line by line. As many objects as lines: one each, none is empty.
+                records = decoder.decode_lines(data)
+                if len(records) != len(ends):
+                    return None
+            else:
+                records = [decoder.decode(line) for line in data.removesuffix(b"\n").split(b"\n")]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         duration = [record.duration for record in records]
-        offset = [record.offset or 0.0 for record in records]
+        if self.columns.cuts:
+            return _Values(duration, [], [])
         paths = [record.audio_filepath for record in records]
-        if not (min(duration) > 0 and min(offset) >= 0 and all(paths)) or b"\\u0000" in data:
+        if "\0" in "".join(paths) or any(map(_skipme, records)):
             return None
-        if any(map(_skipme, records)):
-            return None
+        offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
         return _Values(duration, offset, paths)
 
     def _add_odd_line(self, line: bytes, at: int) -> None:
@@ -126,24 +129,33 @@ class LineBlocks:
                 problem = Problem(0, self.num_lines, at, length, rejected.reason, rejected.detail)
                 self.problems.append(problem)
         if values is not None:
-            self._keep(values, [line], at)
+            self._keep(values, np.array([len(line)]), at)
         elif self.columns.spans:
             self.gaps.append(self.num_lines)
         self.num_lines += 1
 
-    def _keep(self, values: _Values, lines: list[bytes], at: int) -> None:
+    def _keep(self, values: _Values, ends: Ints, at: int) -> None:
         self._durations.append(np.array(values.duration, np.float64))
         if self.columns.spans:
-            lengths = np.fromiter(map(len, lines), np.int64, len(lines))
-            starts = np.empty(len(lines), np.int64)
-            starts[0] = at
-            np.cumsum(lengths[:-1] + 1, out=starts[1:])
-            starts[1:] += at
-            self._starts.append(starts)
-            self._lengths.append(lengths)
+            starts = np.concatenate([[0], ends[:-1] + 1])
+            self._starts.append(starts + at)
+            self._lengths.append(ends - starts)
             self._offsets.append(np.array(values.offset, np.float64))
         for name, function in self.columns.keys:
             self._hashes[name].append(b"".join([_hash(function(path)) for path in values.paths]))
+
+
+def _one_object_a_line(chars: npt.NDArray[np.uint8], ends: Ints) -> bool:
+    """Whether every line begins with a brace and ends with one.
+
+    If the lines are valid JSON values at all, no value then goes beyond a line end: inside an object or a list
+    a closing brace and an opening one have a comma between them.
+    """
+    last = chars[ends - 1]
+    if (last == _CARRIAGE_RETURN).any():
+        last = np.where(last == _CARRIAGE_RETURN, chars[ends - 2], last)
+    opened = chars[0] == _OPEN and bool((chars[ends[:-1] + 1] == _OPEN).all())
+    return opened and bool((last == _CLOSE).all())
 
 
 def _read_odd_line(line: bytes, cut: bool) -> _Values | None:

@@ -9,7 +9,7 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason
 
 # The fields that `rejects.jsonl` adds to a record. A retried record is the original one, so they are taken off.
-REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line")
+REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
 
 _BOM = b"\xef\xbb\xbf"
 _WHITESPACE = " \t\n\r"
@@ -34,9 +34,9 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
         raise _broken(f"the line is no JSON object: {_lower(str(error))}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         fields = _fields_python_reads(line, str(error))
-    if "reject_reason" in fields and all(name in fields for name in REJECT_FIELDS):
+    if "reject_reason" in fields and "reject_detail" in fields and "manifest_line" in fields:
         for name in REJECT_FIELDS:
-            del fields[name]
+            fields.pop(name, None)
     return fields
 
 

@@ -6,6 +6,7 @@ The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -166,10 +167,12 @@ def _numbered(paths: Iterable[Path], pattern: str) -> tuple[str, ...]:
 
 
 def _is_list(text: str) -> bool:
-    """`[[a],[b]]` or `[a,b]`; but `[0..7]` is a range, and what exists is a path."""
+    """`[[a],[b]]` or `[a,b]`: brackets around all of it; but what exists is a path."""
     text = text.strip()
-    outer = text.startswith("[") and text.endswith("]") and not Path(text).exists()
-    return outer and (text.startswith("[[") or len(_items(text)) > 1)
+    if not (text.startswith("[") and text.endswith("]")) or Path(text).exists():
+        return False
+    depths = list(accumulate((char == "[") - (char == "]") for char in text))
+    return depths.index(0) == len(text) - 1 if 0 in depths else False
 
 
 def _items(text: str) -> list[str]:

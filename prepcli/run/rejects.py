@@ -10,10 +10,6 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 
-REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
-"""What a reject's line carries beside the original record; readers of a retried file drop these."""
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a record came from: the path of its manifest and the number of its line, counted from 1."""
@@ -25,9 +21,10 @@ class Origin:
 def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     """The original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`; one JSON line.
 
-    A line that is no JSON object is kept as text under `manifest_text` (undecodable bytes as `\\xNN`).
+    A line that is no JSON object in UTF-8 is kept as text under `manifest_text` (undecodable bytes as `\\xNN`).
     """
     try:
+        line.decode("utf-8")  # msgspec does not look into strings that it passes through
         fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = line.decode("utf-8", errors="backslashreplace").strip()

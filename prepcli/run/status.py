@@ -4,7 +4,6 @@ import shlex
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 

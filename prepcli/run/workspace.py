@@ -14,7 +14,6 @@ import msgspec
 
 from prepcli.errors import UsageError
 
-
 SILENT_SECONDS = 3600.0
 """After so long without a write, a temporary directory of another machine is taken for abandoned."""
 

@@ -29,7 +29,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Samples:
 @pytest.fixture
 def odd_path(tmp_path: Path) -> Path:
     """A folder whose name holds what shells, globs and option parsers stumble over."""
-    path = tmp_path / "-n *it's \"a\"\n[b] {c}\\ |d"
+    path = tmp_path / '-n *it\'s "a"\n[b] {c}\\ |d'
     path.mkdir()
     return path
 

@@ -1,4 +1,4 @@
-"""Segments: which samples a manifest's seconds mean, and that exactly those come back."""
+"""Segments: exactly the samples that were asked for come back, whatever the format."""
 
 import random
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import soundfile
 
 from prepcli.audio.encode import encode
 from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
-from prepcli.audio.read import read_segment, segment_samples, select_channel
+from prepcli.audio.read import read_segment, select_channel
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
 
@@ -50,13 +50,11 @@ def check_segments(path: Path, info: AudioInfo, whole: Samples, tolerance: float
                 assert np.abs(got.astype(np.float64) - expected).max() <= tolerance
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", [1, 2])
 @pytest.mark.parametrize(("container", "subtype", "dtype"), LOSSLESS)
 def test_segments_of_lossless_formats(
     odd_path: Path, speech: Samples, container: str, subtype: str, dtype: str, channels: int
 ) -> None:
-    if subtype == "IMA_ADPCM" and channels > 2:
-        pytest.skip("IMA ADPCM has at most two channels")
     path = odd_path / "-rf"
     samples = np.stack([np.roll(speech, 777 * channel) for channel in range(channels)], axis=1)[:30000]
     soundfile.write(path, samples, 16000, format=container, subtype=subtype)
@@ -76,6 +74,17 @@ def test_segments_of_lossy_formats(tmp_path: Path, speech: Samples, format: str,
     check_segments(path, info, whole, 1e-6, count=6)
 
 
+@pytest.mark.parametrize("length", [1, 5000, 40000, 122208])
+def test_the_last_page_of_vorbis(speech: Samples, length: int) -> None:
+    # libsndfile's own seek is 64 samples off there.
+    data = encode(speech[:length], 16000, "ogg")
+    info = probe_bytes(data, "x")
+    whole = read_segment(data, info)
+    for back in (1, 63, 64, 65, 129, 500, 1000, 3000, 5000, 9000, 20000):
+        if back <= length:
+            assert np.array_equal(read_segment(data, info, length - back), whole[length - back :])
+
+
 @pytest.mark.parametrize("bit_rate", ["8k", "16k", "24k"])
 def test_segments_of_opus_at_low_bit_rates(
     tmp_path: Path, speech: Samples, tool: Callable[..., None], bit_rate: str
@@ -91,9 +100,7 @@ def test_segments_of_opus_at_low_bit_rates(
 
 
 @pytest.mark.parametrize("options", [["-q:a", "4"], ["-q:a", "4", "-write_xing", "0"], ["-write_xing", "0"]])
-def test_segments_of_other_mp3(
-    tmp_path: Path, speech: Samples, tool: Callable[..., None], options: list[str]
-) -> None:
+def test_segments_of_other_mp3(tmp_path: Path, speech: Samples, tool: Callable[..., None], options: list[str]) -> None:
     wav, path = tmp_path / "a.wav", tmp_path / "a.mp3"
     soundfile.write(wav, np.concatenate([speech, speech // 50, speech]), 16000)
     tool("ffmpeg", "-v", "error", "-i", wav, *options, path)
@@ -138,69 +145,6 @@ def test_pcm_wav_on_disk_is_read_in_part(tmp_path: Path, monkeypatch: pytest.Mon
     info = probe_file(path)
     read_segment(path, info, 500_000, 1000)
     assert sum(asked) < 4000
-
-
-def test_seconds_become_samples_as_in_lhotse() -> None:
-    from lhotse.utils import compute_num_samples
-
-    rng = random.Random(1)
-    for _ in range(20000):
-        rate = rng.choice([8000, 11025, 16000, 22050, 24000, 44100, 48000])
-        info = AudioInfo("wav", "PCM_16", rate, 10**9, 1, 44)
-        seconds = rng.choice(
-            [
-                rng.uniform(0, 10),
-                rng.uniform(0, 20000),
-                round(rng.uniform(0, 100), rng.randint(1, 6)),
-                (rng.randrange(10**6) + 0.5) / rate,
-                (rng.randrange(10**8) + 0.5) / rate,
-                (rng.randrange(10**6) + 0.5 + rng.uniform(-3e-8, 3e-8)) / rate,
-            ]
-        )
-        expected = compute_num_samples(seconds, rate)
-        if seconds and expected:
-            assert segment_samples(info, seconds, None)[0] == expected
-            assert segment_samples(info, 0, seconds)[1] == expected
-
-
-def test_segments_beyond_the_audio() -> None:
-    info = AudioInfo("wav", "PCM_16", 16000, 175456, 1, 44)  # 10.966 s
-    assert segment_samples(info, 0, None) == (0, 175456)
-    assert segment_samples(info, 1.5, None) == (24000, 151456)
-    assert segment_samples(info, 1.5, 2) == (24000, 32000)
-    # 20 ms are 320 samples: clipped up to there, refused above.
-    assert segment_samples(info, 0, 10.986) == (0, 175456)
-    assert segment_samples(info, 10.0, 0.986) == (160000, 15456)
-    for offset, duration, detail in [
-        (0, 10.98607, "offset 0 s + duration 10.98607 s ends 0.020 s after the end of the audio (10.966 s)"),
-        (3.2, 9.0, "offset 3.2 s + duration 9 s ends 1.234 s after the end of the audio (10.966 s)"),
-        (10.966, 0.01, "offset 10.966 s is not before the end of the audio (10.966 s)"),
-        (10.97, None, "offset 10.97 s is not before the end of the audio (10.966 s)"),
-        (99, 1, "offset 99 s is not before the end of the audio (10.966 s)"),
-    ]:
-        with pytest.raises(RecordRejected) as caught:
-            segment_samples(info, offset, duration)
-        assert caught.value.reason is RejectReason.BEYOND_AUDIO
-        assert caught.value.detail == detail
-
-
-@pytest.mark.parametrize(
-    ("offset", "duration", "reason"),
-    [
-        (-0.1, 1.0, RejectReason.BAD_OFFSET),
-        (float("nan"), 1.0, RejectReason.BAD_OFFSET),
-        (float("inf"), 1.0, RejectReason.BAD_OFFSET),
-        (0.0, 0.0, RejectReason.BAD_DURATION),
-        (0.0, -1.0, RejectReason.BAD_DURATION),
-        (0.0, float("nan"), RejectReason.BAD_DURATION),
-        (0.0, float("inf"), RejectReason.BAD_DURATION),
-        (0.0, 1e-5, RejectReason.BAD_DURATION),
-    ],
-)
-def test_numbers_that_mean_no_segment(offset: float, duration: float, reason: RejectReason) -> None:
-    with pytest.raises(RecordRejected) as caught:
-        segment_samples(AudioInfo("wav", "PCM_16", 16000, 16000, 1, 44), offset, duration)
-    assert caught.value.reason is reason
 
 
 def test_select_channel() -> None:

@@ -1,5 +1,6 @@
 """A file that was cut short is refused with words that say so, wherever it was cut."""
 
+import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,8 @@ def refusal(data: bytes) -> str:
 
 def cuts(data: bytes) -> list[int]:
     """Lengths to cut a file to: its last bytes, and random places all over."""
-    anywhere = np.random.default_rng(0).integers(1, len(data), 40).tolist()
+    rng = random.Random(0)
+    anywhere = [rng.randrange(1, len(data)) for _ in range(40)]
     return [len(data) - last for last in LAST_BYTES] + anywhere
 
 
@@ -55,9 +57,10 @@ def test_flac_cut_at_any_byte_of_its_end(speech: Samples, channels: int, bits: s
     data = encode(samples, 16000, "flac", bits)
     assert probe_bytes(data, "x").num_samples == len(samples)
     # The last frame holds 50 samples, so these cuts go through it and well into the one before.
-    for last in range(1, 400):
+    # (A last byte of zero is the one that can't be missed: the checksum fits without it.)
+    for last in range(1 if data[-1] else 2, 400):
         assert "ends early or is damaged: the header promises 12338 samples" in refusal(data[:-last])
-    for length in cuts(data):
+    for length in cuts(data)[1:]:
         refusal(data[:length])
 
 
@@ -92,10 +95,8 @@ def test_flac_of_unknown_length(speech: Samples) -> None:
     streamed = data[:21] + bytes([data[21] & 0xF0]) + bytes(4) + data[26:]
     info = probe_bytes(streamed, "x")
     assert (info.format, info.num_samples) == ("sox", len(speech))
-    for last in range(1, 300):
-        assert refusal(streamed[:-last]) == (
-            "a.audio ends early or is damaged: its last FLAC frame is not whole"
-        )
+    for last in range(1 if data[-1] else 2, 300):
+        assert refusal(streamed[:-last]) == ("a.audio ends early or is damaged: its last FLAC frame is not whole")
 
 
 @pytest.mark.parametrize("format", ["ogg", "opus"])
@@ -119,11 +120,9 @@ def test_mp3(tmp_path: Path, speech: Samples, tool: Callable[..., None], options
     for length in cuts(data):
         if length > 500 and (len(data) - length) % 144:
             assert "ends early: " in refusal(data[:length])
-    if "-write_xing" not in options:
-        # Cut between frames: only the Xing header knows.
-        frame = 144 * 2
-        if not options:
-            assert "MPEG frames, the file holds" in refusal(data[: -2 * frame // 2 * 2])
+    if not options:
+        # Cut between frames, which are 72 * 32000 / 16000 = 144 bytes long: only the Xing header knows.
+        assert "MPEG frames, the file holds" in refusal(data[: -2 * 144])
 
 
 def test_mp3_of_libsndfile(speech: Samples) -> None:

@@ -91,10 +91,11 @@ def test_of_repeated_fields_the_last_counts() -> None:
     assert record.to_json({}) == b'{"duration": 2, "audio_filepath": "x.wav"}'
 
 
-def test_a_retried_reject_is_the_original_record() -> None:
+@pytest.mark.parametrize("more", [b"", b', "manifest_filepath": "m.json"'])
+def test_a_retried_reject_is_the_original_record(more: bytes) -> None:
     line = (
         b'{"audio_filepath": "x.wav", "duration": 2, "k": 1, "reject_reason": "missing_audio", '
-        b'"reject_detail": "gone", "manifest_line": 4}'
+        b'"reject_detail": "gone", "manifest_line": 4%s}' % more
     )
     assert Record.parse(line).to_json({}) == b'{"audio_filepath": "x.wav", "duration": 2, "k": 1}'
 

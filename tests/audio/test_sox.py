@@ -1,0 +1,157 @@
+"""Formats that only sox or ffmpeg read, whatever their files are called."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
+from prepcli.audio.read import read_segment
+from prepcli.errors import RecordRejected, RejectReason
+from tests.audio.conftest import Samples
+
+
+@pytest.fixture
+def wavpack(tmp_path: Path, speech: Samples, tool: Callable[..., None]) -> bytes:
+    soundfile.write(tmp_path / "a.wav", np.stack([speech, speech // 2], axis=1), 16000)
+    tool("sox", tmp_path / "a.wav", tmp_path / "a.wv")
+    return (tmp_path / "a.wv").read_bytes()
+
+
+def test_wavpack(odd_path: Path, speech: Samples, wavpack: bytes) -> None:
+    for name in ("-n", "|echo a", "a.m3u", "*.wv", "line\nbreak.wv", "http:"):
+        path = odd_path / name
+        path.write_bytes(wavpack)
+        info = probe_file(path)
+        assert info == AudioInfo("sox", "PCM_16", 16000, len(speech), 2, None)
+        samples = read_segment(path, info, 1000, 5000)
+        assert samples.dtype == np.int16
+        assert np.array_equal(samples[:, 0], speech[1000:6000])
+        assert np.array_equal(samples[:, 1], speech[1000:6000] // 2)
+    assert probe_bytes(wavpack, "x") == info
+    assert np.array_equal(read_segment(wavpack, info)[:, 0], speech)
+    with pytest.raises(RecordRejected, match="ends early: 10 samples wanted"):
+        read_segment(wavpack, info, len(speech) - 9, 10)
+
+
+def test_wavpack_from_a_relative_path(
+    odd_path: Path, monkeypatch: pytest.MonkeyPatch, speech: Samples, wavpack: bytes
+) -> None:
+    monkeypatch.chdir(odd_path)
+    Path("-V").write_bytes(wavpack)
+    assert probe_file("-V").num_samples == len(speech)
+
+
+def test_wavpack_of_24_bits(tmp_path: Path, speech: Samples, tool: Callable[..., None]) -> None:
+    fine = (speech.astype(np.int32) << 16) + (np.arange(len(speech), dtype=np.int32) % 256 << 8)
+    soundfile.write(tmp_path / "a.wav", fine, 16000, subtype="PCM_24")
+    tool("sox", tmp_path / "a.wav", tmp_path / "a.wv")
+    info = probe_file(tmp_path / "a.wv")
+    assert info.subtype == "PCM_24"
+    assert np.array_equal(read_segment(tmp_path / "a.wv", info)[:, 0], fine)
+
+
+def test_wavpack_cut_short(wavpack: bytes) -> None:
+    for length in (len(wavpack) - 1, len(wavpack) - 1000, len(wavpack) // 2, 100):
+        with pytest.raises(RecordRejected) as caught:
+            probe_bytes(wavpack[:length], "a.wv")
+        assert caught.value.reason is RejectReason.UNREADABLE_AUDIO
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shutil.which("sox") is None
+
+
+def test_without_sox(wavpack: bytes, no_tools: None) -> None:
+    with pytest.raises(RecordRejected, match="install the Debian package sox"):
+        probe_bytes(wavpack, "a.wv")
+    with pytest.raises(RecordRejected, match="install the Debian package sox"):
+        read_segment(wavpack, AudioInfo("sox", "PCM_16", 16000, 10, 2, None))
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_ulaw_sphere_of_sox(tmp_path: Path, speech: Samples, tool: Callable[..., None], channels: int) -> None:
+    soundfile.write(tmp_path / "a.wav", np.stack([speech] * channels, axis=1), 8000)
+    tool("sox", "-D", tmp_path / "a.wav", "-e", "u-law", tmp_path / "a.sph")
+    tool("sox", tmp_path / "a.sph", "-e", "signed", "-b", "16", tmp_path / "back.wav")
+    info = probe_file(tmp_path / "a.sph")
+    assert info == AudioInfo("nist", "ULAW", 8000, len(speech), channels, None)
+    back, _ = soundfile.read(tmp_path / "back.wav", dtype="int16", always_2d=True)
+    assert np.array_equal(read_segment(tmp_path / "a.sph", info), back)
+
+
+def shorten(channels: list[list[int]], block: int = 256) -> bytes:
+    """Compress with shorten 2, in its simplest form: no prediction, blocks of DIFF0 with Rice codes.
+
+    Numbers are written as in Tony Robinson's technical report CUED/F-INFENG/TR.156.
+    """
+    bits: list[str] = []
+
+    def rice(value: int, width: int) -> None:
+        low = f"{value & (1 << width) - 1:0{width}b}" if width else ""
+        bits.append("0" * (value >> width) + "1" + low)
+
+    def number(value: int) -> None:
+        rice(value.bit_length(), 2)
+        rice(value, value.bit_length())
+
+    for field in (5, len(channels), block, 0, 0, 0):  # int16 little-endian, ..., no predictor, no mean, no skip
+        number(field)
+    total = len(channels[0])
+    for start in range(0, total, block):
+        if total - start < block:
+            rice(5, 2)  # BLOCKSIZE
+            number(total - start)
+        for channel in channels:
+            values = channel[start : start + block]
+            width = max(1, max(abs(value) for value in values).bit_length() - 1)
+            rice(0, 2)  # DIFF0
+            rice(width, 3)
+            for value in values:
+                rice(value << 1 if value >= 0 else ~value << 1 | 1, width + 1)
+    rice(4, 2)  # QUIT
+    stream = "".join(bits)
+    stream += "0" * (-len(stream) % 32)
+    return b"ajkg\x02" + int(stream, 2).to_bytes(len(stream) // 8, "big")
+
+
+def sphere(body: bytes, coding: str, samples: int, channels: int) -> bytes:
+    fields = (
+        f"NIST_1A\n   1024\nchannel_count -i {channels}\nsample_count -i {samples}\nsample_rate -i 8000\n"
+        f"sample_n_bytes -i 2\nsample_byte_format -s2 01\nsample_sig_bits -i 16\n"
+        f"sample_coding -s{len(coding)} {coding}\nend_head\n"
+    )
+    return fields.encode().ljust(1024) + body
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@pytest.mark.parametrize("channels", [1, 2])
+def test_shorten_in_sphere(tmp_path: Path, speech: Samples, channels: int) -> None:
+    samples = np.stack([speech[20000:28100], speech[40000:48100]], axis=1)[:, :channels]
+    body = shorten([samples[:, channel].tolist() for channel in range(channels)])
+    path = tmp_path / "-a.sph"
+    path.write_bytes(sphere(body, "pcm,embedded-shorten-v2.00", len(samples), channels))
+    info = probe_file(path)
+    assert info == AudioInfo("sox", "PCM_16", 8000, 8100, channels, None)
+    assert np.array_equal(read_segment(path, info), samples)
+    assert np.array_equal(read_segment(path.read_bytes(), info, 4000, 100), samples[4000:4100])
+    with pytest.raises(RecordRejected, match=r"ends early: the header promises 8100 samples|convert it with sph2pipe"):
+        probe_bytes(path.read_bytes()[:-3000], "a.sph")
+
+
+def test_shorten_that_nothing_here_decodes(tmp_path: Path) -> None:
+    data = sphere(b"ajkg\x02" + os.urandom(500), "ulaw,embedded-shorten-v2.00", 8000, 1)
+    with pytest.raises(RecordRejected, match="is SPHERE compressed with shorten"):
+        probe_bytes(data, "a.sph")
+
+
+def test_shorten_without_ffmpeg(no_tools: None) -> None:
+    data = sphere(b"ajkg\x02" + bytes(500), "pcm,embedded-shorten-v2.00", 8000, 1)
+    with pytest.raises(RecordRejected, match="install the Debian package ffmpeg, or convert it with sph2pipe"):
+        probe_bytes(data, "a.sph")

@@ -1,0 +1,22 @@
+"""Real audio files for tests: speech-like noise whose samples tell where they come from."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+
+def samples(seconds: float, rate: int = 8000, seed: int = 0, channels: int = 1) -> NDArray[np.int16]:
+    """Int16 samples of shape (n,) or (n, channels): reproducible, and different everywhere."""
+    shape = (round(seconds * rate),) if channels == 1 else (round(seconds * rate), channels)
+    return np.random.default_rng(seed).integers(-8000, 8000, shape, dtype=np.int16)
+
+
+def write_audio(path: Path, seconds: float, rate: int = 8000, seed: int = 0, **options: Any) -> NDArray[np.int16]:
+    """Write an audio file (format by its name) and return the samples."""
+    data = samples(seconds, rate, seed, options.pop("channels", 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, data, rate, **options)
+    return data

@@ -1,0 +1,217 @@
+"""Bad input: one clear line that says what to do, and nothing lost."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.audio_files import write_audio
+from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+
+GOOD = {"audio_filepath": "good.wav", "duration": 2.0, "text": "fine"}
+
+
+def line(**changes: object) -> bytes:
+    return json.dumps({key: value for key, value in (GOOD | changes).items() if value != "absent"}).encode()
+
+
+# What stands in the manifest -> the reason, and words of the detail.
+BAD_LINES: dict[str, tuple[bytes, str, str]] = {
+    "broken JSON": (b'{"audio_filepath": "good.wav", "duration": ', "broken_json", "ends too early"),
+    "no object": (b"[1, 2]", "broken_json", "no JSON object"),
+    "not UTF-8": (b'{"audio_filepath": "good.wav", "duration": 2.0, "text": "na\xefve"}', "not_utf8", "0xef"),
+    "no path": (line(audio_filepath="absent"), "missing_field", "audio_filepath"),
+    "path is a number": (line(audio_filepath=3), "bad_field", "audio_filepath is 3"),
+    "no duration": (line(duration="absent"), "bad_duration", "no duration"),
+    "negative duration": (line(duration=-1.0), "bad_duration", "duration is -1.0"),
+    "zero duration": (line(duration=0), "bad_duration", "duration is 0"),
+    "NaN duration": (line(duration=float("nan")), "bad_duration", "duration is NaN"),
+    "string duration": (line(duration="2.0"), "bad_duration", 'duration is "2.0", a string'),
+    "null duration": (line(duration=None), "bad_duration", "duration is null"),
+    "negative offset": (line(offset=-0.5), "bad_offset", "offset is -0.5"),
+    "duration beyond the file": (line(duration=3.0), "beyond_audio", "1.000 s after the end"),
+    "offset beyond the file": (line(offset=9.0, duration=0.5), "beyond_audio", "not before the end of the audio"),
+    "missing audio": (line(audio_filepath="nowhere.wav"), "missing_audio", "does not exist"),
+    "a folder": (line(audio_filepath="folder"), "unreadable_audio", "directory"),
+    "a pipe": (line(audio_filepath="pipe"), "unreadable_audio", "not a regular file"),
+    "zero bytes": (line(audio_filepath="empty.wav"), "unreadable_audio", "empty"),
+    "text named .wav": (line(audio_filepath="text.wav"), "unreadable_audio", "text.wav"),
+    "truncated FLAC": (line(audio_filepath="cut.flac"), "unreadable_audio", "ends early"),
+    "truncated WAV": (line(audio_filepath="cut.wav"), "unreadable_audio", "ends early"),
+}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder with one good file and every bad one."""
+    folder = tmp_path / "corpus"
+    write_audio(folder / "good.wav", 2.0)
+    write_audio(folder / "whole.flac", 2.0)
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "empty.wav").write_bytes(b"")
+    (folder / "text.wav").write_text("this is no audio, whatever its name says\n" * 50)
+    whole = (folder / "whole.flac").read_bytes()
+    (folder / "cut.flac").write_bytes(whole[: len(whole) * 2 // 3])
+    (folder / "cut.wav").write_bytes((folder / "good.wav").read_bytes()[:20000])
+    return folder
+
+
+@pytest.mark.parametrize("options", [[], ["--slice-with-offset"], ["--force-codec", "flac"]])
+def test_every_bad_record_is_a_reject_with_its_line(corpus: Path, tmp_path: Path, options: list[str]) -> None:
+    rows = [line(), *(row for row, _, _ in BAD_LINES.values()), line(text="last")]
+    manifest = corpus / "m.json"
+    manifest.write_bytes(b"\n".join(rows) + b"\n")
+    out = tmp_path / "out"
+    done = prepcli("manifest-to-tarred", manifest, out, "--num-shards", 2, "--json", *options)
+    assert done.code == 3, done.err
+    assert "more than --max-rejects allows" in done.error_line
+    report = done.json
+    assert report["records_in"] == len(rows) == report["records_out"] + report["rejects"]
+    rejects = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert [reject["manifest_line"] for reject in rejects] == [*range(2, len(BAD_LINES) + 2)]
+    for name, reject, (raw, reason, words) in zip(BAD_LINES, rejects, BAD_LINES.values(), strict=True):
+        assert reject["reject_reason"] == reason, name
+        assert words in reject["reject_detail"], (name, reject["reject_detail"])
+        assert "\n" not in reject["reject_detail"]
+        if reason not in ("broken_json", "not_utf8") and "NaN" not in name:
+            assert reject.items() >= json.loads(raw).items()
+    texts = [record["text"] for record in read_lines(out / "tarred_audio_manifest.json")]
+    assert texts == ["fine", "last"]
+    assert prepcli("verify", out).code == 0
+    # The same with a budget that allows it: exit 0, and as quiet as any other run.
+    again = prepcli("manifest-to-tarred", manifest, out, "--num-shards", 2, "--max-rejects", len(BAD_LINES), *options)
+    assert (again.code, again.err) == (0, "")
+
+
+def test_nothing_but_rejects(corpus: Path, tmp_path: Path) -> None:
+    """All lines broken: listed, counted, exit code 3, and no data set that looks like one."""
+    (corpus / "m.json").write_text("{oops\n" * 3)
+    done = prepcli("manifest-to-tarred", corpus / "m.json", tmp_path / "out", "--num-shards", 1)
+    assert done.code == 3
+    assert len(read_lines(tmp_path / "out.prepcli/rejects.jsonl")) == 3
+    assert not list((tmp_path / "out").glob("*.tar"))
+
+
+def test_shards_whose_records_are_all_bad_are_done(corpus: Path, tmp_path: Path) -> None:
+    """Or they would be tried for ever. Their (empty) files keep the numbers without a gap."""
+    records = [dict(GOOD), *[dict(GOOD, audio_filepath="nowhere.wav")] * 3]
+    write_lines(corpus / "m.json", records)
+    arguments = ["manifest-to-tarred", corpus / "m.json", tmp_path / "out", "--num-shards", 4, "--max-rejects", 3]
+    assert prepcli(*arguments).code == 0
+    assert prepcli(*arguments, "--json").json["status"] == "nothing_to_do"
+    assert prepcli("verify", tmp_path / "out").code == 0
+
+
+def test_duplicate_lines_are_kept_and_mentioned(corpus: Path, tmp_path: Path) -> None:
+    write_lines(corpus / "m.json", [GOOD, GOOD, GOOD])
+    done = prepcli("manifest-to-tarred", corpus / "m.json", tmp_path / "out", "--num-shards", 1, "--json")
+    assert done.json["records_out"] == 3
+    assert "2 records name the same segment" in done.json["notes"][0]
+    assert prepcli("verify", tmp_path / "out").code == 0
+
+
+def test_names_cannot_leave_the_output(corpus: Path, tmp_path: Path) -> None:
+    """An untrusted manifest: paths that climb, absolute paths, control characters, a leading dash."""
+    evil = tmp_path / "evil.wav"
+    write_audio(evil, 2.0)
+    names = ["../evil.wav", str(evil), "../corpus/../evil.wav", "folder/../good.wav", "a\nb.wav", "-rf.wav"]
+    for name in ("a\nb.wav", "-rf.wav"):
+        shutil.copy(corpus / "good.wav", corpus / name)
+    write_lines(corpus / "m.json", [dict(GOOD, audio_filepath=name) for name in names])
+    before = {path for path in tmp_path.rglob("*") if "out" not in path.parts[-1]}
+    out = tmp_path / "out"
+    done = prepcli("manifest-to-tarred", corpus / "m.json", out, "--num-shards", 1)
+    assert done.code == 0, done.err
+    assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(out)} - before <= {
+        tmp_path / "out.prepcli", *(tmp_path / "out.prepcli").rglob("*"),
+    }  # fmt: skip
+    for record in read_lines(out / "tarred_audio_manifest.json"):
+        assert "/" not in record["audio_filepath"]
+        assert record["audio_filepath"].isprintable()
+        assert not record["audio_filepath"].startswith((".", "/"))
+    assert prepcli("verify", out).code == 0
+
+
+# --- wrong calls: exit code 2, one line, nothing written --------------------------------------------------------------
+
+MINI = MINI_CORPUS / "manifest.json"
+
+WRONG_CALLS: dict[str, tuple[list[object], str]] = {
+    "missing manifest": (["nowhere.json", "OUT", "--num-shards", 1], "manifest not found: nowhere.json"),
+    "a folder as manifest": ([MINI_CORPUS, "OUT", "--num-shards", 1], "is a directory"),
+    "no output": ([MINI, "--num-shards", 1], "OUT is missing"),
+    "no number of shards": ([MINI, "OUT"], "give one of --num-shards, --shard-size and --shard-hours"),
+    "two numbers of shards": ([MINI, "OUT", "--num-shards", 2, "--shard-size", 9], "give one of"),
+    "more shards than records": ([MINI, "OUT", "--num-shards", 49], "48 usable records cannot fill 49 shards"),
+    "no shards": ([MINI, "OUT", "--num-shards", 0], "must be above 0"),
+    "limits the wrong way round": (
+        [MINI, "OUT", "--num-shards", 1, "--min-duration", 5, "--max-duration", 2],
+        "--min-duration 5.0 leaves nothing below",
+    ),
+    "nothing between the limits": ([MINI, "OUT", "--num-shards", 1, "--min-duration", 99], "none of the 48 records"),
+    "drop by hours": ([MINI, "OUT", "--shard-hours", 1, "--remainder", "drop"], "--remainder drop"),
+    "drop and keep together": (
+        [MINI, "OUT", "--num-shards", 5, "--remainder", "drop", "--keep-files-together"],
+        "cannot both hold",
+    ),
+    "buckets without a limit": ([MINI, "OUT", "--num-shards", 1, "--buckets-num", 3], "--max-duration"),
+    "braces in the output": ([MINI, "OUT(1)", "--num-shards", 1], "NeMo takes '(' in a path for a brace expression"),
+    "a number in a folder": ([MINI, "audio_16.tars/x", "--num-shards", 1], "read a shard's number off the folder"),
+    "concatenation to nothing": ([MINI, "--concat-to", "OUT", "--num-shards", 1], "no directory with a tarred"),
+    "strange rate": ([MINI, "OUT", "--num-shards", 1, "--target-sample-rate", 16], "no sampling rate in Hz"),
+    "strange budget": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", -1], "--max-rejects takes"),
+    "rank alone": ([MINI, "OUT", "--num-shards", 1, "--rank", 1], "--rank needs --world-size"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CALLS)
+def test_wrong_call(name: str, tmp_path: Path) -> None:
+    arguments, words = WRONG_CALLS[name]
+    done = prepcli("manifest-to-tarred", *arguments, cwd=tmp_path)
+    assert done.code == 2, done.err
+    assert words in done.error_line
+    assert done.out == ""
+    assert list(tmp_path.rglob("*.tar")) == []
+
+
+def test_empty_manifest(tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text("")
+    done = prepcli("manifest-to-tarred", tmp_path / "empty.json", tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert "no records in" in done.error_line
+    (tmp_path / "skipped.json").write_text('{"audio_filepath": "a.wav", "duration": 1.0, "_skipme": 1}\n')
+    done = prepcli("manifest-to-tarred", tmp_path / "skipped.json", tmp_path / "out", "--num-shards", 1)
+    assert "all 1 have a true _skipme" in done.error_line
+
+
+def test_other_settings_or_inputs_are_named(tmp_path: Path) -> None:
+    manifest = write_lines(tmp_path / "m.json", read_lines(MINI)[:20])
+    arguments = ["manifest-to-tarred", manifest, tmp_path / "out", "--audio-base-dir", MINI_CORPUS]
+    assert prepcli(*arguments, "--num-shards", 2).code == 0
+    done = prepcli(*arguments, "--num-shards", 4)
+    assert done.code == 2
+    assert "--num-shards was 2, now 4" in done.error_line
+    write_lines(manifest, read_lines(MINI)[:19])
+    done = prepcli(*arguments, "--num-shards", 2)
+    assert done.code == 2
+    assert "m.json has another content" in done.error_line
+    assert prepcli(*arguments, "--num-shards", 2, "--overwrite").code == 0
+    assert len(read_lines(tmp_path / "out/tarred_audio_manifest.json")) == 19
+
+
+def test_batch_script_without_srun(tmp_path: Path) -> None:
+    environ = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}
+    done = prepcli("manifest-to-tarred", MINI, tmp_path / "out", "--num-shards", 4, **environ)
+    assert done.code == 2
+    assert "write 'srun prepcli ...'" in done.error_line
+
+
+def test_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file/out", Path("/proc/prepcli")):
+        done = prepcli("manifest-to-tarred", MINI, out, "--num-shards", 1)
+        assert done.code == 2
+        assert f"cannot write to {out}" in done.error_line

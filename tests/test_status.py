@@ -1,0 +1,65 @@
+"""status: read from the files beside the output, while ranks run and after they have stopped."""
+
+import shlex
+import time
+from pathlib import Path
+
+import msgspec
+
+from prepcli.run.progress import new_progress, progress_file
+from prepcli.run.ranks import Rank
+from prepcli.run.status import read_status
+from prepcli.run.workspace import Workspace, write_json
+from tests.conftest import MINI_CORPUS, prepcli
+
+MANIFEST = MINI_CORPUS / "manifest.json"
+
+
+def test_the_command_that_continues_does_continue(tmp_path: Path) -> None:
+    out = tmp_path / "out of order"
+    arguments = ["manifest-to-tarred", MANIFEST, out, "--num-shards", 6, "--rank", 1, "--world-size", 2]
+    assert prepcli(*arguments).code == 0
+    done = prepcli("status", out)
+    assert done.code == 0
+    assert "stopped" in done.out
+    assert "3 of 6 done" in done.out
+    status = prepcli("status", out, "--json").json
+    assert len(status["missing"]) == 3
+    change_directory, _, command = status["continue_with"].partition(" && ")
+    assert change_directory.startswith("cd /")
+    continued = shlex.split(command)
+    assert continued[0] == "prepcli"
+    assert prepcli(*continued[1:-4]).code == 0  # as one rank, which takes all of them
+    finished = prepcli("status", out, "--json").json
+    assert (finished["state"], finished["units_done"], finished["missing"]) == ("finished", 6, [])
+    assert finished["continue_with"] is None
+
+
+def test_unknown_output(tmp_path: Path) -> None:
+    done = prepcli("status", tmp_path)
+    assert done.code == 2
+    assert "no run of prepcli is known" in done.error_line
+
+
+def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
+    """Four ranks of one launch: one fast, one slow, one that died without a word, one that never started."""
+    out = tmp_path / "out"
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 8, "--rank", 3, "--world-size", 9)
+    workspace = Workspace(out)
+    now = time.time()
+    for number, done, silent in ((0, 90.0, 0.0), (1, 10.0, 0.0), (2, 50.0, 600.0)):
+        progress = new_progress(Rank(number, 4, launch_id="l"))
+        progress.units_total, progress.records_total, progress.seconds_total = 2, 100, 100.0
+        progress.records_done, progress.seconds_done = int(done), done
+        progress.started, progress.updated = now - 10 - silent, now - silent
+        write_json(progress_file(workspace, number), progress)
+    status = read_status(workspace)
+    assert [rank.state for rank in status.ranks] == ["running", "running", "silent", "not_started"]
+    assert status.slowest_rank == 1
+    assert status.eta_seconds is not None
+    assert 80 < status.eta_seconds <= 90
+    assert 9.5 < status.records_per_second < 10.5
+    text = prepcli("status", out).out
+    assert "slowest: rank 1" in text
+    assert "rank 3: not_started" in text
+    assert msgspec.to_builtins(status)["state"] == "running"
