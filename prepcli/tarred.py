@@ -1,10 +1,12 @@
 """manifest-to-tarred: NeMo manifests become numbered tar shards with their manifests."""
 
+import heapq
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +28,10 @@ from prepcli.tarred_plan import TarredOptions, TarredPlan, TarSet, plan_sets
 
 SAME_LENGTH_SECONDS = 0.02
 """A duration that differs from the file's by less is taken for the file's, rounded."""
+
+
+# Place (source, line), origin, the line itself, why.
+_PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class TarredJob(Job):
         self.options = options
         self.base = base
         self.wanted = Wanted(options.force_codec, options.target_sample_rate)
+        self._bases = [_base_dir(manifest, options.audio_base_dir) for manifest in manifests]
         self._work = work
         self._num_workers = num_workers
         self._plan: Plan | None = None
@@ -91,8 +98,7 @@ class TarredJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options; where the audio lies; the version that a concatenation builds on."""
-        bases = [self._base_dir(source) for source in range(len(self.manifests))]
-        settings = self.options.settings() | {"audio lies in": list(dict.fromkeys(bases))}
+        settings = self.options.settings() | {"audio lies in": list(dict.fromkeys(self._bases))}
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
         return settings
@@ -150,28 +156,23 @@ class TarredJob(Job):
 
     def planned_rejects(self) -> Iterator[bytes]:
         """Lines that could not be read and records that the options leave out, in input order."""
-        left_out = self.sets.left_out_in_order()
-        ahead = next(left_out, None)
-        for problem in [*self.index.problems, None]:
-            while ahead is not None and (problem is None or self._stands_before(ahead[0], problem.source, problem.line)):
-                record, reason = ahead
-                detail = f"duration {self.index.duration[record]:g} s" if "duration" in reason.value else "last records"
-                yield reject_line(self._lines.line(record), RecordRejected(reason, detail), self._origin(record))
-                ahead = next(left_out, None)
-            if problem is not None:
-                origin = Origin(self.index.sources[problem.source].path, problem.line)
-                rejected = RecordRejected(problem.reason, problem.detail)
-                yield reject_line(self._lines.problem_line(problem), rejected, origin)
+        for _, origin, line, rejected in heapq.merge(self._unusable(), self._left_out(), key=itemgetter(0)):
+            yield reject_line(line, rejected, origin)
 
-    def _stands_before(self, record: int, source: int, line: int) -> bool:
-        return (self.index.source_of(record), self.index.line_number(record)) < (source, line)
+    def _unusable(self) -> Iterator[_PlannedReject]:
+        for problem in self.index.problems:
+            origin = Origin(self.index.sources[problem.source].path, problem.line)
+            rejected = RecordRejected(problem.reason, problem.detail)
+            yield (problem.source, problem.line), origin, self._lines.problem_line(problem), rejected
+
+    def _left_out(self) -> Iterator[_PlannedReject]:
+        for record, reason in self.sets.left_out_in_order():
+            origin = self._origin(record)
+            rejected = RecordRejected(reason, f"its duration is {self.index.duration[record]:g} s")
+            yield (self.index.source_of(record), origin.line), origin, self._lines.line(record), rejected
 
     def _origin(self, record: int) -> Origin:
         return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
-
-    def _base_dir(self, source: int) -> str:
-        base = self.options.audio_base_dir
-        return os.path.abspath(base if base else os.path.dirname(self.manifests[source]) or ".")
 
     def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard: its tar, and its manifest last."""
@@ -206,11 +207,11 @@ class TarredJob(Job):
         tar: TarWriter | None,
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Store the record's audio, unless the shard has it; return the changes to its manifest line."""
-        base = self._base_dir(self.index.source_of(number))
+        base = self._bases[self.index.source_of(number)]
         path = os.path.join(base, normal_path(record.audio_filepath))
         sliced = self.options.slice_with_offset
         key = (path, record.offset, record.duration) if sliced else (path,)
-        stem = self._stem(number, record, shard, path)
+        stem = self._stem(number, record, shard)
         changes: dict[str, Any] = {"shard_id": shard}
         if tar is None:
             extension = self.options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
@@ -233,20 +234,16 @@ class TarredJob(Job):
             return changes, ("offset",)
         return changes, () if record.has_offset or "offset" in changes else ("offset",)
 
-    def _stem(self, number: int, record: Record, shard: int, path: str) -> str:
+    def _stem(self, number: int, record: Record, shard: int) -> str:
         stem = member_stem(record.audio_filepath)
         if self.sets.ambiguous[number]:
-            source = self.index.source_of(number) if self.options.audio_base_dir is None else 0
-            stem = tagged(stem, self._base_number(source), normal_path(record.audio_filepath))
+            base = self._bases[self.index.source_of(number)]
+            stem = tagged(stem, self._bases.index(base), normal_path(record.audio_filepath))
         if self.options.slice_with_offset:
             stem += segment_suffix(record.offset, record.duration)
         if self.sets.repeated[number]:
             stem += f"-shard{shard}"
         return stem
-
-    def _base_number(self, source: int) -> int:
-        bases = list(dict.fromkeys(self._base_dir(number) for number in range(len(self.manifests))))
-        return bases.index(self._base_dir(source))
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
         if member.sampling_rate == member.info.sampling_rate:
@@ -272,6 +269,12 @@ class TarredJob(Job):
         """Write the manifest and metadata of each set."""
         created = max(Path(path).stat().st_mtime for path in self.manifests)
         details: dict[str, Any] = {}
+        parts = (self._work or self.out) / "parts"
         for tar_set in self.sets.sets:
-            details |= merge_set(self.out, (self._work or self.out) / "parts", writer, tar_set, self.options, self.base, created)
+            details |= merge_set(self.out, parts, writer, tar_set, self.options, self.base, created)
         return details
+
+
+def _base_dir(manifest: str, audio_base_dir: Path | None) -> str:
+    """Absolute path of the folder that the manifest's relative audio paths start from."""
+    return os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".")

@@ -71,11 +71,10 @@ def merge_set(
         )
     )
     folder = out / tar_set.folder
+    manifests = brace_text(SHARD_MANIFEST_NAME, num_shards) if options.shard_manifests else manifest_name(version)
     return {
         f"{tar_set.folder}tarred_audio_filepaths": str(folder / brace_text(TAR_NAME, num_shards)),
-        f"{tar_set.folder}manifest_filepath": str(
-            folder / (brace_text(SHARD_MANIFEST_NAME, num_shards) if options.shard_manifests else manifest_name(version))
-        ),
+        f"{tar_set.folder}manifest_filepath": str(folder / manifests),
     }
 
 

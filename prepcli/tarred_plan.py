@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class TarredOptions:
             raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
         if self.remainder == "drop":
             if self.shard_hours is not None:
-                raise UsageError("--remainder drop makes shards of equal record counts: use --num-shards or --shard-size")
+                raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
             if self.keep_files_together:
                 raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
         if self.target_sample_rate is not None and not 1000 <= self.target_sample_rate <= 768_000:
@@ -156,7 +157,7 @@ def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | No
     low = options.min_duration or 0.0
     width = (options.max_duration - low) / options.buckets_num
     edges = [low + number * width for number in range(options.buckets_num)] + [options.max_duration + 1e-5]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _divide(
@@ -204,7 +205,7 @@ def _divide(
 
 def _file_identity(index: ManifestIndex, options: TarredOptions) -> NDArray[np.uint64]:
     """A number for each record's audio file. Without a base directory a path means another file in another folder."""
-    files = index.keys["path"].copy()
+    files: NDArray[np.uint64] = index.keys["path"].copy()
     if options.audio_base_dir is None:
         folders = [os.path.dirname(os.path.abspath(source.path)) for source in index.sources]
         number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
@@ -215,9 +216,7 @@ def _file_identity(index: ManifestIndex, options: TarredOptions) -> NDArray[np.u
     return files
 
 
-def _look_for_names(
-    plan: TarredPlan, index: ManifestIndex, files: NDArray[np.uint64], options: TarredOptions
-) -> None:
+def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.uint64], options: TarredOptions) -> None:
     """Set `ambiguous` and `repeated`.
 
     Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
@@ -233,14 +232,20 @@ def _look_for_names(
             ^ mix64(index.offset[records].view(np.uint64))
             ^ index.duration[records].view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         )
-    plan.num_same_segment = len(records) - len(np.unique(segments))
+    plan.num_same_segment = len(records) - _num_distinct(segments)
     plan.ambiguous[records] = _several(index.keys["stem"][records], files)
     stored = segments if options.slice_with_offset else files
-    if len(np.unique(stored)) == len(stored):
+    if _num_distinct(stored) == len(stored):
         return
     sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in plan.sets])
     shards = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
     plan.repeated[records] = _several(stored, shards)
+
+
+def _num_distinct(keys: NDArray[np.uint64]) -> int:
+    # Not np.unique: its first call imports numpy.ma, a sixth of the start-up.
+    keys = np.sort(keys)
+    return int(np.count_nonzero(keys[1:] != keys[:-1])) + min(1, len(keys))
 
 
 def _several(keys: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.bool_]:

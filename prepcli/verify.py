@@ -108,7 +108,8 @@ def _verify_set(
     for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if found and found != list(range(expected)):
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(found)))
-            report.problems.append(f"{prefix}{missing or kind.format('*')}: shards must be numbered 0 to {expected - 1}")
+            named = missing or kind.format("*")
+            report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
     totals, digests = _lines_by_shard(whole, prefix, report)
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
         if not shard_manifests:

@@ -27,7 +27,7 @@ def mini_corpus() -> Path:
 @pytest.fixture
 def awkward(tmp_path: Path) -> Path:
     """A directory whose name has blanks, quotes, a comma, a newline and non-ASCII letters: it finds real bugs."""
-    path = tmp_path / "it's \"odd\", naïve\n目录"
+    path = tmp_path / 'it\'s "odd", naïve\n目录'
     path.mkdir()
     return path
 
@@ -65,15 +65,15 @@ def clean_environment(**extra: str) -> dict[str, str]:
 Prepcli = Callable[..., Outcome]
 
 
-def prepcli(*arguments: object, cwd: Path | None = None, timeout: float = 120, **environ: str) -> Outcome:
+def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
     """Run the command line in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "prepcli", *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
-        env=clean_environment(**environ),
-        timeout=timeout,
+        env=clean_environment(**environ or {}),
+        timeout=300,
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -204,7 +204,7 @@ def test_other_settings_or_inputs_are_named(tmp_path: Path) -> None:
 
 def test_batch_script_without_srun(tmp_path: Path) -> None:
     environ = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}
-    done = prepcli("manifest-to-tarred", MINI, tmp_path / "out", "--num-shards", 4, **environ)
+    done = prepcli("manifest-to-tarred", MINI, tmp_path / "out", "--num-shards", 4, environ=environ)
     assert done.code == 2
     assert "write 'srun prepcli ...'" in done.error_line
 

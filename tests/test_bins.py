@@ -184,6 +184,11 @@ def test_the_report(tmp_path: Path) -> None:
     assert list(report.padding_by_num_buckets) == [5, 10, 20, 30, 50, 100]
 
 
+def test_the_longest_example_is_not_longer_than_the_printed_maximum(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.json", [1.0, 2.000001])
+    assert estimate_bins(str(path), BinsOptions(num_buckets=2)).max_duration == 2.00001
+
+
 def test_limits_are_inclusive(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.0, 3.0, 4.0])
     report = estimate_bins(str(path), BinsOptions(num_buckets=2, min_duration=2.0, max_duration=3.0))

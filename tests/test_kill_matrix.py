@@ -47,7 +47,7 @@ def wait_for_markers(out: Path, count: int, process: "subprocess.Popen[str]") ->
     done = out.with_name(out.name + ".prepcli") / "done"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
-        if count == 0 and done.exists() or done.exists() and len(list(done.glob("shard_*.json"))) >= count:
+        if (count == 0 and done.exists()) or (done.exists() and len(list(done.glob("shard_*.json"))) >= count):
             return
         time.sleep(0.002)
 
@@ -154,8 +154,7 @@ def test_rank_processes_of_one_machine(manifest: Path, undisturbed: dict[str, st
     """The launcher of GPU commands: one rank process a device, ended with their parent, restartable."""
     out = tmp_path / "out"
     code = (
-        "import sys; from prepcli.run.launch import spawn_ranks; "
-        "sys.exit(spawn_ranks(sys.argv[2:], int(sys.argv[1])))"
+        "import sys; from prepcli.run.launch import spawn_ranks; sys.exit(spawn_ranks(sys.argv[2:], int(sys.argv[1])))"
     )
 
     def start() -> "subprocess.Popen[bytes]":

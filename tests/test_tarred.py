@@ -119,9 +119,7 @@ def test_keep_files_together(segments: tuple[Path, np.ndarray], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("codec", [None, "flac", "wav"])
-def test_slices_are_right_to_the_sample(
-    segments: tuple[Path, np.ndarray], tmp_path: Path, codec: str | None
-) -> None:
+def test_slices_are_right_to_the_sample(segments: tuple[Path, np.ndarray], tmp_path: Path, codec: str | None) -> None:
     manifest, audio = segments
     options = ["--force-codec", codec] if codec else []
     make(manifest, tmp_path / "out", "--num-shards", 2, "--slice-with-offset", *options)
@@ -275,7 +273,9 @@ def test_ways_to_say_how_many_shards(mini_corpus: Path, tmp_path: Path) -> None:
     report = make(manifest, tmp_path / "dropped", "--shard-size", 10, "--remainder", "drop").json
     assert [len(shard(tmp_path / "dropped", number)[0]) for number in range(4)] == [10] * 4
     assert report["rejects_by_reason"] == {"remainder_dropped": 8}
-    assert [line["manifest_line"] for line in read_lines(tmp_path / "dropped.prepcli/rejects.jsonl")] == [*range(41, 49)]
+    assert [line["manifest_line"] for line in read_lines(tmp_path / "dropped.prepcli/rejects.jsonl")] == [
+        *range(41, 49)
+    ]
     seconds = [sum(line["duration"] for line in shard(tmp_path / "hours", number)[0]) for number in range(4)]
     assert max(seconds) - min(seconds) < 7.0  # one utterance
 
@@ -285,7 +285,14 @@ def test_duration_limits_list_what_they_leave_out(mini_corpus: Path, tmp_path: P
     durations = sorted(line["duration"] for line in read_lines(mini_corpus / "manifest.json"))
     low, high = durations[10], durations[-10]
     report = make(
-        mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--min-duration", low, "--max-duration", high
+        mini_corpus / "manifest.json",
+        tmp_path / "out",
+        "--num-shards",
+        2,
+        "--min-duration",
+        low,
+        "--max-duration",
+        high,
     ).json
     kept = sorted(line["duration"] for line in read_lines(tmp_path / "out/tarred_audio_manifest.json"))
     assert kept == [duration for duration in durations if low <= duration < high]
@@ -317,7 +324,9 @@ def test_no_shard_manifests(mini_corpus: Path, tmp_path: Path) -> None:
 
 
 def test_only_manifests_tells_where_the_audio_is(mini_corpus: Path, tmp_path: Path) -> None:
-    prepcli("manifest-to-tarred", mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--only-manifests")
+    prepcli(
+        "manifest-to-tarred", mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--only-manifests"
+    )
     lines = read_lines(tmp_path / "out/sharded_manifests/manifest_1.json")
     assert all(Path(line["abs_audio_filepath"]).is_file() for line in lines)
     assert not list((tmp_path / "out").glob("*.tar"))
@@ -401,9 +410,7 @@ def test_the_bytes_do_not_depend_on_workers_or_ranks(mini_corpus: Path, tmp_path
 def test_rejects_can_be_tried_again(mini_corpus: Path, tmp_path: Path) -> None:
     """What was missing is there later: the file of rejects is a manifest, and its records come out as they were."""
     write_audio(tmp_path / "a.wav", 1.0)
-    records = [
-        {"audio_filepath": name, "duration": 1.0, "text": name, "score": 0.5} for name in ("a.wav", "late.wav")
-    ]
+    records = [{"audio_filepath": name, "duration": 1.0, "text": name, "score": 0.5} for name in ("a.wav", "late.wav")]
     manifest = write_lines(tmp_path / "m.json", records)
     done = prepcli("manifest-to-tarred", manifest, tmp_path / "out", "--num-shards", 1, "--max-rejects", 1)
     assert done.code == 0

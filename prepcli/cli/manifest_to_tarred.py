@@ -49,7 +49,7 @@ def manifest_to_tarred(
     max_duration: Annotated[
         float | None, typer.Option(help="Leave out records of this length and above (seconds).")
     ] = None,
-    shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Shuffle the records over all shards.")] = False,
+    shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Shuffle records over all shards.")] = False,
     shuffle_seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
     sort_in_shards: Annotated[bool, typer.Option("--sort-in-shards", help="Shortest first within a shard.")] = False,
     keep_files_together: Annotated[

@@ -28,13 +28,14 @@ NumWorkers = Annotated[
 ]
 MaxRejects = Annotated[
     float,
-    typer.Option("--max-rejects", help="Rejected records to tolerate: a share (below 1) or a count. More: exit code 3."),
+    typer.Option("--max-rejects", help="Rejects to tolerate: a share (below 1) or a count. More: exit code 3."),
 ]
 RankNumber = Annotated[
     int | None, typer.Option("--rank", help="This process's part, from 0.", show_default="from Slurm or torchrun")
 ]
 WorldSize = Annotated[
-    int | None, typer.Option("--world-size", help="How many ranks share the work.", show_default="from Slurm or torchrun")
+    int | None,
+    typer.Option("--world-size", help="How many ranks there are.", show_default="from Slurm or torchrun"),
 ]
 LaunchId = Annotated[
     str | None, typer.Option("--launch-id", help="A name for the ranks that are started together by hand.")

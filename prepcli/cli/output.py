@@ -35,7 +35,12 @@ def run_or_plan(job: "Job", workspace: "Workspace", options: "RunOptions", *, dr
         from prepcli.run.report import command_line
 
         if as_json:
-            document = {"command": job.command, "status": "incomplete", "out": str(workspace.out), "message": str(error)}
+            document = {
+                "command": job.command,
+                "status": "incomplete",
+                "out": str(workspace.out),
+                "message": str(error),
+            }
             print_json(document | {"continue_with": command_line()})
         raise type(error)(f"{error}. Continue with: {command_line()}") from None
     print_json(report) if as_json else print_summary(report, workspace)
@@ -70,7 +75,7 @@ def print_plan(plan: dict[str, Any]) -> None:
     rejects = ", ".join(f"{count:,} {reason}" for reason, count in plan["rejects_by_reason"].items()) or "none so far"
     typer.echo(
         f"{plan['command']}: the plan (nothing is written)\n"
-        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} passed over by _skipme\n"
+        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} passed over (_skipme)\n"
         f"  rejects  {rejects}\n"
         f"  audio    {plan['hours']:,.2f} hours in {plan['units']:,} units\n"
         f"  ranks    {plan['world_size']}, {min(seconds):,.0f} to {max(seconds):,.0f} s of audio each, "

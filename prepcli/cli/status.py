@@ -50,7 +50,8 @@ def _lines(status: "Status") -> list[str]:
         eta = status.eta_seconds
         to_go = "unknown" if eta is None or eta == float("inf") else format_seconds(max(eta, 0))
         lines.append(
-            f"  rate     {status.records_per_second:,.0f} records/s, {to_go} to go (slowest: rank {status.slowest_rank})"
+            f"  rate     {status.records_per_second:,.0f} records/s, {to_go} to go "
+            f"(slowest: rank {status.slowest_rank})"
         )
     if status.state != "finished" and len(status.ranks) > 1:
         lines += [

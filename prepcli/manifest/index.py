@@ -62,8 +62,8 @@ class ManifestIndex:
     """Lines that cannot be used, in order."""
     num_skipped: int = 0
     """Lines passed over because of a true `_skipme`."""
-    gaps: list[Ints] = field(default_factory=list)
-    """For each source, the lines (from 0) that hold no record."""
+    records_before_gaps: list[Ints] = field(default_factory=list)
+    """For each source and each of its lines without a record: how many records stand before it, ascending."""
 
     def __len__(self) -> int:
         return self.first[-1]
@@ -76,9 +76,7 @@ class ManifestIndex:
         """Line of record `i` in its source, counted from 1, every line counted."""
         source = self.source_of(i)
         record = i - self.first[source]
-        gaps = self.gaps[source]
-        # Before the k-th gap (from 0), in line g, there are g - k records.
-        return record + 1 + int(np.searchsorted(gaps - np.arange(len(gaps)), record, side="right"))
+        return record + 1 + int(np.searchsorted(self.records_before_gaps[source], record, side="right"))
 
 
 def index_manifests(
@@ -166,7 +164,8 @@ class _Builder:
         unpacked = None if is_gzip(plain_path) else plain_path
         index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked))
         index.first.append(len(index.duration))
-        index.gaps.append(np.concatenate([np.empty(0, np.int64), *gaps]))
+        lines = np.concatenate([np.empty(0, np.int64), *gaps])
+        index.records_before_gaps.append(lines - np.arange(len(lines)))
 
 
 def _append(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:

@@ -88,8 +88,8 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
 def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
     """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one a device, and wait for them.
 
-    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`). SIGTERM, SIGINT and SIGUSR1 are passed on.
-    Returns the exit code for all of them: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
+    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`). Stop signals are passed on.
+    Returns one exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
     """
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
     base = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
@@ -132,4 +132,3 @@ def combine_exit_codes(codes: Sequence[int]) -> int:
     """One exit code for several ranks; a rank that a signal ended counts as incomplete."""
     seen = {4 if code < 0 or code > 128 else code for code in codes}
     return next((code for code in (2, 1, 4, 3) if code in seen), max(seen, default=0))
-

@@ -10,6 +10,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a record came from: the path of its manifest and the number of its line, counted from 1."""

@@ -95,7 +95,7 @@ def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
     """The ranks of the launch that was heard of last; files of earlier, larger launches are left out."""
     if not ranks:
         return []
-    newest = max(ranks, key=lambda rank: rank.started)
+    newest = max(ranks, key=lambda rank: rank.updated)
     return [rank for rank in ranks if (rank.launch_id, rank.world_size) == (newest.launch_id, newest.world_size)]
 
 

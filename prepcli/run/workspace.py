@@ -59,7 +59,7 @@ class Workspace:
         return Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
 
     def remove_stale_tmp(self) -> None:
-        """Remove what killed processes left in `tmp/`; whose machine we cannot ask, when it has been silent for long."""
+        """Remove what killed processes left in `tmp/`; those of other machines after a long silence."""
         for entry in self._entries(self.tmp):
             _, host, pid = (*entry.name.split("~"), "", "")[:3]
             if host == _host():

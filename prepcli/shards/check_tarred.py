@@ -1,4 +1,4 @@
-"""Is one shard of a tarred set whole, and do its manifest and its tar agree? Read as strictly as the strictest loader."""
+"""Is one shard of a tarred set whole, and do its manifest and its tar agree? As strict as the strictest loader."""
 
 import hashlib
 import re

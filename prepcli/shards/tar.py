@@ -12,7 +12,7 @@ _MAX_OCTAL_SIZE = 8**11 - 1
 _NAME_FIELD = 100
 
 # name[100] mode[8] uid[8] gid[8] size[12] mtime[12] chksum[8] typeflag linkname[100] magic[6] version[2] ... = 512
-_AFTER_NAME = b"0000644\0" b"0000000\0" b"0000000\0"
+_AFTER_NAME = b"\0".join((b"0000644", b"0000000", b"0000000", b""))
 _MTIME = b"00000000000\0"
 _AFTER_TYPE = bytes(100) + b"ustar\0" + b"00" + bytes(247)
 # The checksum counts its own field as eight blanks.

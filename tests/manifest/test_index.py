@@ -52,6 +52,7 @@ BAD = [
     b'{"audio_filepath": "a.wav", "duration": 1, "text": "caf\xe9"}',
     b'{"audio_filepath": "a.wav", "duration": 1, "caf\xe9": 0}',
     b'{"audio_filepath": "a.wav", "duration": 1} {}',
+    b'{"audio_filepath": "a.wav", "duration": 1}{"audio_filepath": "a.wav", "duration": 1}',
     b'{"audio_filepath": "a.wav", "duration": 1',
     b'{"audio_filepath": "a.wav", "duration": 1, "x": [1,]}',
     b"[1]",
@@ -151,6 +152,23 @@ def test_the_index_and_the_record_never_disagree(tmp_path: Path, seed: int, monk
         paths.append(str(path))
     index = index_manifests(paths, keys={"stem": stem, "parent": parent})
     check_against_records(index, sources)
+
+
+def test_as_many_objects_as_lines_but_not_one_in_each(tmp_path: Path) -> None:
+    lines = [
+        GOOD[0] + GOOD[0],
+        b'{"audio_filepath": "a.wav",',
+        b'"duration": 1}',
+        GOOD[0],
+        GOOD[0] + b" " + GOOD[0],
+        b"{",
+        GOOD[0][1:],
+    ]
+    path = tmp_path / "m.json"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    index = index_manifests([str(path)])
+    check_against_records(index, [lines])
+    assert [problem.line for problem in index.problems] == [1, 2, 3, 5, 6, 7]
 
 
 def test_broken_bytes_in_random_places(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_other_file_system_is_refused_at_the_start(tmp_path: Path) -> None:
 
 def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write to .*Not a directory"):
+    with pytest.raises(UsageError, match=r"cannot write to .*Not a directory"):
         run(tmp_path / "file" / "out")
 
 
@@ -301,7 +301,7 @@ def test_full_disk(tmp_path: Path) -> None:
         pytest.skip("needs the right to mount a file system")
     out = disk / "out"
     try:
-        with pytest.raises(PrepcliError, match="No space left on device.*run the same command again") as caught:
+        with pytest.raises(PrepcliError, match=r"No space left on device.*run the same command again") as caught:
             run(out, ToyJob(out, num_units=40))
         assert caught.value.exit_code == 1
         expected = reference(tmp_path, num_units=40)
