@@ -1,12 +1,8 @@
 """manifest-to-tarred: NeMo manifests become numbered tar shards with their manifests."""
 
-import heapq
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +10,11 @@ from prepcli.audio.convert import Stored, Wanted, convert, read_file
 from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.manifest.index import LineReader, ManifestIndex, index_manifests
 from prepcli.manifest.record import Record
+from prepcli.records import Records, base_directories
 from prepcli.run.job import Advance, Job
-from prepcli.run.plan import InputFile, Plan, Unit
+from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
-from prepcli.run.rejects import Origin, reject_line
 from prepcli.shards.names import member_stem, normal_path, segment_suffix, tagged, unloadable_folder
 from prepcli.shards.nemo_tarred import OUTPUT_PATTERNS, SHARD_MANIFEST_NAME, TAR_NAME, ExistingSet
 from prepcli.shards.tar import TarWriter
@@ -28,10 +23,6 @@ from prepcli.tarred_plan import TarredOptions, TarredPlan, TarSet, plan_sets
 
 SAME_LENGTH_SECONDS = 0.02
 """A duration that differs from the file's by less is taken for the file's, rounded."""
-
-
-# Place (source, line), origin, the line itself, why.
-_PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +68,11 @@ class TarredJob(Job):
         self.options = options
         self.base = base
         self.wanted = Wanted(options.force_codec, options.target_sample_rate)
-        self._bases = [_base_dir(manifest, options.audio_base_dir) for manifest in manifests]
         self._work = work
         self._num_workers = num_workers
         self._plan: Plan | None = None
-        self.index: ManifestIndex
+        self.records: Records
         self.sets: TarredPlan
-        self._lines: LineReader
         self._shards: dict[str, _Shard] = {}
 
     @property
@@ -98,49 +87,26 @@ class TarredJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options; where the audio lies; the version that a concatenation builds on."""
-        settings = self.options.settings() | {"audio lies in": list(dict.fromkeys(self._bases))}
+        bases = base_directories(self.manifests, self.options.audio_base_dir)
+        settings = self.options.settings() | {"audio lies in": list(dict.fromkeys(bases))}
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
         return settings
 
     def plan(self) -> Plan:
         """Index the manifests and divide their records into shards; a second call returns the same plan."""
-        if self._plan is not None:
-            return self._plan
-        keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem}
-        if any(path.endswith(".gz") for path in self.manifests):
-            spool = self._work / "spool" if self._work else Path(tempfile.mkdtemp(prefix="prepcli-"))
-        else:
-            spool = None
-        index = index_manifests(self.manifests, num_workers=self._num_workers, keys=keys, spool_dir=spool)
-        if spool is not None and self._work is None:
-            shutil.rmtree(spool)
-        self.index, self._lines = index, LineReader(index)
-        records_in = len(index) + len(index.problems)
-        if records_in == 0:
-            skipped = f" (all {index.num_skipped} have a true _skipme)" if index.num_skipped else ""
-            raise UsageError(f"no records in {', '.join(self.manifests)}{skipped}")
-        self.sets = plan_sets(index, self.options) if len(index) else TarredPlan(sets=[])
-        rejects: dict[str, int] = {}
-        for reason in [problem.reason for problem in index.problems]:
-            rejects[reason.value] = rejects.get(reason.value, 0) + 1
-        for reason, records in self.sets.left_out:
-            if len(records):
-                rejects[reason.value] = rejects.get(reason.value, 0) + len(records)
-        self._plan = Plan(
-            units=list(self._units()),
-            records_in=records_in,
-            inputs=[InputFile(source.path, source.sha256) for source in index.sources],
-            planned_rejects=rejects,
-            num_skipped=index.num_skipped,
-            notes=self._notes(),
-        )
+        if self._plan is None:
+            keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem}
+            base_dir = self.options.audio_base_dir
+            self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
+            self.sets = plan_sets(self.records.index, self.options) if len(self.records) else TarredPlan(sets=[])
+            self._plan = self.records.plan(list(self._units()), self.sets.left_out, self._notes())
         return self._plan
 
     def _units(self) -> Iterator[Unit]:
         first = self.base.num_shards if self.base else 0
         for tar_set in self.sets.sets:
-            durations = self.index.duration[tar_set.records]
+            durations = self.records.index.duration[tar_set.records]
             for k, (lo, hi) in enumerate(zip(tar_set.bounds[:-1], tar_set.bounds[1:], strict=True)):
                 unit_id = f"{tar_set.folder.replace('/', '-')}shard_{first + k:06d}"
                 self._shards[unit_id] = _Shard(tar_set, first + k, int(lo), int(hi))
@@ -156,23 +122,7 @@ class TarredJob(Job):
 
     def planned_rejects(self) -> Iterator[bytes]:
         """Lines that could not be read and records that the options leave out, in input order."""
-        for _, origin, line, rejected in heapq.merge(self._unusable(), self._left_out(), key=itemgetter(0)):
-            yield reject_line(line, rejected, origin)
-
-    def _unusable(self) -> Iterator[_PlannedReject]:
-        for problem in self.index.problems:
-            origin = Origin(self.index.sources[problem.source].path, problem.line)
-            rejected = RecordRejected(problem.reason, problem.detail)
-            yield (problem.source, problem.line), origin, self._lines.problem_line(problem), rejected
-
-    def _left_out(self) -> Iterator[_PlannedReject]:
-        for record, reason in self.sets.left_out_in_order():
-            origin = self._origin(record)
-            rejected = RecordRejected(reason, f"its duration is {self.index.duration[record]:g} s")
-            yield (self.index.source_of(record), origin.line), origin, self._lines.line(record), rejected
-
-    def _origin(self, record: int) -> Origin:
-        return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
+        return self.records.planned_rejects(self.sets.left_out)
 
     def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard: its tar, and its manifest last."""
@@ -185,16 +135,16 @@ class TarredJob(Job):
         manifest = writer.open(name) if self.options.shard_manifests else writer.open_part(f"parts/{name}")
         members: dict[tuple[object, ...], _Member] = {}
         for record_number in shard.tar_set.records[shard.lo : shard.hi].tolist():
-            line = self._lines.line(record_number)
+            line = self.records.line(record_number)
             try:
                 record = Record.parse(line)
                 changes, remove = self._place(record_number, record, shard.number, members, tar)
             except RecordRejected as rejected:
-                writer.reject(line, rejected, self._origin(record_number))
+                writer.reject(line, rejected, self.records.origin(record_number))
             else:
                 manifest.write(record.to_json(changes, remove) + b"\n")
                 writer.count(1, record.duration)
-            advance(1, float(self.index.duration[record_number]))
+            advance(1, float(self.records.index.duration[record_number]))
         if tar is not None:
             tar.close()
 
@@ -207,8 +157,7 @@ class TarredJob(Job):
         tar: TarWriter | None,
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Store the record's audio, unless the shard has it; return the changes to its manifest line."""
-        base = self._bases[self.index.source_of(number)]
-        path = os.path.join(base, normal_path(record.audio_filepath))
+        path = self.records.audio_path(number, record.audio_filepath)
         sliced = self.options.slice_with_offset
         key = (path, record.offset, record.duration) if sliced else (path,)
         stem = self._stem(number, record, shard)
@@ -237,8 +186,8 @@ class TarredJob(Job):
     def _stem(self, number: int, record: Record, shard: int) -> str:
         stem = member_stem(record.audio_filepath)
         if self.sets.ambiguous[number]:
-            base = self._bases[self.index.source_of(number)]
-            stem = tagged(stem, self._bases.index(base), normal_path(record.audio_filepath))
+            folder = self.records.base_dirs.index(self.records.base_dir(number))
+            stem = tagged(stem, folder, normal_path(record.audio_filepath))
         if self.options.slice_with_offset:
             stem += segment_suffix(record.offset, record.duration)
         if self.sets.repeated[number]:
@@ -273,8 +222,3 @@ class TarredJob(Job):
         for tar_set in self.sets.sets:
             details |= merge_set(self.out, parts, writer, tar_set, self.options, self.base, created)
         return details
-
-
-def _base_dir(manifest: str, audio_base_dir: Path | None) -> str:
-    """Absolute path of the folder that the manifest's relative audio paths start from."""
-    return os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".")

@@ -1,7 +1,5 @@
 """Planning a tarred data set: which records it keeps, in which order, in which shard, under which kind of name."""
 
-import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 
 from prepcli.errors import RejectReason, UsageError
 from prepcli.manifest.index import ManifestIndex
+from prepcli.records import base_directories
 from prepcli.shards.split import Indices, at_group_ends, by_count, by_seconds, gathered, mix64, shuffled
 
 CODECS = ("flac", "wav", "opus", "mp3")
@@ -111,15 +110,6 @@ class TarredPlan:
     repeated: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     num_same_segment: int = 0
 
-    def left_out_in_order(self) -> Iterator[tuple[int, RejectReason]]:
-        """(record, reason) of the records left out, by record."""
-        if not self.left_out:
-            return
-        records = np.concatenate([indices for _, indices in self.left_out])
-        reasons = np.concatenate([np.full(len(indices), n) for n, (_, indices) in enumerate(self.left_out)])
-        for position in np.argsort(records, kind="stable"):
-            yield int(records[position]), self.left_out[reasons[position]][0]
-
 
 def plan_sets(index: ManifestIndex, options: TarredOptions) -> TarredPlan:
     """Divide the index's records; `index.keys` must hold `path` (normal_path) and `stem` (member_stem).
@@ -206,13 +196,12 @@ def _divide(
 def _file_identity(index: ManifestIndex, options: TarredOptions) -> NDArray[np.uint64]:
     """A number for each record's audio file. Without a base directory a path means another file in another folder."""
     files: NDArray[np.uint64] = index.keys["path"].copy()
-    if options.audio_base_dir is None:
-        folders = [os.path.dirname(os.path.abspath(source.path)) for source in index.sources]
-        number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
-        for source, folder in enumerate(folders):
-            if number[folder]:
-                here = slice(index.first[source], index.first[source + 1])
-                files[here] = mix64(files[here] ^ np.uint64(number[folder]))
+    folders = base_directories([source.path for source in index.sources], options.audio_base_dir)
+    number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
+    for source, folder in enumerate(folders):
+        if number[folder]:
+            here = slice(index.first[source], index.first[source + 1])
+            files[here] = mix64(files[here] ^ np.uint64(number[folder]))
     return files
 
 

@@ -1,0 +1,122 @@
+"""The records of a job: an index over its manifests, where their audio lies, and which of them are left out."""
+
+import heapq
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.index import LineReader, ManifestIndex, index_manifests
+from prepcli.manifest.sources import is_gzip
+from prepcli.run.plan import InputFile, Plan, Unit
+from prepcli.run.rejects import Origin, reject_line
+from prepcli.shards.names import normal_path
+from prepcli.shards.split import Indices
+
+LeftOut = Sequence[tuple[RejectReason, Indices]]
+"""Records that a plan leaves out: a reason, and the numbers of the records it holds for."""
+
+# Place (source, line), origin, the line itself, why.
+_PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]
+
+
+class Records:
+    """The usable records of some manifests, numbered from 0 in input order.
+
+    Attributes:
+        index: durations, offsets and places of all records, in NumPy arrays.
+        base_dirs: for each manifest, the absolute folder that its relative audio paths start from.
+    """
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        audio_base_dir: Path | None = None,
+        *,
+        keys: Mapping[str, Callable[[str], str]] | None = None,
+        work: Path | None = None,
+        num_workers: int = 1,
+    ) -> None:
+        """Read the manifests once; a compressed one is unpacked in `work` (None: only for the time of reading).
+
+        Raises:
+            UsageError: a manifest is missing or damaged, or there is not a single record.
+        """
+        self.base_dirs = base_directories(manifests, audio_base_dir)
+        spool = None
+        if any(map(is_gzip, manifests)):
+            spool = work / "spool" if work else Path(tempfile.mkdtemp(prefix="prepcli-"))
+        self.index: ManifestIndex = index_manifests(manifests, num_workers=num_workers, keys=keys, spool_dir=spool)
+        if spool is not None and work is None:
+            shutil.rmtree(spool)
+        self._lines = LineReader(self.index)
+        if len(self) + len(self.index.problems) == 0:
+            skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""
+            raise UsageError(f"no records in {', '.join(manifests)}{skipped}")
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def line(self, record: int) -> bytes:
+        """The manifest line of a record, without its line end."""
+        return self._lines.line(record)
+
+    def origin(self, record: int) -> Origin:
+        """Manifest and line of a record."""
+        return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
+
+    def base_dir(self, record: int) -> str:
+        """The folder that the record's relative audio paths start from."""
+        return self.base_dirs[self.index.source_of(record)]
+
+    def audio_path(self, record: int, audio_filepath: str) -> str:
+        """Absolute path of an audio file that the record names."""
+        return os.path.join(self.base_dir(record), normal_path(audio_filepath))
+
+    def plan(self, units: Sequence[Unit], left_out: LeftOut = (), notes: Sequence[str] = ()) -> Plan:
+        """The job's plan: `units` and what is left out, with the counts that must add up in the end."""
+        rejects = Counter(problem.reason.value for problem in self.index.problems)
+        for reason, records in left_out:
+            rejects[reason.value] += len(records)
+        return Plan(
+            units=list(units),
+            records_in=len(self) + len(self.index.problems),
+            inputs=[InputFile(source.path, source.sha256) for source in self.index.sources],
+            planned_rejects={reason: count for reason, count in rejects.items() if count},
+            num_skipped=self.index.num_skipped,
+            notes=list(notes),
+        )
+
+    def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:
+        """Reject lines of the lines that could not be read and of the records left out, in input order."""
+        for _, origin, line, rejected in heapq.merge(self._unusable(), self._left_out(left_out), key=itemgetter(0)):
+            yield reject_line(line, rejected, origin)
+
+    def _unusable(self) -> Iterator[_PlannedReject]:
+        for problem in self.index.problems:
+            origin = Origin(self.index.sources[problem.source].path, problem.line)
+            rejected = RecordRejected(problem.reason, problem.detail)
+            yield (problem.source, problem.line), origin, self._lines.problem_line(problem), rejected
+
+    def _left_out(self, left_out: LeftOut) -> Iterator[_PlannedReject]:
+        if not left_out:
+            return
+        records = np.concatenate([indices for _, indices in left_out])
+        reasons = np.concatenate([np.full(len(indices), n) for n, (_, indices) in enumerate(left_out)])
+        for position in np.argsort(records, kind="stable").tolist():
+            record = int(records[position])
+            origin = self.origin(record)
+            detail = f"its duration is {self.index.duration[record]:g} s"
+            rejected = RecordRejected(left_out[reasons[position]][0], detail)
+            yield (self.index.source_of(record), origin.line), origin, self.line(record), rejected
+
+
+def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
+    """For each manifest the absolute folder of its relative audio paths: the one given, or the manifest's own."""
+    return [os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
