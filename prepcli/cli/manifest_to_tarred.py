@@ -37,9 +37,12 @@ class Remainder(str, Enum):
 
 
 def manifest_to_tarred(
-    manifest: Annotated[str, typer.Argument(help="NeMo manifest(s): a path, several with commas, or brace forms.")],
+    manifest: Annotated[
+        str, typer.Argument(metavar="MANIFEST", help="NeMo manifest(s): a path, several with commas, or brace forms.")
+    ],
     out: Annotated[
-        Path | None, typer.Argument(help="Directory for the data set (with --concat-to: may be left out).")
+        Path | None,
+        typer.Argument(metavar="OUT", help="Directory for the data set (with --concat-to: may be left out)."),
     ] = None,
     num_shards: Annotated[int | None, typer.Option("--num-shards", help="Number of shards.")] = None,
     shard_size: Annotated[int | None, typer.Option("--shard-size", help="Records a shard, at most.")] = None,

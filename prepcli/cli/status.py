@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def status(
-    out: Annotated[list[Path], typer.Argument(help="Output directories of other commands.")],
+    out: Annotated[list[Path], typer.Argument(metavar="OUT...", help="Output directories of other commands.")],
     as_json: Json = False,
 ) -> None:
     """Show how far runs are: done, missing, rejects, rate, time to go, slowest rank, and how to continue.

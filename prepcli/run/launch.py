@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.run.plan import Unit, pack
 from prepcli.run.ranks import Rank
-from prepcli.run.workspace import Workspace, fsync_directory, read_json, write_json
+from prepcli.run.workspace import Workspace, read_json, write_json
 
 CLEAR_TIMEOUT = 600.0
 """Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
@@ -43,12 +43,11 @@ def _launch_name(rank: Rank) -> str:
 def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
     agreed_file = workspace.launches / f"{_launch_name(rank)}.json"
     proposal = agreed_file.with_name(f".{agreed_file.name}~{uuid.uuid4().hex}")
-    write_json(proposal, missing, indent=0)
+    write_json(proposal, missing)
     try:
         # link() fails if the name exists: exactly one proposal wins, and it appears complete.
         with contextlib.suppress(FileExistsError):
             os.link(proposal, agreed_file)
-            fsync_directory(workspace.launches)
     finally:
         proposal.unlink()
     agreed = read_json(agreed_file)

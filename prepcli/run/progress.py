@@ -111,12 +111,12 @@ class Reporter:
             # Linux counts ru_maxrss in KiB; children include the workers that have ended.
             usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
             self.own.max_rss_mb = round(max(usage) / 1024, 1)
-            write_json(progress_file(self._workspace, self._rank.rank), self.own)
+            write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
         if self._bar is not None:
             self._bar.n = self._done_by_all()
             rate = self.own.seconds_done / max(time.time() - self.own.started, 1e-6)
             self._bar.set_postfix_str(f"{rate:,.0f} x real time, {self.own.rejects} rejects", refresh=False)
-            self._bar.refresh() if self.own.state != "running" else self._bar.update(0)
+            self._bar.update(0)
         elif not sys.stderr.isatty() and now - self._last_line >= LINE_INTERVAL:
             self._last_line = now
             self._print_line()

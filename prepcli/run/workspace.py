@@ -98,14 +98,15 @@ class Workspace:
         return []
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old content or the new, also after a crash."""
+def write_atomic(path: Path, data: bytes, durable: bool = True) -> None:
+    """Write a file so that readers see the old content or the new; if `durable`, also after a power cut."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}~")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -113,10 +114,9 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
-def write_json(path: Path, content: Any, indent: int = 2) -> None:
+def write_json(path: Path, content: Any, durable: bool = True) -> None:
     """`write_atomic` for a JSON document."""
-    data = msgspec.json.encode(content)
-    write_atomic(path, msgspec.json.format(data, indent=indent) + b"\n" if indent else data + b"\n")
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(content)) + b"\n", durable)
 
 
 def read_json(path: Path) -> Any:
@@ -125,15 +125,6 @@ def read_json(path: Path) -> Any:
         return msgspec.json.decode(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
-
-
-def fsync_directory(directory: Path) -> None:
-    """Make renames in `directory` survive a power cut."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def is_alive(pid: int) -> bool:

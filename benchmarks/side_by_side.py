@@ -1,0 +1,64 @@
+"""Whole processes measured in turn: A B A B ..., so that a slow moment of the machine hits all of them."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+PREPCLI = [sys.executable, "-m", "prepcli"]
+
+
+@dataclass
+class Contestant:
+    """A command, what makes way for it before each run, and its figures: seconds, and the largest process in MB."""
+
+    name: str
+    command: Sequence[str]
+    prepare: Callable[[], object] = lambda: None
+    seconds: list[float] = field(default_factory=list)
+    peak_mb: float = 0.0
+    output: str = ""
+
+    def run(self, count: bool = True) -> None:
+        """One run; stops the benchmark if the command fails."""
+        self.prepare()
+        os.sync()  # nobody pays for what another has left to write
+        start = time.perf_counter()
+        process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        self.output = process.stdout.read()
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{self.name}: {' '.join(self.command)} failed with exit code {process.returncode}")
+        if count:
+            self.seconds.append(seconds)
+            # Linux counts in KiB, and of the children that the process has waited for it counts the largest.
+            self.peak_mb = max(self.peak_mb, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20))
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return statistics.median(self.seconds)
+
+
+def in_turn(contestants: Sequence[Contestant], runs: int) -> None:
+    """One run of each that does not count, then `runs` of each in turn."""
+    for number in range(runs + 1):
+        for contestant in contestants:
+            contestant.run(count=number > 0)
+
+
+def print_table(contestants: Sequence[Contestant], reference: Contestant) -> None:
+    """Median, spread and peak memory of each, and how many times as fast as it `reference` is."""
+    for one in contestants:
+        ratio = statistics.median(a / b for a, b in zip(one.seconds, reference.seconds, strict=True))
+        print(
+            f"  {one.name:<44} {one.median:7.2f} s ({min(one.seconds):.2f} to {max(one.seconds):.2f})  "
+            f"{one.peak_mb:6.0f} MB   {ratio:6.2f} x"
+        )

@@ -1,0 +1,116 @@
+"""The program as a whole: help that is instant and complete, words for errors, manners when piped."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from prepcli import __version__
+from prepcli.cli.app import app
+from tests.conftest import MINI_CORPUS, clean_environment, prepcli
+
+COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+# What costs time to import and has no say in a help text.
+HEAVY = ["torch", "torchaudio", "lhotse", "nemo", "numpy", "soundfile", "soxr", "yaml", "msgspec", "matplotlib", "rich"]
+WITHOUT_HEAVY = (
+    "import sys\n"
+    f"sys.modules.update(dict.fromkeys({HEAVY!r}))\n"  # None: importing it raises
+    "from prepcli.cli.app import main\n"
+    "main()\n"
+)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    arguments = [command, "--help"] if command else ["--help"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HEAVY, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage: " in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example_and_a_place_in_the_readme(command: str) -> None:
+    text = prepcli(command, "--help").out
+    assert re.search(rf"Example: prepcli {command} \S", text), text
+    assert f"`{command}" in README or f"prepcli {command}" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_defaults_are_shown(command: str) -> None:
+    text = prepcli(command, "--help").out
+    options = re.findall(r"^  (?:-\w, )?--[a-z-]+ (?:INTEGER|FLOAT)", text, flags=re.MULTILINE)
+    assert len(re.findall(r"\[default:", text)) >= len(options) / 3, text
+
+
+def test_version() -> None:
+    assert prepcli("--version").out == f"prepcli {__version__}\n"
+
+
+def test_no_arguments_shows_help() -> None:
+    done = prepcli()
+    assert "manifest-to-tarred" in done.out + done.err
+
+
+def test_unknown_option_is_wrong_use() -> None:
+    done = prepcli("manifest-to-tarred", "m.json", "out", "--num-shard", 3)
+    assert done.code == 2
+    assert "--num-shard" in done.err
+
+
+def test_closed_pipe_is_no_error() -> None:
+    command = f"'{sys.executable}' -m prepcli manifest-to-tarred --help | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_a_terminal_gets_a_bar_and_a_pipe_does_not(tmp_path: Path) -> None:
+    """The run must take longer than the bar's delay: 1,920 records to encode."""
+    records = (MINI_CORPUS / "manifest.json").read_text().splitlines()
+    lines = [
+        record.replace('"duration"', f'"offset": 0.00{turn}, "duration"') for turn in range(40) for record in records
+    ]
+    lines = [re.sub(r'"duration": [\d.]+', '"duration": 1.0', line) for line in lines]
+    (tmp_path / "m.json").write_text("\n".join(lines) + "\n")
+    options = ["--slice-with-offset", "--target-sample-rate", "48000", "--num-workers", "1", "--num-shards", "6"]
+    arguments = ["manifest-to-tarred", str(tmp_path / "m.json"), "--audio-base-dir", str(MINI_CORPUS), *options]
+    piped = prepcli(*arguments, tmp_path / "piped")
+    assert (piped.code, piped.err) == (0, "")
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "prepcli", *arguments, str(tmp_path / "shown")],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=clean_environment(),
+    )
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            data = os.read(controller, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        shown += data
+    assert process.wait() == 0
+    os.close(controller)
+    assert b"manifest-to-tarred:" in shown
+    assert b"x real time" in shown
+
+
+def test_python_m_prepcli_and_the_entry_point_are_the_same() -> None:
+    script = Path(sys.executable).with_name("prepcli")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == prepcli("--version").out
