@@ -42,6 +42,7 @@ class RejectReason(str, Enum):
     MISSING_AUDIO = "missing_audio"
     UNREADABLE_AUDIO = "unreadable_audio"
     BEYOND_AUDIO = "beyond_audio"
+    CONTEXT_IS_TARGET = "context_is_target"
     # The user's own options ask for these: listed, but not counted against `--max-rejects`.
     BELOW_MIN_DURATION = "below_min_duration"
     ABOVE_MAX_DURATION = "above_max_duration"

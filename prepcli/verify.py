@@ -11,8 +11,8 @@ import msgspec
 from tqdm import tqdm
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.manifest.pool import map_in_order
 from prepcli.manifest.record import Record
+from prepcli.processes import map_in_order
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
 from prepcli.shards.check_tarred import ShardFiles, ShardReport, check_shard, line_hash

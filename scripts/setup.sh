@@ -101,6 +101,15 @@ SECONDS=0
 rm -f "$stamp"
 "${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${extras:+[$extras]}" \
     || die "the installation failed, see above; it is safe to run this again (-v shows more)"
+# uv leaves compiling to the first import, which cannot keep the result where writing it is switched off or forbidden:
+# what every command starts with is compiled now.
+.venv/bin/python - <<'END' || true
+import compileall, importlib.util, pathlib
+for name in ("numpy", "typer", "msgspec", "tqdm", "yaml", "prepcli"):
+    found = importlib.util.find_spec(name)
+    if found is not None and found.origin:
+        compileall.compile_dir(pathlib.Path(found.origin).parent, quiet=2)
+END
 printf '%s\n' "$PWD" "$ground" "$extras" >"$stamp"
 say "done in $SECONDS s"
 activate

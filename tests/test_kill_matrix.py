@@ -174,10 +174,10 @@ def test_rank_processes_of_one_machine(manifest: Path, undisturbed: dict[str, st
         assert time.monotonic() < deadline, "ranks outlive their parent"
         time.sleep(0.05)
     second = start()
-    wait_for_markers(out, 2, second)  # type: ignore[arg-type]
+    wait_for_markers(out, 5, second)  # type: ignore[arg-type]
     second.terminate()
     _, err = second.communicate(timeout=60)
-    assert second.returncode in (0, 4), err
+    assert second.returncode in (0, 4, -signal.SIGTERM), err  # or it was too early for any handler
     third = start()
     _, err = third.communicate(timeout=60)
     assert third.returncode == 0, err

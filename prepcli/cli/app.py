@@ -7,6 +7,7 @@ import typer
 
 from prepcli import __version__
 from prepcli.cli.estimate_bins import estimate_bins
+from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
 from prepcli.cli.status import status
 from prepcli.cli.verify import verify
@@ -22,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command("manifest-to-tarred")(manifest_to_tarred)
+app.command("manifest-to-shar")(manifest_to_shar)
 app.command("estimate-bins")(estimate_bins)
 app.command("status")(status)
 app.command("verify")(verify)

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from prepcli.errors import UsageError
 from prepcli.manifest.columns import hash64
 from prepcli.manifest.parts import Columns, Floats, Ints, Part, Problem
-from prepcli.manifest.pool import map_in_order
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.scan import Range, ranges_of, scan
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
+from prepcli.processes import map_in_order
 
 __all__ = ["LineReader", "ManifestIndex", "Problem", "SourceFile", "hash64", "index_manifests"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes import exit_when_ready, worker_context
 from prepcli.run.job import Job
 from prepcli.run.launch import clear_once, shares
 from prepcli.run.plan import Plan, Unit, pack, plan_digest, spread
@@ -19,7 +20,7 @@ from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget, merge_rejects
 from prepcli.run.report import Report, build_report, command_line
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
-from prepcli.run.workers import exit_when_ready, process_units, worker_context
+from prepcli.run.workers import process_units
 from prepcli.run.workspace import Workspace, read_json, write_json
 
 LIFELINE = "PREPCLI_LIFELINE"

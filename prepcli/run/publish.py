@@ -17,7 +17,6 @@ from prepcli.run.plan import Unit
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.run.workspace import Workspace, write_json
 
-
 WRITEBACK_BYTES = 4 << 20
 """How much of a file may wait in the page cache before the disk is told to begin."""
 

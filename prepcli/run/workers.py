@@ -2,18 +2,15 @@
 
 import contextlib
 import multiprocessing
-import os
 import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait as wait_for_connection
 from multiprocessing.context import BaseContext
 
 from prepcli.errors import IncompleteError
+from prepcli.processes import begin_worker
 from prepcli.run.job import Job
 from prepcli.run.plan import Unit
 from prepcli.run.progress import SharedCounter
@@ -22,11 +19,6 @@ from prepcli.run.workspace import Workspace
 
 TICK = 0.25
 """Seconds between two looks at the progress while units are in work."""
-
-
-def worker_context() -> BaseContext:
-    """`fork` where it is safe: workers start at once and share the index without copying it; `spawn` elsewhere."""
-    return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 class _Worker:
@@ -39,27 +31,8 @@ class _Worker:
 
 
 def _start_worker(job: Job, workspace: Workspace, digest: str, counter: SharedCounter) -> None:
-    # The main process decides about signals: a terminal's Ctrl-C and Slurm's USR1 reach the whole group.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    begin_worker()
     _Worker.job, _Worker.workspace, _Worker.digest, _Worker.counter = job, workspace, digest, counter
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        exit_when_ready(parent.sentinel)
-
-
-def exit_when_ready(handle: int) -> None:
-    """End this process as soon as `handle` becomes readable: its other end closes when the parent process dies.
-
-    Without this a worker whose parent was killed with SIGKILL would wait for work for ever.
-    """
-
-    def watch() -> None:
-        wait_for_connection([handle])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _do_unit(unit: Unit) -> Marker:
