@@ -11,15 +11,12 @@ prepcli is measured.
 import argparse
 import importlib.util
 import json
-import os
 import random
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from side_by_side import PREPCLI, Contestant, in_turn, print_table
 
 PEER = """
 import sys
@@ -30,35 +27,6 @@ print("[" + ",".join(str(round(edge, 5)) for edge in bins) + "]")
 """
 
 TEXT = "mister quilter is the apostle of the middle classes and we are glad to welcome his gospel"
-
-
-@dataclass
-class Runs:
-    """Wall times in seconds, the largest peak memory in MB, and the last output of one contestant."""
-
-    command: list[str]
-    seconds: list[float] = field(default_factory=list)
-    peak_mb: float = 0.0
-    bins: str = ""
-
-    def once(self, manifest: Path) -> None:
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            [*self.command, str(manifest)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert process.stdout is not None
-        self.bins = process.stdout.read().strip().splitlines()[-1]
-        _, status, usage = os.wait4(process.pid, 0)
-        self.seconds.append(time.perf_counter() - start)
-        process.stdout.close()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise SystemExit(f"{' '.join(self.command[:4])} ... failed with exit code {process.returncode}")
-        self.peak_mb = max(self.peak_mb, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20))
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
 
 
 def write_manifest(path: Path, num_lines: int) -> None:
@@ -80,21 +48,14 @@ def write_manifest(path: Path, num_lines: int) -> None:
 def compare(num_lines: int, folder: Path, runs: int, workers: int, with_peer: bool) -> None:
     manifest = folder / f"{num_lines}.json"
     write_manifest(manifest, num_lines)
-    ours = Runs([sys.executable, "-m", "prepcli", "estimate-bins", "-q", "--num-workers", str(workers)])
-    contestants = {"prepcli estimate-bins": ours}
+    command = [*PREPCLI, "estimate-bins", "-q", "--num-workers", str(workers), str(manifest)]
+    contestants = [ours := Contestant("prepcli estimate-bins", command)]
     if with_peer:
-        contestants["lhotse over NeMo's iterator"] = Runs([sys.executable, "-c", PEER])
-    for number in range(runs + 1):
-        for one in contestants.values():
-            one.once(manifest)
-            if number == 0:
-                one.seconds.clear()  # the first run warms the page cache
+        contestants.append(Contestant("lhotse over NeMo's iterator", [sys.executable, "-c", PEER, str(manifest)]))
+    in_turn(contestants, runs)
     print(f"\n{num_lines:,} lines, {manifest.stat().st_size / 1e6:,.0f} MB, {workers} workers, {runs} runs each")
-    for name, one in contestants.items():
-        spread = f"{min(one.seconds):.2f}-{max(one.seconds):.2f}"
-        ratio = f"  {one.median / ours.median:6.1f} x prepcli" if one is not ours else ""
-        print(f"  {name:28s} {one.median:8.2f} s ({spread})  {one.peak_mb:6.0f} MB{ratio}")
-    if len({one.bins for one in contestants.values()}) > 1:
+    print_table(contestants, ours)
+    if len({one.output.strip().splitlines()[-1] for one in contestants}) > 1:
         raise SystemExit("the bins differ")
     print("  the same bins" if with_peer else "  (no peer run)")
     manifest.unlink()

@@ -51,7 +51,7 @@ def concat_job(
 
 
 def _workspace(folder: Path, version: int) -> Workspace:
-    return Workspace(folder, folder.with_name(folder.name + ".prepcli") / f"version_{version}")
+    return Workspace(folder, Workspace(folder).root / f"version_{version}")
 
 
 def _job(

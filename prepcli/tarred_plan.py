@@ -222,7 +222,9 @@ def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.ui
             ^ index.duration[records].view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         )
     plan.num_same_segment = len(records) - _num_distinct(segments)
-    plan.ambiguous[records] = _several(index.keys["stem"][records], files)
+    stems = index.keys["stem"][records]
+    if _num_distinct(stems) < _num_distinct(files):  # a stem follows from its file: equally many, then one to one
+        plan.ambiguous[records] = _several(stems, files)
     stored = segments if options.slice_with_offset else files
     if _num_distinct(stored) == len(stored):
         return

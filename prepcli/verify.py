@@ -15,6 +15,7 @@ from prepcli.manifest.record import Record
 from prepcli.processes import map_in_order
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
+from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, is_shar, repeated_ids
 from prepcli.shards.check_tarred import ShardFiles, ShardReport, check_shard, line_hash
 from prepcli.shards.nemo_tarred import (
     SHARD_MANIFEST_NAME,
@@ -46,7 +47,7 @@ class VerifyReport(msgspec.Struct):
 
 
 def verify(out: Path, num_workers: int = 1) -> VerifyReport:
-    """Check the tarred data set in `out` (with static buckets: each of them); reads and decodes everything.
+    """Check the tarred data set (with static buckets: each of them) or the Shar in `out`; decodes everything.
 
     Raises:
         UsageError: there is no data set.
@@ -56,13 +57,19 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     folders = [out] if _is_tarred(out) else [folder for folder in sorted(out.glob("bucket*")) if _is_tarred(folder)]
     report = VerifyReport(str(out))
     published = _published(out, report)
-    if not folders and not published:
-        raise UsageError(f"{out} holds no tarred data set (no audio_<i>.tar, no tarred_audio_manifest.json)")
+    shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
+    if not folders and not published and not shar:
+        raise UsageError(
+            f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar "
+            "(cuts/cuts.<i>.jsonl.gz)"
+        )
     for name in published:
         if not (out / name).is_file():
             report.problems.append(f"{name}: was published, but is missing")
     for folder in folders:
         _verify_set(folder, out, published, num_workers, report)
+    if shar:
+        _verify_shar(out, published, num_workers, report)
     return report
 
 
@@ -136,6 +143,18 @@ def _verify_set(
                 )
     for number in sorted(set(totals) - {shard.number for shard in shards}):
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
+
+
+def _verify_shar(out: Path, published: dict[str, PublishedFile], num_workers: int, report: VerifyReport) -> None:
+    report.kind = "shar"
+    shards, problems = find_shards(out, lambda name: published[name].sha256 if name in published else None)
+    report.problems += problems
+    hashes: list[Hashes] = []
+    results = map_in_order(check_shar_shard, shards, num_workers)
+    for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not sys.stderr.isatty()):
+        _add(shard, "", report)
+        hashes.append(shard.id_hashes)
+    report.problems += repeated_ids(shards, hashes)
 
 
 def _add(shard: ShardReport, prefix: str, report: VerifyReport) -> None:

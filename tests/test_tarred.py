@@ -442,3 +442,13 @@ def test_dry_run_writes_nothing(mini_corpus: Path, tmp_path: Path) -> None:
     assert sum(plan["seconds_per_rank"]) == pytest.approx(plan["seconds"], abs=0.01)
     assert "spread" in prepcli(*arguments).out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_current_folder_as_output(mini_corpus: Path, tmp_path: Path) -> None:
+    here = tmp_path / "set"
+    here.mkdir()
+    done = prepcli("manifest-to-tarred", mini_corpus / "manifest.json", ".", "--num-shards", 2, cwd=here)
+    assert done.code == 0, done.err
+    assert (tmp_path / "set.prepcli/report.json").exists()
+    assert prepcli("verify", ".", cwd=here).code == 0
+    assert prepcli("manifest-to-tarred", mini_corpus / "manifest.json", "/", "--num-shards", 2).code == 2

@@ -1,5 +1,6 @@
 """The `prepcli` program: its commands, and what becomes of an error."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -13,10 +14,13 @@ from prepcli.cli.status import status
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError
 
+SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
+"""Environment variable under which an unexpected error shows where it comes from."""
+
 # Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
 app = typer.Typer(
     name="prepcli",
-    help="Turns speech corpora into what trainers read: NeMo manifests, tar shards, bucket bins.",
+    help="Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -41,20 +45,29 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Turns speech corpora into what trainers read: NeMo manifests, tar shards, bucket bins."""
+    """Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins."""
 
 
 def main() -> None:
     """Run the command line; errors become one line on stderr and the exit code that belongs to them."""
     try:
         app()
-    except PrepcliError as error:
-        print(f"prepcli: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("prepcli: interrupted; run the same command again to continue", file=sys.stderr)
-        sys.exit(4)
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone; nothing is wrong.
         sys.stderr.close()
         sys.exit(0)
+    except PrepcliError as error:
+        print(f"prepcli: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except Exception as error:
+        if os.environ.get(SHOW_TRACEBACK):
+            raise
+        print(
+            f"prepcli: a bug in prepcli: {type(error).__name__}: {error}; please report it with what the same "
+            f"command prints under {SHOW_TRACEBACK}=1",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("prepcli: interrupted; run the same command again to continue", file=sys.stderr)
+        sys.exit(4)

@@ -26,7 +26,7 @@ class Workspace:
 
     def __init__(self, out: Path, root: Path | None = None) -> None:
         self.out = out
-        self.root = root if root is not None else out.with_name(out.name + ".prepcli")
+        self.root = root if root is not None else _beside(out)
         self.plan_file = self.root / "plan.json"
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
@@ -96,6 +96,14 @@ class Workspace:
         with contextlib.suppress(FileNotFoundError):
             return list(directory.iterdir())
         return []
+
+
+def _beside(out: Path) -> Path:
+    """`a/out` -> `a/out.prepcli`, also for names such as `.` that do not say what they are."""
+    named = out if out.name not in ("", "..") else out.resolve()
+    if not named.name:
+        raise UsageError(f"{out} cannot be an output directory; give one of its own")
+    return named.with_name(named.name + ".prepcli")
 
 
 def write_atomic(path: Path, data: bytes, durable: bool = True) -> None:

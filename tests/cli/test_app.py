@@ -114,3 +114,21 @@ def test_python_m_prepcli_and_the_entry_point_are_the_same() -> None:
     script = Path(sys.executable).with_name("prepcli")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == prepcli("--version").out
+
+
+@pytest.mark.parametrize("traceback", [False, True])
+def test_a_bug_is_one_line_unless_asked_for(traceback: bool, tmp_path: Path) -> None:
+    code = (
+        "import prepcli.manifest.sources as sources\n"
+        "def fail(spec): raise ZeroDivisionError('a slip')\n"
+        "sources.expand_paths = fail\n"
+        "from prepcli.cli.app import main\n"
+        "main()\n"
+    )
+    environ = clean_environment(**({"PREPCLI_TRACEBACK": "1"} if traceback else {}))
+    command = [sys.executable, "-c", code, "manifest-to-tarred", "m.json", str(tmp_path / "out"), "--num-shards", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+    assert done.returncode == 1
+    assert ("Traceback" in done.stderr) == traceback
+    assert "ZeroDivisionError: a slip" in done.stderr
+    assert traceback or done.stderr.count("\n") == 1

@@ -1,0 +1,259 @@
+"""Is a shard of a Lhotse Shar set whole, and are its fields in step? As strict as the strictest loader.
+
+lhotse (shar/readers/lazy.py) walks the cuts and the tars of a shard side by side, and takes the shortest for the
+length of all of them without a word; it does not look for ids that are there twice.
+"""
+
+import gzip
+import hashlib
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.probe import probe_bytes
+from prepcli.audio.read import read_segment
+from prepcli.errors import RecordRejected
+from prepcli.shards.check_tarred import ShardReport, _HashingReader, line_hash
+from prepcli.shards.shar import AUDIO_NAME, CUTS_NAME, TARGET, shard_text
+
+_CUTS = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
+_TAR = re.compile(r"recording\.(\d+)\.tar$")
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class SharFiles:
+    """One shard to check: its cuts, the tar of each field, and the SHA-256 of those files of which it is known."""
+
+    number: int
+    cuts: Path
+    tars: dict[str, Path]
+    sha256: dict[Path, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SharReport(ShardReport):
+    """`num_lines` counts cuts, `num_members` the recordings of all fields; `id_hashes` are 64-bit hashes of cut ids."""
+
+    id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+
+
+class _Recording(msgspec.Struct):
+    id: str
+    sources: list[Any]
+    sampling_rate: int
+    num_samples: int
+    duration: float
+
+
+class _Cut(msgspec.Struct):
+    id: str
+    duration: float
+    recording: _Recording | None = None
+    supervisions: list[Any] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A recording in a tar: its data's member name, the data, and its manifest's text."""
+
+    name: str
+    data: bytes
+    manifest: bytes
+
+    @property
+    def cut_id(self) -> str:
+        """The name without its extension, as the reader compares it with the cut's id."""
+        return self.name.rpartition(".")[0]
+
+
+def is_shar(folder: Path) -> bool:
+    """Whether a folder looks like a Shar data set: it holds `cuts/cuts.*.jsonl.gz`."""
+    return any(_CUTS.match(path.name) for path in folder.glob("cuts/cuts.*"))
+
+
+def find_shards(folder: Path, sha256: Callable[[str], str | None]) -> tuple[list[SharFiles], list[str]]:
+    """The shards to check, and what is wrong with their numbers: every field must have 0..N-1.
+
+    `sha256` gives the published digest of a file by its name below `folder`, None where it is not known.
+    """
+    cuts = _numbered(folder / "cuts", _CUTS)
+    fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if _TAR.match(path.name)}
+    tars = {name: _numbered(folder / name, _TAR) for name in sorted(fields)}
+    count = 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
+    problems = []
+    for name, found in {"cuts": cuts, **tars}.items():
+        pattern = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
+        missing = [pattern.format(shard_text(number)) for number in range(count) if number not in found]
+        if missing:
+            problems.append(
+                f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
+            )
+    shards = []
+    for number, path in sorted(cuts.items()):
+        here = {name: found[number] for name, found in tars.items() if number in found}
+        digests = {file: sha256(str(file.relative_to(folder))) for file in (path, *here.values())}
+        shards.append(SharFiles(number, path, here, {file: digest for file, digest in digests.items() if digest}))
+    return shards, problems
+
+
+def _numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
+    matches = ((pattern.match(path.name), path) for path in folder.glob("*"))
+    return {int(match[1]): path for match, path in matches if match}
+
+
+def check_shar_shard(files: SharFiles) -> SharReport:
+    """Read the whole shard and decode every recording."""
+    report = SharReport(files.number)
+    cuts = _check_cuts(files, report)
+    report.num_lines = len(cuts)
+    report.id_hashes = np.array([line_hash(cut.id.encode("utf-8", "surrogatepass")) for cut in cuts], np.uint64)
+    for name, tar in files.tars.items():
+        _check_field(name, tar, files, cuts, report)
+    return report
+
+
+def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
+    name = f"cuts/{files.cuts.name}"
+    cuts: list[_Cut] = []
+    try:
+        data = files.cuts.read_bytes()
+        if files.sha256.get(files.cuts) not in (None, hashlib.sha256(data).hexdigest()):
+            report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
+        text = gzip.decompress(data) if files.cuts.suffix == ".gz" else data
+    except (OSError, EOFError, zlib.error) as error:
+        report.problems.append(f"{name}: cannot be read: {error}")
+        return cuts
+    if text and not text.endswith(b"\n"):
+        report.problems.append(f"{name}: cut off: no line end")
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{name}:{number}"
+        try:
+            cut = _decode(line, _Cut)
+        except (msgspec.DecodeError, ValueError) as error:
+            report.problems.append(f"{where}: no cut: {error}")
+            continue
+        if cut.recording is None:
+            report.problems.append(f"{where}: no recording, without which NeMo's loader stops")
+        if not cut.supervisions:
+            report.problems.append(f"{where}: no supervision, hence no text")
+        cuts.append(cut)
+        report.seconds += cut.duration
+    return cuts
+
+
+def _check_field(name: str, tar: Path, files: SharFiles, cuts: Sequence[_Cut], report: SharReport) -> None:
+    where = f"{name}/{tar.name}"
+    count = 0
+    in_step = True
+    for pair in _pairs(tar, where, files.sha256.get(tar), report):
+        cut = cuts[count] if count < len(cuts) else None
+        count += 1
+        if cut is not None and in_step and pair.cut_id != cut.id:
+            in_step = False  # and so is everything after it
+            report.problems.append(f"{where}: recording {count} is {pair.name}, but cut {count} is {cut.id}")
+        _check_recording(where, pair, cut if name == TARGET and in_step else None, report)
+    if count != len(cuts):
+        report.problems.append(f"{where}: {count} recordings, but {files.cuts.name} has {len(cuts)} cuts")
+    report.num_members += count
+
+
+def _check_recording(where: str, pair: _Pair, cut: _Cut | None, report: SharReport) -> None:
+    if pair.name.endswith(".nodata"):  # lhotse's placeholder for a cut that lacks this field
+        return
+    what = f"{where}: {pair.name}"
+    try:
+        recording = _decode(pair.manifest, _Recording)
+    except (msgspec.DecodeError, ValueError) as error:
+        report.problems.append(f"{what}: its manifest is no recording: {error}")
+        return
+    try:
+        info = probe_bytes(pair.data, pair.name)
+        read_segment(pair.data, info, 0, info.num_samples, name=pair.name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+        return
+    if (info.num_samples, info.sampling_rate) != (recording.num_samples, recording.sampling_rate):
+        report.problems.append(
+            f"{what}: its manifest says {recording.num_samples} samples at {recording.sampling_rate} Hz, "
+            f"the audio has {info.num_samples} at {info.sampling_rate}"
+        )
+    elif abs(recording.duration * info.sampling_rate - info.num_samples) > 1:
+        report.problems.append(f"{what}: its manifest says {recording.duration} s, the audio has {info.duration}")
+    if len(recording.sources) != 1:
+        report.problems.append(f"{what}: {len(recording.sources)} sources; lhotse wants one")
+    if cut is not None and abs(cut.duration * info.sampling_rate - info.num_samples) > 1:
+        report.problems.append(f"{what}: the cut lasts {cut.duration} s, its audio {info.duration}")
+
+
+def _pairs(tar: Path, where: str, sha256: str | None, report: SharReport) -> Iterator[_Pair]:
+    """Data and manifest of each recording; what is wrong with the archive as such goes into the report."""
+    name, data = "", None
+    for member, content in _members(tar, where, sha256, report):
+        if data is None:
+            name, data = member, content
+            continue
+        if member.rpartition(".")[0] != name.rpartition(".")[0] or not member.endswith((".json", ".nometa")):
+            report.problems.append(f"{where}: {name} is followed by {member}, not by its manifest")
+            return
+        yield _Pair(name, data, content)
+        data = None
+    if data is not None:
+        report.problems.append(f"{where}: {name} has no manifest after it")
+
+
+def _members(tar: Path, where: str, sha256: str | None, report: SharReport) -> Iterator[tuple[str, bytes]]:
+    count = 0
+    try:
+        with tar.open("rb") as file:
+            reader = _HashingReader(file)
+            try:
+                with tarfile.open(fileobj=reader, mode="r|") as archive:  # type: ignore[call-overload]
+                    for member in archive:
+                        content = archive.extractfile(member)
+                        yield member.name, content.read() if content is not None else b""
+                        count += 1
+                digest = reader.digest()
+                if reader.trailing_zeros < 1024:
+                    report.problems.append(f"{where}: cut off: the two zero blocks that end a tar are missing")
+            except (tarfile.TarError, EOFError) as error:
+                digest = reader.digest()
+                report.problems.append(f"{where}: broken after {count} members: {error}")
+            if sha256 not in (None, digest):
+                report.problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")
+    except OSError as error:
+        report.problems.append(f"{where}: cannot be read: {error.strerror or error}")
+
+
+def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
+    """Cut ids that the set has more than once; `hashes` are each shard's `SharReport.id_hashes`."""
+    in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if not len(repeated):
+        return []
+    places: dict[str, list[str]] = {}
+    for shard, own in zip(shards, hashes, strict=True):
+        if np.isin(own, repeated).any():
+            for cut in _check_cuts(shard, SharReport(shard.number)):
+                places.setdefault(cut.id, []).append(shard.cuts.name)
+    return [
+        f"cut id {id} is there {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
+    ]
+
+
+def _decode(text: bytes, type: Any) -> Any:
+    try:
+        return msgspec.json.decode(text, type=type)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(text), type)  # NaN, which a manifest may hold and lhotse reads
