@@ -79,7 +79,7 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextPl
     groups = index.keys["group"]
     segments = segment_identity(index, file_identity(index, audio_base_dir))
     _, first, number, size = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
-    seconds = np.bincount(number, weights=index.duration, minlength=len(size))
+    seconds = np.asarray(np.bincount(number, weights=index.duration, minlength=len(size)), np.float64)
     paired = size > 1
     kept = np.flatnonzero(paired)
     kept = kept[np.argsort(first[kept])]

@@ -145,7 +145,5 @@ def segment_identity(index: ManifestIndex, files: NDArray[np.uint64]) -> NDArray
     """A number for each record's segment: its file (see `file_identity`), offset and duration."""
     with np.errstate(over="ignore"):
         return mix64(
-            files
-            ^ mix64(index.offset.view(np.uint64))
-            ^ index.duration.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            files ^ mix64(index.offset.view(np.uint64)) ^ index.duration.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         )

@@ -77,6 +77,8 @@ def _name(field: str, pattern: str, lower: bool, text: str) -> str:
     found = re.search(pattern, text)
     if found is None:
         shown = text if len(text) <= 60 else f"{text[:57]}..."
-        raise RecordRejected(RejectReason.BAD_FIELD, f"{field} {shown} does not fit the pattern {pattern} of --group-by")
+        raise RecordRejected(
+            RejectReason.BAD_FIELD, f"{field} {shown} does not fit the pattern {pattern} of --group-by"
+        )
     name = "_".join(part or "" for part in found.groups())
     return name.lower() if lower else name

@@ -20,7 +20,16 @@ from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
 from prepcli.processes import map_in_order
 
-__all__ = ["FieldKey", "KeyFunction", "LineReader", "ManifestIndex", "Problem", "SourceFile", "hash64", "index_manifests"]
+__all__ = [
+    "FieldKey",
+    "KeyFunction",
+    "LineReader",
+    "ManifestIndex",
+    "Problem",
+    "SourceFile",
+    "hash64",
+    "index_manifests",
+]
 
 # Below this, starting workers takes longer than reading.
 _INLINE_BYTES = 8 << 20
@@ -144,9 +153,7 @@ class _Builder:
 
     def __init__(self, columns: Columns) -> None:
         self.index = ManifestIndex()
-        self.index.keys = {
-            name: np.empty(0, np.uint64) for name, _ in (*columns.keys, *columns.field_keys)
-        }
+        self.index.keys = {name: np.empty(0, np.uint64) for name, _ in (*columns.keys, *columns.field_keys)}
 
     def add_source(self, path: str, plain_path: str, parts: Iterable[Part]) -> None:
         index, number = self.index, len(self.index.sources)

@@ -1,5 +1,7 @@
 """Batches of items that are equally long, cut by seconds: no padding beyond an item's own place on the grid."""
 
+import itertools
+
 import numpy as np
 
 from prepcli.manifest.parts import Ints
@@ -20,5 +22,5 @@ def equal_length_batches(places: Ints, most_samples: int) -> list[Ints]:
         most_items = max(1, most_samples // max(1, int(sorted_places[start])))
         num_batches = -(-count // most_items)
         edges = start + np.arange(num_batches + 1) * count // num_batches
-        batches += [order[lo:hi] for lo, hi in zip(edges[:-1], edges[1:], strict=True)]
+        batches += [order[lo:hi] for lo, hi in itertools.pairwise(edges)]
     return batches

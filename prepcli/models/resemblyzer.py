@@ -68,7 +68,7 @@ class ResemblyzerEncoder:
 
     def __init__(self) -> None:
         import torch
-        import torchaudio
+        import torchaudio  # type: ignore[import-untyped]
 
         self._lstm: Any = torch.nn.LSTM(NUM_MELS, HIDDEN, LAYERS, batch_first=True)
         self._linear: Any = torch.nn.Linear(HIDDEN, DIM)
@@ -110,4 +110,5 @@ class ResemblyzerEncoder:
             embedded = torch.relu(self._linear(hidden[-1]))
             embedded = embedded / embedded.norm(dim=1, keepdim=True)
             mean = embedded.unflatten(0, (len(audio), count)).mean(1)
-            return mean / mean.norm(dim=1, keepdim=True)
+            normalised: Tensor = mean / mean.norm(dim=1, keepdim=True)
+            return normalised

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK_VALUES = {"cpu": 1 << 23, "cuda": 1 << 27}
-"""Similarities computed at a time: 32 MB of them on a processor (half a GB on a GPU), and as much again for the mask."""
+"""Similarities computed at a time: 32 MB of them on a processor, half a GB on a GPU."""
 _PAIRS = 1 << 15
 
 
@@ -24,9 +24,7 @@ class Chosen(NamedTuple):
     similarity: "NDArray[np.float64]"
 
 
-def select_contexts(
-    embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "NDArray[np.uint64]"
-) -> Chosen:
+def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "NDArray[np.uint64]") -> Chosen:
     """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
 
     A row is no candidate for itself, nor for rows of the same segment (equal numbers in `segments`): an exact copy

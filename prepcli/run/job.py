@@ -61,7 +61,7 @@ class Job(ABC):
         """The lines (see `prepcli.run.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""
         return iter(())
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027 - most jobs need nothing
         """Get ready for units, and find out now what can only be found out by trying: does the model load?
 
         Called when there is something to do, before anything is written; a second call does nothing.
