@@ -118,6 +118,12 @@ class TarredJob(Job):
             notes.append(
                 f"{self.sets.num_same_segment:,} records name the same segment as an earlier one; they are kept"
             )
+        num_repeated = int(self.sets.repeated.sum())
+        if num_repeated and not self.options.slice_with_offset:
+            notes.append(
+                f"{num_repeated:,} records are segments of files that go into several shards, a copy into each; "
+                "--keep-files-together or --slice-with-offset would avoid the copies"
+            )
         return notes
 
     def planned_rejects(self) -> Iterator[bytes]:

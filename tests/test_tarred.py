@@ -97,12 +97,14 @@ def test_segments_share_one_member(segments: tuple[Path, np.ndarray], tmp_path: 
     assert [line["offset"] for line in lines] == [line["offset"] for line in read_lines(manifest)]
     assert {line["audio_filepath"] for line in lines} == {"long_talk.wav"}
     assert any("1 records name the same segment" in note for note in report["notes"])
+    assert not any("several shards" in note for note in report["notes"])
 
 
 def test_a_file_in_two_shards_has_two_names(segments: tuple[Path, np.ndarray], tmp_path: Path) -> None:
     """NeMo's classic loader looks a member's lines up over the whole manifest, whatever their shard."""
     manifest, _ = segments
-    make(manifest, tmp_path / "out", "--num-shards", 2)
+    report = make(manifest, tmp_path / "out", "--num-shards", 2).json
+    assert any("10 records are segments of files that go into several shards" in note for note in report["notes"])
     names = [list(shard(tmp_path / "out", number)[1]) for number in range(2)]
     assert names == [["long_talk-shard0.wav"], ["long_talk-shard1.wav"]]
 

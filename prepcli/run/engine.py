@@ -15,7 +15,7 @@ from prepcli.run.job import Execution, Job
 from prepcli.run.launch import clear_once, shares
 from prepcli.run.plan import Plan, Unit, pack, plan_digest, spread
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
-from prepcli.run.publish import Marker, UnitWriter, read_marker
+from prepcli.run.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget, merge_rejects
 from prepcli.run.report import Report, build_report, command_line
@@ -217,10 +217,14 @@ class Run:
                 if name.startswith("rejects/")
             ]
             merged = writer.open_part(self.workspace.rejects_file.name)
+            listed = 0
             for line in merge_rejects(
                 self.job.planned_rejects(), reject_files, [file.path for file in self.plan.inputs]
             ):
                 merged.write(line)
+                listed += 1
+            if listed != report.rejects:
+                raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
         report.num_bytes += sum(file.num_bytes for file in final.files.values())
         self._judge(report)

@@ -235,6 +235,17 @@ def test_records_that_vanish_are_a_bug(tmp_path: Path) -> None:
     assert list((tmp_path / "out.prepcli/done").iterdir()) == []
 
 
+def test_rejects_that_are_not_listed_are_a_bug(tmp_path: Path) -> None:
+    class Silent(ToyJob):
+        def planned_rejects(self) -> Any:
+            return iter(())
+
+    out = tmp_path / "out"
+    with pytest.raises(PrepcliError, match="1 records were rejected, but 0 are listed"):
+        run(out, Silent(out))
+    assert not (tmp_path / "out.prepcli/report.json").exists()
+
+
 def test_killed_worker_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     def die(unit: Unit) -> None:
         if unit.id == "unit_002":
