@@ -3,7 +3,7 @@
 import mmap
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.context import BaseContext
@@ -166,7 +166,7 @@ def decoded_batches(
             if not waiting:
                 return
             batch, slot, future = waiting.popleft()
-            while not wait([future], timeout=TICK).done:
+            while not pool.wait([future], TICK):
                 tick()
             decoded = future.result()
             if not decoded.audio.size and batch.num_values:

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,43 @@ if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+class _Stop:
+    """How many places want no interruption now, and what would have interrupted them."""
+
+    held = 0
+    error: Exception | None = None
+
+
+def interrupt(error: Exception) -> None:
+    """What a handler of stop signals calls: raises `error`, at once or where `no_interruption` allows it."""
+    _Stop.error = error
+    if not _Stop.held:
+        stop_here()
+
+
+def stop_here() -> None:
+    """Raise what `interrupt` had to hold back: a place where that is safe."""
+    error, _Stop.error = _Stop.error, None
+    if error is not None:
+        raise error
+
+
+@contextmanager
+def no_interruption() -> Iterator[None]:
+    """A signal within waits for `stop_here`, or for the end.
+
+    Raised anywhere in `concurrent.futures`, it can be lost or leave a lock behind: Python ignores what is raised in a
+    callback around a fork, and `wait` takes the locks of all futures one by one.
+    """
+    _Stop.held += 1
+    try:
+        yield
+    finally:
+        _Stop.held -= 1
+    if not _Stop.held:
+        stop_here()
 
 
 def worker_context() -> "BaseContext":
@@ -73,7 +111,8 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
     waiting: deque[Future[Result]] = deque()
     try:
         for task in tasks:
-            waiting.append(executor.submit(function, task))
+            with no_interruption():
+                waiting.append(executor.submit(function, task))
             if len(waiting) > 4 * num_workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -112,9 +151,17 @@ class WorkerPool:
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
         """Have a worker call a module-level function."""
-        future = self._pool.submit(function, *arguments)
-        self._processes = self._processes or self._started()
+        with no_interruption():
+            future = self._pool.submit(function, *arguments)
+            self._processes = self._processes or self._started()
         return future
+
+    def wait(self, futures: "Collection[Future[Result]]", timeout: float) -> "set[Future[Result]]":
+        """The futures that are done, when one is or after `timeout` seconds."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        with no_interruption():
+            return wait(futures, timeout=timeout, return_when=FIRST_COMPLETED).done
 
     def _started(self) -> "list[BaseProcess]":
         # Not public, but there is no other way to tell which process died of what.
@@ -131,13 +178,14 @@ class WorkerPool:
     ) -> None:
         from concurrent.futures.process import BrokenProcessPool
 
-        try:
-            if kind is None:
-                self._pool.shutdown(wait=True)
-            elif issubclass(kind, BrokenProcessPool):
-                raise IncompleteError(self._what_died()) from None
-        finally:
-            self._end()
+        with no_interruption():
+            try:
+                if kind is None:
+                    self._pool.shutdown(wait=True)
+                elif issubclass(kind, BrokenProcessPool):
+                    raise IncompleteError(self._what_died()) from None
+            finally:
+                self._end()
 
     def _end(self) -> None:
         """Kill what still runs."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 
 from prepcli.processes import WorkerPool, begin_worker
 from prepcli.run.job import Execution, Job
@@ -65,7 +65,8 @@ def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iter
     with WorkerPool(num_workers, execution.context, _start_worker, arguments, workspace.units_in_hand) as pool:
         pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}
         while pending:
-            done, pending = wait(pending, timeout=TICK, return_when=FIRST_COMPLETED)
+            done = pool.wait(pending, TICK)
+            pending -= done
             execution.tick()
             for future in done:
                 yield future.result()
