@@ -1,6 +1,6 @@
 """Batches of items that are equally long, cut by seconds: no padding beyond an item's own place on the grid."""
 
-import itertools
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,10 +17,10 @@ def equal_length_batches(places: Ints, most_samples: int) -> list[Ints]:
     sorted_places = places[order]
     starts = np.flatnonzero(np.diff(sorted_places, prepend=-1))
     batches: list[Ints] = []
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+    for start, end in pairwise([*starts, len(order)]):
         count = end - start
         most_items = max(1, most_samples // max(1, int(sorted_places[start])))
         num_batches = -(-count // most_items)
         edges = start + np.arange(num_batches + 1) * count // num_batches
-        batches += [order[lo:hi] for lo, hi in itertools.pairwise(edges)]
+        batches += [order[lo:hi] for lo, hi in pairwise(edges)]
     return batches
