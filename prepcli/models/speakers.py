@@ -1,7 +1,6 @@
 """The speaker encoders that can be asked for by name."""
 
 import hashlib
-import os
 from pathlib import Path
 
 from prepcli.models.nemo import check_nemo_file, is_file
@@ -33,7 +32,7 @@ def identity(name: str) -> str:
         digest = hashlib.sha256()
         while data := file.read(1 << 20):
             digest.update(data)
-    return f"{os.path.basename(name)} (SHA-256 {digest.hexdigest()})"
+    return f".nemo file with SHA-256 {digest.hexdigest()}"
 
 
 def load_speaker_encoder(name: str) -> SpeakerEncoder:

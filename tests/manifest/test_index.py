@@ -414,7 +414,9 @@ def test_keys_of_other_fields(tmp_path: Path, together: bool) -> None:
     }
     paths = [tmp_path / "m.json"] if together else [tmp_path / f"{n}.json" for n in range(len(lines))]
     for number, path in enumerate(paths):
-        path.write_text("".join(json.dumps(line) + "\n" for line in (lines if together else lines[number : number + 1])))
+        path.write_text(
+            "".join(json.dumps(line) + "\n" for line in (lines if together else lines[number : number + 1]))
+        )
     index = index_manifests([str(path) for path in paths], keys=keys)
     good = [(n, key) for n, (_, key) in enumerate(SPEAKERS) if isinstance(key, str)]
     assert index.keys["voice"].tolist() == [hash64(key) for _, key in good]

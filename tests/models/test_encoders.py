@@ -60,9 +60,7 @@ def furthest(left: torch.Tensor, right: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("name", ["resemblyzer_encoder", pytest.param("nemo_encoder", marks=pytest.mark.nemo)])
-def test_batches_of_any_size_give_the_same_embeddings(
-    name: str, audio: Audio, request: pytest.FixtureRequest
-) -> None:
+def test_batches_of_any_size_give_the_same_embeddings(name: str, audio: Audio, request: pytest.FixtureRequest) -> None:
     encoder: SpeakerEncoder = request.getfixturevalue(name)
     places = encoder.places(lengths_of(audio))
     alone = embed(encoder, audio, places, 0.01)
@@ -74,7 +72,9 @@ def test_batches_of_any_size_give_the_same_embeddings(
 
 
 @pytest.mark.nemo
-def test_the_place_on_the_grid_changes_nothing_but_free_padding_does(nemo_encoder: SpeakerEncoder, audio: Audio) -> None:
+def test_the_place_on_the_grid_changes_nothing_but_free_padding_does(
+    nemo_encoder: SpeakerEncoder, audio: Audio
+) -> None:
     """The model of the tests is one whose embeddings padding would change: otherwise the test above shows nothing."""
     lengths = lengths_of(audio)
     places = nemo_encoder.places(lengths)
