@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-CHUNK_VALUES = {"cpu": 1 << 23, "cuda": 1 << 27}
-"""Similarities computed at a time: 32 MB of them on a processor, half a GB on a GPU."""
+CHUNK_VALUES = {"cpu": 1 << 22, "cuda": 1 << 27}
+"""Similarities computed at a time: 16 MB of them on a processor, half a GB on a GPU."""
 _PAIRS = 1 << 15
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The first look at prepcli: a small corpus becomes a tarred data set, is checked, and gets its bucket bins.
+# The first look at prepcli: a small corpus becomes a tarred data set, is checked, gets context audio and its bucket bins.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
@@ -25,6 +25,8 @@ show() {
 
 show prepcli manifest-to-tarred "$manifest" "$WORK/tarred" --num-shards 4
 show prepcli verify "$WORK/tarred"
+show prepcli extend-context-audio "$manifest" "$WORK/context" --speaker-model resemblyzer --devices cpu \
+    --plot "$WORK/contexts.png"
 show prepcli estimate-bins "$manifest" -b 5 --plot "$WORK/durations.png"
 
 cat <<END
@@ -36,6 +38,8 @@ What to look at
       its records, one JSON object a line
   $WORK/tarred.prepcli/report.json
       what went in and what came out
+  $WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
+      the records, each with the most similar other utterance of its voice; how similar: $WORK/contexts.png
   $WORK/durations.png
       the histogram of durations with the bin edges
 Run this again: finished work is kept, and nothing is done twice. To read the shards in NeMo:

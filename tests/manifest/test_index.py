@@ -12,7 +12,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan
 from prepcli.manifest.fields import is_skipped, parse_fields
-from prepcli.manifest.index import FieldKey, LineReader, ManifestIndex, hash64, index_manifests
+from prepcli.manifest.index import FieldKey, KeyFunction, LineReader, ManifestIndex, hash64, index_manifests
 from prepcli.manifest.record import Record
 
 GOOD = [
@@ -407,7 +407,7 @@ def test_keys_of_other_fields(tmp_path: Path, together: bool) -> None:
         {"audio_filepath": f"d/{n}.wav", "duration": 1.0, "speaker": speaker} for n, (speaker, _) in enumerate(SPEAKERS)
     ]
     del lines[4]["speaker"]
-    keys = {
+    keys: dict[str, KeyFunction] = {
         "path": last_part,
         "voice": FieldKey("speaker", voice),
         "file": FieldKey("audio_filepath", last_part),

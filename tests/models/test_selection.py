@@ -13,7 +13,8 @@ from prepcli.models.selection import select_contexts
 
 def unit_rows(count: int, dim: int, seed: int = 0) -> NDArray[np.float32]:
     rows = np.random.default_rng(seed).normal(size=(count, dim)).astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 def reference(
@@ -45,7 +46,7 @@ def check(
     wanted = reference(embeddings, candidates, numbers)
     assert chosen.best.tolist() == [best for best, _ in wanted]
     np.testing.assert_allclose(chosen.similarity, [value for _, value in wanted], atol=1e-12)
-    return chosen.best.tolist()
+    return [int(best) for best in chosen.best]
 
 
 @pytest.mark.parametrize(("count", "dim"), [(1, 8), (2, 192), (3, 192), (700, 16), (5000, 192)])
