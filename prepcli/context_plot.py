@@ -12,11 +12,12 @@ def plot_contexts(report: Report, path: Path) -> None:
     Raises `UsageError` without matplotlib, and when the file cannot be written.
     """
     figure = new_figure()
-    for number, (name, label) in enumerate((("similarity", "cosine similarity"), ("duration", "duration (s)"))):
+    labels = {"similarity": "cosine similarity of the context", "duration": "duration of the context (s)"}
+    for number, (name, label) in enumerate(labels.items()):
         histogram = report.details[f"{name}_histogram"]
         edges, counts = histogram["edges"], histogram["counts"]
         axes = figure.add_subplot(1, 2, number + 1)
         axes.stairs(counts, edges, fill=True, color="tab:blue")
-        axes.set_xlabel(f"{label} of the context")
+        axes.set_xlabel(label)
         axes.set_ylabel("records")
     save_figure(figure, path)
