@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from prepcli.errors import IncompleteError
@@ -15,6 +16,43 @@ if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+class _Stop:
+    """How many places want no interruption now, and what would have interrupted them."""
+
+    held = 0
+    error: Exception | None = None
+
+
+def interrupt(error: Exception) -> None:
+    """What a handler of stop signals calls: raises `error`, at once or where `no_interruption` allows it."""
+    _Stop.error = error
+    if not _Stop.held:
+        stop_here()
+
+
+def stop_here() -> None:
+    """Raise what `interrupt` had to hold back: a place where that is safe."""
+    error, _Stop.error = _Stop.error, None
+    if error is not None:
+        raise error
+
+
+@contextmanager
+def no_interruption() -> Iterator[None]:
+    """A signal within waits for `stop_here`, or for the end.
+
+    Raised anywhere in `concurrent.futures`, it can be lost or leave a lock behind: Python ignores what is raised in a
+    callback around a fork, and `wait` takes the locks of all futures one by one.
+    """
+    _Stop.held += 1
+    try:
+        yield
+    finally:
+        _Stop.held -= 1
+    if not _Stop.held:
+        stop_here()
 
 
 def worker_context() -> "BaseContext":
@@ -68,7 +106,8 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
     waiting: deque[Future[Result]] = deque()
     try:
         for task in tasks:
-            waiting.append(executor.submit(function, task))
+            with no_interruption():
+                waiting.append(executor.submit(function, task))
             if len(waiting) > 4 * num_workers:
                 yield waiting.popleft().result()
         while waiting:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prepcli.errors import IncompleteError
+from prepcli.processes import interrupt
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
@@ -18,7 +19,8 @@ class InterruptedBySignal(IncompleteError):  # noqa: N818 - it is an outcome, no
 def stop_on_signals() -> Iterator[None]:
     """Within the context a stop signal raises `InterruptedBySignal` in the main thread, once.
 
-    Raising is safe at any point of the engine: every file is renamed into place whole, or not at all.
+    Raising is safe at any point of the engine: every file is renamed into place whole, or not at all. Only the work
+    with processes puts it off, see `prepcli.processes.no_interruption`.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -27,7 +29,7 @@ def stop_on_signals() -> Iterator[None]:
     def stop(number: int, _frame: object) -> None:
         for other in STOP_SIGNALS:
             signal.signal(other, signal.SIG_IGN)
-        raise InterruptedBySignal(f"stopped by {signal.Signals(number).name}")
+        interrupt(InterruptedBySignal(f"stopped by {signal.Signals(number).name}"))
 
     previous = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:

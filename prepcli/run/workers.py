@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import BaseContext
 
 from prepcli.errors import IncompleteError
-from prepcli.processes import begin_worker
+from prepcli.processes import begin_worker, no_interruption, stop_here
 from prepcli.run.job import Job
 from prepcli.run.plan import Unit
 from prepcli.run.progress import SharedCounter
@@ -74,21 +74,24 @@ def process_units(
         IncompleteError: a worker was killed; the message names the signal and the unit it had in hand.
         Exception: whatever `job.process` raised.
     """
-    pool = ProcessPoolExecutor(min(num_workers, len(units)), context, _start_worker, (job, workspace, digest, counter))
-    processes: list[multiprocessing.process.BaseProcess] = []
-    try:
-        pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}
-        processes = _processes_of(pool)
-        while pending:
-            done, pending = wait(pending, timeout=TICK, return_when=FIRST_COMPLETED)
-            tick()
-            for future in done:
-                yield future.result()
-        pool.shutdown(wait=True)
-    except BrokenProcessPool:
-        raise IncompleteError(_what_died(workspace, processes)) from None
-    finally:
-        _end(pool, processes or _processes_of(pool))
+    with no_interruption():
+        args = (job, workspace, digest, counter)
+        pool = ProcessPoolExecutor(min(num_workers, len(units)), context, _start_worker, args)
+        processes: list[multiprocessing.process.BaseProcess] = []
+        try:
+            pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}
+            processes = _processes_of(pool)
+            while pending:
+                done, pending = wait(pending, timeout=TICK, return_when=FIRST_COMPLETED)
+                stop_here()
+                tick()
+                for future in done:
+                    yield future.result()
+            pool.shutdown(wait=True)
+        except BrokenProcessPool:
+            raise IncompleteError(_what_died(workspace, processes)) from None
+        finally:
+            _end(pool, processes or _processes_of(pool))
 
 
 def _processes_of(pool: ProcessPoolExecutor) -> list[multiprocessing.process.BaseProcess]:

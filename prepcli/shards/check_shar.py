@@ -198,12 +198,15 @@ def _check_recording(where: str, pair: _Pair, cut: _Cut | None, report: SharRepo
 def _pairs(tar: Path, where: str, sha256: str | None, report: SharReport) -> Iterator[_Pair]:
     """Data and manifest of each recording; what is wrong with the archive as such goes into the report."""
     name, data = "", None
-    for member, content in _members(tar, where, sha256, report):
+    members = _members(tar, where, sha256, report)
+    for member, content in members:
         if data is None:
             name, data = member, content
             continue
         if member.rpartition(".")[0] != name.rpartition(".")[0] or not member.endswith((".json", ".nometa")):
             report.problems.append(f"{where}: {name} is followed by {member}, not by its manifest")
+            for _ in members:  # to the end, for the digest
+                pass
             return
         yield _Pair(name, data, content)
         data = None

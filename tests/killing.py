@@ -1,0 +1,139 @@
+"""Ways to kill a run, and what must hold afterwards: the same bytes as an undisturbed run, whoever continues it."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import prepcli, read_lines, start_prepcli, tree
+
+Process = subprocess.Popen[str]
+Victim = Callable[[Process], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command whose run is disturbed: its options, and what an undisturbed run gives."""
+
+    command: str
+    manifest: Path
+    options: tuple[object, ...]
+    num_shards: int
+    num_rejects: int
+    undisturbed: dict[str, str]
+
+    def arguments(self, out: Path) -> list[object]:
+        return [self.command, self.manifest, out, *self.options, "--num-workers", 2]
+
+
+def undisturbed_case(
+    folder: Path, command: str, manifest: Path, options: tuple[object, ...], num_shards: int, num_rejects: int
+) -> Case:
+    """The case, after one whole run in `folder`."""
+    case = Case(command, manifest, options, num_shards, num_rejects, {})
+    done = prepcli(*case.arguments(folder / "out"))
+    assert done.code == 0, done.err
+    assert len(read_lines(folder / "out.prepcli/rejects.jsonl")) == num_rejects
+    return Case(command, manifest, options, num_shards, num_rejects, tree(folder / "out"))
+
+
+def wait_for_markers(out: Path, count: int, process: Process) -> None:
+    """Until `count` units are published, or the process has ended."""
+    done = out.with_name(out.name + ".prepcli") / "done"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if (count == 0 and done.exists()) or (done.exists() and len(list(done.glob("shard_*.json"))) >= count):
+            return
+        time.sleep(0.002)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def kill_main(process: Process) -> None:
+    process.kill()
+
+
+def kill_a_worker(process: Process) -> None:
+    workers = children(process.pid)
+    if workers:
+        os.kill(random.choice(workers), signal.SIGKILL)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended (a zombie that nobody collects counts as ended)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    deadline = time.monotonic() + 10
+    while not all(map(gone, pids)):
+        assert time.monotonic() < deadline, "processes outlive their parent"
+        time.sleep(0.05)
+
+
+def resume(case: Case, out: Path, world_size: int) -> None:
+    """Continue with `world_size` ranks at once; the result must be the undisturbed one."""
+    ranks = [["--rank", rank, "--world-size", world_size] if world_size > 1 else [] for rank in range(world_size)]
+    processes = [start_prepcli(*case.arguments(out), *rank) for rank in ranks]
+    for process in processes:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    assert tree(out) == case.undisturbed
+
+
+def check_kill_of_one_process(case: Case, out: Path, victim: Victim, markers: int, world_size: int) -> None:
+    """Kill the main process or a worker after `markers` units; continue with `world_size` ranks."""
+    process = start_prepcli(*case.arguments(out))
+    wait_for_markers(out, markers, process)
+    time.sleep(random.random() * 0.1)
+    workers = children(process.pid)
+    victim(process)
+    _, err = process.communicate(timeout=60)
+    if victim is kill_a_worker and process.returncode != 0:
+        assert process.returncode == 4
+        assert "SIGKILL" in err
+        assert f"Continue with: prepcli {case.command}" in err
+    wait_until_gone(workers)
+    half = {name: digest for name, digest in tree(out).items() if case.undisturbed.get(name) != digest}
+    assert half == {}  # nothing half under a final name
+    resume(case, out, world_size)
+    assert len(read_lines(out.with_name(out.name + ".prepcli") / "rejects.jsonl")) == case.num_rejects
+    checked = prepcli("verify", out)
+    assert checked.code == 0, checked.out
+
+
+def check_kill_of_one_rank(case: Case, out: Path, world_size: int) -> None:
+    """Of two ranks one is killed, the other goes on; then `world_size` ranks continue."""
+    ranks = [start_prepcli(*case.arguments(out), "--rank", rank, "--world-size", 2) for rank in range(2)]
+    wait_for_markers(out, random.randrange(case.num_shards // 2), ranks[0])
+    ranks[1].kill()
+    for process in ranks:
+        process.communicate(timeout=60)
+    assert ranks[0].returncode == 0
+    resume(case, out, world_size)
+
+
+def check_signal(case: Case, out: Path, number: signal.Signals) -> None:
+    """A signal ends the run with exit code 4, tidily, and the same command continues it."""
+    process = start_prepcli(*case.arguments(out), "--json")
+    wait_for_markers(out, 2, process)
+    process.send_signal(number)
+    stdout, err = process.communicate(timeout=60)
+    assert process.returncode == 4, err
+    assert f"stopped by {number.name}" in err
+    assert "Traceback" not in err
+    assert '"status":"incomplete"' in stdout
+    assert not any((out.with_name(out.name + ".prepcli") / "tmp").iterdir())
+    status = prepcli("status", out, "--json").json
+    assert status["state"] == "stopped"
+    assert 0 < status["units_done"] < case.num_shards
+    resume(case, out, 1)
