@@ -22,7 +22,7 @@ def test_shown_commands_give_the_shown_output(command: str, output: str, tmp_pat
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    helps = "".join(prepcli(name, "--help").out for name in ("manifest-to-tarred", "estimate-bins"))
+    helps = "".join(prepcli(name, "--help").out for name in ("manifest-to-tarred", "manifest-to-shar", "estimate-bins"))
     helps += prepcli("--help").out
     for option in set(re.findall(r"(--[a-z][a-z-]+)", README)):
         assert option in helps or option in ("--concat-to",), option

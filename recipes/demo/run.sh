@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The first look at prepcli: a small corpus becomes a tarred data set, is checked, and gets its bucket bins.
+# The first look at prepcli: a small corpus becomes a tarred data set, is checked, gets its bucket bins, and becomes
+# Lhotse Shar with context audio, as in-context TTS reads it.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
@@ -26,6 +27,8 @@ show() {
 show prepcli manifest-to-tarred "$manifest" "$WORK/tarred" --num-shards 4
 show prepcli verify "$WORK/tarred"
 show prepcli estimate-bins "$manifest" -b 5 --plot "$WORK/durations.png"
+show prepcli manifest-to-shar tests/data/mini_corpus/manifest_with_context.json "$WORK/shar" --shard-size 16
+show prepcli verify "$WORK/shar"
 
 cat <<END
 
@@ -38,6 +41,8 @@ What to look at
       what went in and what came out
   $WORK/durations.png
       the histogram of durations with the bin edges
+  $WORK/shar/
+      cuts, target audio and context audio in three shards, side by side
 Run this again: finished work is kept, and nothing is done twice. To read the shards in NeMo:
   manifest_filepath=$WORK/tarred/sharded_manifests/manifest__OP_0..3_CL_.json
   tarred_audio_filepaths=$WORK/tarred/audio__OP_0..3_CL_.tar
