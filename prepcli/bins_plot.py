@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from prepcli.bins import BinsReport
-from prepcli.errors import UsageError
+from prepcli.plotting import new_figure, save_figure
 
 
 def plot_bins(report: BinsReport, path: Path) -> None:
@@ -11,13 +11,7 @@ def plot_bins(report: BinsReport, path: Path) -> None:
 
     Raises `UsageError` without matplotlib, and when the file cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UsageError("--plot needs matplotlib: pip install 'prepcli[plot]'") from None
-    figure = Figure(figsize=(10, 5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure()
     axes = figure.add_subplot()
     axes.hist(report.durations, bins=100, weights=report.durations / 3600, color="tab:blue")
     for number, edge in enumerate(report.bucket_duration_bins):
@@ -31,7 +25,4 @@ def plot_bins(report: BinsReport, path: Path) -> None:
     axes.set_xlim(left=0)
     if report.bucket_duration_bins:
         axes.legend()
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot write the plot {path}: {error}") from None
+    save_figure(figure, path)

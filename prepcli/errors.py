@@ -43,10 +43,13 @@ class RejectReason(str, Enum):
     UNREADABLE_AUDIO = "unreadable_audio"
     BEYOND_AUDIO = "beyond_audio"
     CONTEXT_IS_TARGET = "context_is_target"
+    SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"
     # The user's own options ask for these: listed, but not counted against `--max-rejects`.
     BELOW_MIN_DURATION = "below_min_duration"
     ABOVE_MAX_DURATION = "above_max_duration"
     REMAINDER_DROPPED = "remainder_dropped"
+    NO_LONG_CONTEXT = "no_long_context"
+    NO_SIMILAR_CONTEXT = "no_similar_context"
 
     @property
     def asked_for(self) -> bool:
@@ -55,7 +58,13 @@ class RejectReason(str, Enum):
 
 
 _ASKED_FOR = frozenset(
-    {RejectReason.BELOW_MIN_DURATION, RejectReason.ABOVE_MAX_DURATION, RejectReason.REMAINDER_DROPPED}
+    {
+        RejectReason.BELOW_MIN_DURATION,
+        RejectReason.ABOVE_MAX_DURATION,
+        RejectReason.REMAINDER_DROPPED,
+        RejectReason.NO_LONG_CONTEXT,
+        RejectReason.NO_SIMILAR_CONTEXT,
+    }
 )
 
 

@@ -1,18 +1,23 @@
 """Worker processes: started in one way, never outliving their parent, and never a hang when one is killed."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prepcli.errors import IncompleteError
 
 if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
+    from concurrent.futures import Future
     from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -119,3 +124,101 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
         ) from error
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+class WorkerPool:
+    """Worker processes that end with this `with` block, whatever ends it; a killed one is named, never waited for.
+
+    `in_hand` tells, given ids of dead processes, what they were at (for the message).
+
+    Raises:
+        IncompleteError: on leaving the block, when a worker was killed or died.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        context: "BaseContext",
+        initializer: Callable[..., object],
+        arguments: tuple[Any, ...],
+        in_hand: Callable[[Sequence[int]], Sequence[str]] = lambda _: (),
+    ) -> None:
+        from concurrent.futures import ProcessPoolExecutor
+
+        self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
+        self._in_hand = in_hand
+        self._processes: list[BaseProcess] = []
+
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+        """Have a worker call a module-level function."""
+        with no_interruption():
+            future = self._pool.submit(function, *arguments)
+            self._processes = self._processes or self._started()
+        return future
+
+    def wait(self, futures: "Collection[Future[Result]]", timeout: float) -> "set[Future[Result]]":
+        """The futures that are done, when one is or after `timeout` seconds."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        with no_interruption():
+            return wait(futures, timeout=timeout, return_when=FIRST_COMPLETED).done
+
+    def _started(self) -> "list[BaseProcess]":
+        # Not public, but there is no other way to tell which process died of what.
+        return list((getattr(self._pool, "_processes", None) or {}).values())
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        from concurrent.futures.process import BrokenProcessPool
+
+        with no_interruption():
+            try:
+                if kind is None:
+                    self._pool.shutdown(wait=True)
+                elif issubclass(kind, BrokenProcessPool):
+                    raise IncompleteError(self._what_died()) from None
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        """Kill what still runs."""
+        processes = self._processes or self._started()
+        for process in processes:
+            with contextlib.suppress(ValueError, AttributeError):
+                process.kill()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            with contextlib.suppress(ValueError, AssertionError):
+                process.join(timeout=5)
+
+    def _what_died(self) -> str:
+        time.sleep(0.2)  # the executor ends the healthy workers with SIGTERM; let exit codes settle
+        dead = [(process.pid or 0, process.exitcode or 0) for process in self._processes if process.exitcode]
+        # The executor terminates the others once it has noticed: the culprit did not get SIGTERM from it.
+        culprits = [(pid, code) for pid, code in dead if code != -signal.SIGTERM] or dead
+        found = self._in_hand([pid for pid, _ in culprits])
+        in_hand = f" while it worked on {', '.join(found)}" if found else ""
+        codes = {code for _, code in culprits}
+        if -signal.SIGKILL in codes:
+            cause = (
+                "was killed (SIGKILL), most likely for lack of memory; run the same command again to continue, "
+                "with a smaller --num-workers or more memory"
+            )
+        else:
+            names = ", ".join(sorted(_exit_name(code) for code in codes)) or "for an unknown reason"
+            cause = f"died ({names}); run the same command again to continue"
+        return f"a worker process {cause.replace('; run', in_hand + '; run', 1)}"
+
+
+def _exit_name(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"

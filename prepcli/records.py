@@ -5,22 +5,25 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.manifest.index import LineReader, ManifestIndex, index_manifests
+from prepcli.manifest.index import KeyFunction, LineReader, ManifestIndex, index_manifests
 from prepcli.manifest.sources import is_gzip
 from prepcli.run.plan import InputFile, Plan, Unit
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.shards.names import normal_path
-from prepcli.shards.split import Indices
+from prepcli.shards.split import Indices, mix64
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """Records that a plan leaves out: a reason, and the numbers of the records it holds for."""
+
+_DETAILS = {RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record"}
 
 # Place (source, line), origin, the line itself, why.
 _PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]
@@ -39,7 +42,7 @@ class Records:
         manifests: Sequence[str],
         audio_base_dir: Path | None = None,
         *,
-        keys: Mapping[str, Callable[[str], str]] | None = None,
+        keys: Mapping[str, KeyFunction] | None = None,
         work: Path | None = None,
         num_workers: int = 1,
     ) -> None:
@@ -112,11 +115,35 @@ class Records:
         for position in np.argsort(records, kind="stable").tolist():
             record = int(records[position])
             origin = self.origin(record)
-            detail = f"its duration is {self.index.duration[record]:g} s"
-            rejected = RecordRejected(left_out[reasons[position]][0], detail)
+            reason = left_out[reasons[position]][0]
+            detail = _DETAILS.get(reason) or f"its duration is {self.index.duration[record]:g} s"
+            rejected = RecordRejected(reason, detail)
             yield (self.index.source_of(record), origin.line), origin, self.line(record), rejected
 
 
 def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
     """For each manifest the absolute folder of its relative audio paths: the one given, or the manifest's own."""
     return [os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
+
+
+def file_identity(index: ManifestIndex, audio_base_dir: Path | None) -> NDArray[np.uint64]:
+    """A number for each record's audio file; `index.keys` must hold `path` (normal_path).
+
+    Without a base directory a path means another file in another folder.
+    """
+    files: NDArray[np.uint64] = index.keys["path"].copy()
+    folders = base_directories([source.path for source in index.sources], audio_base_dir)
+    number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
+    for source, folder in enumerate(folders):
+        if number[folder]:
+            here = slice(index.first[source], index.first[source + 1])
+            files[here] = mix64(files[here] ^ np.uint64(number[folder]))
+    return files
+
+
+def segment_identity(index: ManifestIndex, files: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A number for each record's segment: its file (see `file_identity`), offset and duration."""
+    with np.errstate(over="ignore"):
+        return mix64(
+            files ^ mix64(index.offset.view(np.uint64)) ^ index.duration.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        )

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from prepcli.errors import RejectReason, UsageError
 from prepcli.manifest.index import ManifestIndex
-from prepcli.records import base_directories
-from prepcli.shards.split import Indices, at_group_ends, by_count, by_seconds, gathered, mix64, shuffled
+from prepcli.records import file_identity, segment_identity
+from prepcli.shards.split import Indices, at_group_ends, by_count, by_seconds, gathered, shuffled
 
 CODECS = ("flac", "wav", "opus", "mp3")
 
@@ -117,7 +117,7 @@ def plan_sets(index: ManifestIndex, options: TarredOptions) -> TarredPlan:
     Raises:
         UsageError: more shards than records, and the like.
     """
-    files = _file_identity(index, options)
+    files = file_identity(index, options.audio_base_dir)
     low = options.min_duration
     high = options.max_duration
     plan = TarredPlan(sets=[])
@@ -193,18 +193,6 @@ def _divide(
     return TarSet(folder, low, high, records, bounds)
 
 
-def _file_identity(index: ManifestIndex, options: TarredOptions) -> NDArray[np.uint64]:
-    """A number for each record's audio file. Without a base directory a path means another file in another folder."""
-    files: NDArray[np.uint64] = index.keys["path"].copy()
-    folders = base_directories([source.path for source in index.sources], options.audio_base_dir)
-    number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
-    for source, folder in enumerate(folders):
-        if number[folder]:
-            here = slice(index.first[source], index.first[source + 1])
-            files[here] = mix64(files[here] ^ np.uint64(number[folder]))
-    return files
-
-
 def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.uint64], options: TarredOptions) -> None:
     """Set `ambiguous` and `repeated`.
 
@@ -214,13 +202,8 @@ def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.ui
     plan.ambiguous = np.zeros(len(index), bool)
     plan.repeated = np.zeros(len(index), bool)
     records = np.concatenate([tar_set.records for tar_set in plan.sets])
+    segments = segment_identity(index, files)[records]
     files = files[records]
-    with np.errstate(over="ignore"):
-        segments = mix64(
-            files
-            ^ mix64(index.offset[records].view(np.uint64))
-            ^ index.duration[records].view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        )
     plan.num_same_segment = len(records) - _num_distinct(segments)
     stems = index.keys["stem"][records]
     if _num_distinct(stems) < _num_distinct(files):  # a stem follows from its file: equally many, then one to one

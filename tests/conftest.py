@@ -32,6 +32,23 @@ def awkward(tmp_path: Path) -> Path:
     return path
 
 
+def real_speech() -> Path | None:
+    """Folder of recorded voices that the project does not ship: `shared/data/real_speech`, here or beside us."""
+    root = Path(__file__).parents[1]
+    places = [Path(os.environ.get("PREPCLI_REAL_SPEECH", "/nonexistent")), root / "shared", root.parent / "shared"]
+    folders = [places[0], *(place / "data/real_speech" for place in places[1:])]
+    return next((folder for folder in folders if (folder / "manifest.json").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small NeMo speaker model as a `.nemo` file; skips without NeMo."""
+    pytest.importorskip("nemo.collections.asr")
+    from tests.speaker_models import save_speaker_model
+
+    return save_speaker_model(tmp_path_factory.mktemp("model") / "speaker.nemo")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a finished command left."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.cli.app import app
 from tests.conftest import prepcli
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,7 @@ def test_shown_commands_give_the_shown_output(command: str, output: str, tmp_pat
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    helps = "".join(prepcli(name, "--help").out for name in ("manifest-to-tarred", "manifest-to-shar", "estimate-bins"))
+    helps = "".join(prepcli(command.name, "--help").out for command in app.registered_commands)
     helps += prepcli("--help").out
     for option in set(re.findall(r"(--[a-z][a-z-]+)", README)):
         assert option in helps or option in ("--concat-to",), option

@@ -14,6 +14,7 @@ from prepcli.audio.info import AudioInfo
 from prepcli.errors import RecordRejected, RejectReason
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 # What libopus takes, and what MPEG-1, 2 and 2.5 define. Hz.
@@ -115,10 +116,9 @@ def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDAr
 
     kind = samples.dtype.kind
     if subtype in ("FLOAT", "DOUBLE"):
+        samples = to_float32(samples)
         if kind != "f":
-            scale = 1.0 / -float(np.iinfo(samples.dtype).min)  # a power of two: exact
-            return samples * np.float32(scale) if samples.dtype == np.int16 else (samples * scale).astype(np.float32)
-        samples = samples.astype(np.float32, copy=False)
+            return samples
         return np.clip(np.nan_to_num(samples, posinf=1, neginf=-1), -1, 1) if clip else samples
     # 8-bit and companded encodings are libsndfile's to derive, from int16.
     bits = {"PCM_24": 24, "PCM_32": 32}.get(subtype, 16)
@@ -138,6 +138,16 @@ def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDAr
     rounded = (samples.astype(np.int64) + 0x8000) >> 16
     narrow: NDArray[Any] = np.minimum(rounded, 0x7FFF).astype(np.int16)
     return narrow
+
+
+def to_float32(samples: "NDArray[Any]") -> "NDArray[np.float32]":
+    """Return samples of any type as float32, integers scaled to [-1, 1)."""
+    import numpy as np
+
+    if samples.dtype.kind == "f":
+        return samples.astype(np.float32, copy=False)
+    scale = 1.0 / -float(np.iinfo(samples.dtype).min)  # a power of two: exact
+    return samples * np.float32(scale) if samples.dtype == np.int16 else (samples * scale).astype(np.float32)
 
 
 def _wav(samples: "NDArray[Any]", rate: int, subtype: str) -> bytes:

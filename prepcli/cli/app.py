@@ -8,8 +8,10 @@ import typer
 
 from prepcli import __version__
 from prepcli.cli.estimate_bins import estimate_bins
+from prepcli.cli.extend_context_audio import extend_context_audio
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
+from prepcli.cli.options import is_own_rank
 from prepcli.cli.status import status
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError
@@ -28,6 +30,7 @@ app = typer.Typer(
 )
 app.command("manifest-to-tarred")(manifest_to_tarred)
 app.command("manifest-to-shar")(manifest_to_shar)
+app.command("extend-context-audio")(extend_context_audio)
 app.command("estimate-bins")(estimate_bins)
 app.command("status")(status)
 app.command("verify")(verify)
@@ -57,7 +60,9 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except PrepcliError as error:
-        print(f"prepcli: {error}", file=sys.stderr)
+        # What is wrong with the call is the same for all ranks that the command has started: one says it.
+        if not (is_own_rank() and error.exit_code == 2 and os.environ.get("RANK") != "0"):
+            print(f"prepcli: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception as error:
         if os.environ.get(SHOW_TRACEBACK):

@@ -11,10 +11,17 @@ if TYPE_CHECKING:
 
 
 def available_processors() -> int:
-    """The processors that this process may use (a Slurm step or a container often has fewer than the machine)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The processors that this process may use (a Slurm step or a container often has fewer than the machine).
+
+    Ranks that the command itself has started, one a GPU, share them.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, count // int(os.environ.get("WORLD_SIZE", 1))) if is_own_rank() else count
+
+
+def is_own_rank() -> bool:
+    """Whether the command itself has started this process as one of its ranks (`prepcli.run.launch.spawn_ranks`)."""
+    return "PREPCLI_LIFELINE" in os.environ
 
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing.")]
@@ -48,6 +55,13 @@ AudioBaseDir = Annotated[
         show_default="the manifest's folder",
         exists=True,
         file_okay=False,
+    ),
+]
+Devices = Annotated[
+    str,
+    typer.Option(
+        "--devices",
+        help="auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.",
     ),
 ]
 

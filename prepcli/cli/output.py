@@ -1,9 +1,12 @@
 """Running a job from the command line: its plan or its summary, for people or for scripts, and the exit code."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from prepcli.cli.options import is_own_rank
 
 if TYPE_CHECKING:
     from prepcli.run.engine import RunOptions
@@ -15,8 +18,18 @@ EXIT_CODES = {"done": 0, "nothing_to_do": 0, "too_many_rejects": 3, "incomplete"
 """By the report's status. `incomplete` here means: this rank has done its part, others have not yet."""
 
 
-def run_or_plan(job: "Job", workspace: "Workspace", options: "RunOptions", *, dry_run: bool, as_json: bool) -> None:
+def run_or_plan(
+    job: "Job",
+    workspace: "Workspace",
+    options: "RunOptions",
+    *,
+    dry_run: bool,
+    as_json: bool,
+    after: "Callable[[Report], object] | None" = None,
+) -> None:
     """Run the job (or print its plan), print the summary, and leave with the right exit code.
+
+    `after` is called with the report of a finished run. A rank that the command itself has started prints no summary.
 
     Raises:
         PrepcliError: what the engine raises; an interrupted run still prints its summary first with `--json`.
@@ -34,24 +47,41 @@ def run_or_plan(job: "Job", workspace: "Workspace", options: "RunOptions", *, dr
     except IncompleteError as error:
         from prepcli.run.report import command_line
 
-        if as_json:
-            document = {
-                "command": job.command,
-                "status": "incomplete",
-                "out": str(workspace.out),
-                "message": str(error),
-            }
-            print_json(document | {"continue_with": command_line()})
+        if as_json and not is_own_rank():
+            print_incomplete(job.command, workspace, str(error))
         raise type(error)(f"{error}. Continue with: {command_line()}") from None
-    print_json(report) if as_json else print_summary(report, workspace)
-    if report.status == "too_many_rejects":
-        print(
-            f"prepcli: {report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "
-            f"allows ({options.budget}); see {workspace.rejects_file}",
-            file=sys.stderr,
-        )
+    conclude(report, workspace, options, as_json=as_json, after=after)
+
+
+def conclude(
+    report: "Report",
+    workspace: "Workspace",
+    options: "RunOptions",
+    *,
+    as_json: bool,
+    after: "Callable[[Report], object] | None" = None,
+) -> None:
+    """Print the summary of a run and leave with the right exit code; see `run_or_plan`."""
+    if not is_own_rank():
+        if after is not None and report.status != "incomplete":
+            after(report)
+        print_json(report) if as_json else print_summary(report, workspace)
+        if report.status == "too_many_rejects":
+            print(
+                f"prepcli: {report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "
+                f"allows ({options.budget}); see {workspace.rejects_file}",
+                file=sys.stderr,
+            )
     if EXIT_CODES[report.status]:
         raise typer.Exit(EXIT_CODES[report.status])
+
+
+def print_incomplete(command: str, workspace: "Workspace", message: str) -> None:
+    """The JSON object of a run that was interrupted."""
+    from prepcli.run.report import command_line
+
+    document = {"command": command, "status": "incomplete", "out": str(workspace.out), "message": message}
+    print_json(document | {"continue_with": command_line()})
 
 
 def print_json(document: Any) -> None:

@@ -1,5 +1,6 @@
 """Lines in, NumPy columns out: the inner loop of every reader of manifests."""
 
+from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
@@ -8,9 +9,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.errors import RecordRejected
+from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import is_skipped, parse_fields
-from prepcli.manifest.parts import Columns, Floats, Ints, Part, Problem
+from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
 from prepcli.manifest.record import Record
 
 _NEWLINE, _CARRIAGE_RETURN, _OPEN, _CLOSE = b"\n\r{}"
@@ -30,15 +31,18 @@ class _CutLine(msgspec.Struct, gc=False):
 
 
 class _Values(NamedTuple):
-    """The values of one or more lines, equally long; without `offset` and `paths` for cuts."""
+    """The values of one or more lines, equally long; without `offset` and `paths` for cuts.
+
+    `texts`: for each of `Columns.field_keys` what its function made of the lines' fields.
+    """
 
     duration: list[float]
     offset: list[float]
     paths: list[str]
+    texts: list[list[str]]
 
 
-_nemo_decoder = msgspec.json.Decoder(_NemoLine)
-_cut_decoder = msgspec.json.Decoder(_CutLine)
+_cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_CutLine)
 _skipme = attrgetter("skipme")
 
 
@@ -56,7 +60,11 @@ class LineBlocks:
         self._lengths: list[Ints] = []
         self._durations: list[Floats] = []
         self._offsets: list[Floats] = []
-        self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in columns.keys}
+        self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
+        fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
+        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields)
+        self._getters = {name: attrgetter(f"field_{number}") for number, name in enumerate(fields)}
+        self._getters["audio_filepath"] = attrgetter("audio_filepath")
 
     def add(self, data: bytes, at: int) -> None:
         """Take whole lines, the first of which begins at byte `at` of the file."""
@@ -95,7 +103,7 @@ class LineBlocks:
 
     def _read_fast(self, data: bytes, chars: npt.NDArray[np.uint8], ends: Ints) -> _Values | None:
         """The values of lines that are all usable beyond doubt; None otherwise (then `Record` decides)."""
-        decoder: msgspec.json.Decoder[Any] = _cut_decoder if self.columns.cuts else _nemo_decoder
+        decoder = self._decoder
         try:
             if not data.isascii():
                 data.decode("utf-8")
@@ -110,17 +118,24 @@ class LineBlocks:
             return None
         duration = [record.duration for record in records]
         if self.columns.cuts:
-            return _Values(duration, [], [])
+            return _Values(duration, [], [], [])
         paths = [record.audio_filepath for record in records]
         if "\0" in "".join(paths) or any(map(_skipme, records)):
             return None
         offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
-        return _Values(duration, offset, paths)
+        try:
+            texts = [
+                [key.function(str(value)) for value in map(self._getters[key.field], records)]
+                for _, key in self.columns.field_keys
+            ]
+        except RecordRejected:
+            return None
+        return _Values(duration, offset, paths, texts)
 
     def _add_odd_line(self, line: bytes, at: int) -> None:
         values = None
         try:
-            values = _read_odd_line(line, self.columns.cuts)
+            values = _read_odd_line(line, self.columns)
             self.num_skipped += values is None and bool(line.strip())
         except RecordRejected as rejected:
             self.num_problems += 1
@@ -143,6 +158,22 @@ class LineBlocks:
             self._offsets.append(np.array(values.offset, np.float64))
         for name, function in self.columns.keys:
             self._hashes[name].append(b"".join([_hash(function(path)) for path in values.paths]))
+        for (name, _), texts in zip(self.columns.field_keys, values.texts, strict=True):
+            self._hashes[name].append(b"".join(map(_hash, texts)))
+
+
+@lru_cache
+def _nemo_decoder_with(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """The decoder of a NeMo line that also keeps these fields, as `field_0`, `field_1`, ..."""
+    if set(fields) <= {"audio_filepath"}:
+        return msgspec.json.Decoder(_NemoLine)
+    text_or_number: Any = Annotated[str, msgspec.Meta(min_length=1)] | int
+    more = [
+        (f"field_{number}", text_or_number, msgspec.field(name=name))
+        for number, name in enumerate(fields)
+        if name != "audio_filepath"
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("_KeyedLine", more, bases=(_NemoLine,), kw_only=True, gc=False))
 
 
 def _one_object_a_line(chars: npt.NDArray[np.uint8], ends: Ints) -> bool:
@@ -158,19 +189,30 @@ def _one_object_a_line(chars: npt.NDArray[np.uint8], ends: Ints) -> bool:
     return opened and bool((last == _CLOSE).all())
 
 
-def _read_odd_line(line: bytes, cut: bool) -> _Values | None:
+def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
     """One line, slowly and by the rules of `Record`; None: passed over (blank, or asks for it)."""
     if not line.strip():
         return None
     fields = parse_fields(line)
-    if cut:
+    if columns.cuts:
         from prepcli.manifest.cuts import cut_duration
 
-        return _Values([cut_duration(fields)], [], [])
+        return _Values([cut_duration(fields)], [], [], [])
     if is_skipped(fields):
         return None
     record = Record(fields)
-    return _Values([record.duration], [record.offset], [record.audio_filepath])
+    texts = [[key.function(_field_text(record, key))] for _, key in columns.field_keys]
+    return _Values([record.duration], [record.offset], [record.audio_filepath], texts)
+
+
+def _field_text(record: Record, key: FieldKey) -> str:
+    value = record.get(key.field)
+    if value is None or value == "":
+        raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {key.field}")
+    if type(value) not in (str, int):
+        shown = bytes(record.fields[key.field]).decode("utf-8", "replace")
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{key.field} is {shown[:40]}; it must be text")
+    return str(value)
 
 
 def hash64(text: str) -> int:

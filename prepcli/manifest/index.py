@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,23 @@ import numpy.typing as npt
 
 from prepcli.errors import UsageError
 from prepcli.manifest.columns import hash64
-from prepcli.manifest.parts import Columns, Floats, Ints, Part, Problem
+from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.scan import Range, ranges_of, scan
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
 from prepcli.processes import map_in_order
 
-__all__ = ["LineReader", "ManifestIndex", "Problem", "SourceFile", "hash64", "index_manifests"]
+__all__ = [
+    "FieldKey",
+    "KeyFunction",
+    "LineReader",
+    "ManifestIndex",
+    "Problem",
+    "SourceFile",
+    "hash64",
+    "index_manifests",
+]
 
 # Below this, starting workers takes longer than reading.
 _INLINE_BYTES = 8 << 20
@@ -83,12 +92,13 @@ def index_manifests(
     paths: Sequence[str],
     *,
     num_workers: int = 1,
-    keys: Mapping[str, Callable[[str], str]] | None = None,
+    keys: Mapping[str, KeyFunction] | None = None,
     spool_dir: Path | None = None,
 ) -> ManifestIndex:
     """Read manifests once and return where their usable records are.
 
-    `keys` names functions of `audio_filepath` (module-level ones) whose 64-bit hashes are kept per record.
+    `keys` names functions of `audio_filepath` (module-level ones), or of another field, whose 64-bit hashes are kept
+    per record.
     With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is read through.
     A source's `sha256` is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so that it
     depends on the content alone and not on who read which piece.
@@ -99,7 +109,10 @@ def index_manifests(
     for path in paths:
         check_file(path)
     plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
-    columns = Columns(keys=tuple((keys or {}).items()))
+    columns = Columns(
+        keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
+        field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
+    )
     builder = _Builder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers)):
         builder.add_source(paths[number], plain[number], parts)
@@ -140,7 +153,7 @@ class _Builder:
 
     def __init__(self, columns: Columns) -> None:
         self.index = ManifestIndex()
-        self.index.keys = {name: np.empty(0, np.uint64) for name, _ in columns.keys}
+        self.index.keys = {name: np.empty(0, np.uint64) for name, _ in (*columns.keys, *columns.field_keys)}
 
     def add_source(self, path: str, plain_path: str, parts: Iterable[Part]) -> None:
         index, number = self.index, len(self.index.sources)

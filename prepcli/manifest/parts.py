@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,22 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldKey:
+    """A key made of one field of a line, its text or its whole number (as text).
+
+    `function` (a module-level one, or a partial of one) may raise `RecordRejected`. A line without the field becomes a
+    `Problem`.
+    """
+
+    field: str
+    function: Callable[[str], str]
+
+
+KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
+"""What a key is made by: a function of `audio_filepath`, which may not reject, or a `FieldKey`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """What to keep of each line, besides its duration."""
 
@@ -33,6 +50,8 @@ class Columns:
     digest: bool = True
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
+    field_keys: tuple[tuple[str, FieldKey], ...] = ()
+    """The same for other fields, and where a function may reject a line."""
     cuts: bool = False
     """The lines are lhotse cuts, not NeMo records."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import exit_when_ready, worker_context
-from prepcli.run.job import Job
+from prepcli.run.job import Execution, Job
 from prepcli.run.launch import clear_once, shares
 from prepcli.run.plan import Plan, Unit, pack, plan_digest, spread
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
@@ -20,7 +20,6 @@ from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget, merge_rejects
 from prepcli.run.report import Report, build_report, command_line
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
-from prepcli.run.workers import process_units
 from prepcli.run.workspace import Workspace, read_json, write_json
 
 LIFELINE = "PREPCLI_LIFELINE"
@@ -87,6 +86,7 @@ class Run:
         elif options.overwrite:
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
+            self.job.prepare()
             self.workspace.prepare()
             clear_once(self.workspace, rank, patterns)
         earlier = read_json(self.workspace.plan_file)
@@ -98,6 +98,7 @@ class Run:
                     f"{self.workspace.root}, which would tell how it was made, is not there; choose another "
                     "directory, or give --overwrite to replace it"
                 )
+            self.job.prepare()
             self.workspace.prepare()
             write_json(self.workspace.plan_file, self._plan_document())
         elif earlier.get("digest") != self.digest:
@@ -186,9 +187,9 @@ class Run:
         try:
             reporter.update(force=True)
             if units:
-                for marker in process_units(
-                    self.job, self.workspace, self.digest, units, options.num_workers, counter, context, tick
-                ):
+                self.job.prepare()
+                execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
+                for marker in self.job.execute(units, execution):
                     self.markers[marker.unit] = marker
                     own.units_done += 1
                     own.rejects += sum(marker.rejects.values())

@@ -2,13 +2,32 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from typing import Any, ClassVar
 
 from prepcli.run.plan import Plan, Unit
+from prepcli.run.progress import SharedCounter
 from prepcli.run.publish import Marker, UnitWriter
+from prepcli.run.workspace import Workspace
 
 Advance = Callable[[int, float], None]
 """Called by a job as it goes: so many more records, so many more seconds of audio are behind us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What doing units takes, beside the job: where to publish, how many processes, and whom to tell.
+
+    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process.
+    """
+
+    workspace: Workspace
+    digest: str
+    num_workers: int
+    context: BaseContext
+    counter: SharedCounter
+    tick: Callable[[], None]
 
 
 class Job(ABC):
@@ -42,12 +61,34 @@ class Job(ABC):
         """The lines (see `prepcli.run.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""
         return iter(())
 
-    @abstractmethod
+    def prepare(self) -> None:  # noqa: B027 - most jobs need nothing
+        """Get ready for units, and find out now what can only be found out by trying: does the model load?
+
+        Called when there is something to do, before anything is written; a second call does nothing.
+
+        Raises:
+            UsageError: the run cannot work.
+        """
+
+    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+        """Do `units` (longest first) and yield each one's marker as it is published.
+
+        By default each unit goes as a whole to a worker process, which calls `process`. A job with a model keeps it
+        in this process, and has workers only decode.
+
+        Raises:
+            IncompleteError: a worker process was killed.
+        """
+        from prepcli.run.workers import process_units  # it knows of jobs
+
+        return process_units(self, units, execution)
+
     def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         """Do one unit, in a worker process: write its files, count or reject each of its records.
 
         Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
         """
+        raise NotImplementedError("a job has `process`, or its own `execute`")
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge what the units left, when all of them are done; may run more than once, with the same result.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first look at prepcli: a small corpus becomes a tarred data set, is checked, gets its bucket bins, and becomes
-# Lhotse Shar with context audio, as in-context TTS reads it.
+# The first look at prepcli: a small corpus becomes a tarred data set, is checked, and gets its bucket bins; then, for
+# TTS with in-context voices, every record gets context audio and the result becomes Lhotse Shar.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
@@ -27,7 +27,10 @@ show() {
 show prepcli manifest-to-tarred "$manifest" "$WORK/tarred" --num-shards 4
 show prepcli verify "$WORK/tarred"
 show prepcli estimate-bins "$manifest" -b 5 --plot "$WORK/durations.png"
-show prepcli manifest-to-shar tests/data/mini_corpus/manifest_with_context.json "$WORK/shar" --shard-size 16
+show prepcli extend-context-audio "$manifest" "$WORK/context" --speaker-model resemblyzer --devices cpu \
+    --plot "$WORK/contexts.png"
+extended=$WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
+show prepcli manifest-to-shar "$extended" "$WORK/shar" --audio-base-dir tests/data/mini_corpus --shard-size 16
 show prepcli verify "$WORK/shar"
 
 cat <<END
@@ -39,6 +42,8 @@ What to look at
       its records, one JSON object a line
   $WORK/tarred.prepcli/report.json
       what went in and what came out
+  $WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
+      the records, each with the most similar other utterance of its voice; how similar: $WORK/contexts.png
   $WORK/durations.png
       the histogram of durations with the bin edges
   $WORK/shar/

@@ -12,7 +12,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan
 from prepcli.manifest.fields import is_skipped, parse_fields
-from prepcli.manifest.index import LineReader, ManifestIndex, hash64, index_manifests
+from prepcli.manifest.index import FieldKey, KeyFunction, LineReader, ManifestIndex, hash64, index_manifests
 from prepcli.manifest.record import Record
 
 GOOD = [
@@ -372,3 +372,63 @@ def test_memory_grows_by_the_columns_alone(tmp_path: Path) -> None:
     assert count == 600_000
     # 28 bytes a record, the parts of one range and some slack; a list of dicts would be 300 MB.
     assert grown < 28 * count // 1024 + 20_000
+
+
+def voice(text: str) -> str:
+    if text == "nobody":
+        raise RecordRejected(RejectReason.BAD_FIELD, "nobody speaks")
+    return text.upper()
+
+
+def last_part(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+# What stands in `speaker` -> the key, or the reason and words of the detail.
+SPEAKERS: list[tuple[object, str | tuple[RejectReason, str]]] = [
+    ("a b", "A B"),
+    ("ümläut", "ÜMLÄUT"),
+    (17, "17"),
+    (-(2**70), str(-(2**70))),
+    ("absent", (RejectReason.MISSING_FIELD, "there is no speaker")),
+    (None, (RejectReason.MISSING_FIELD, "there is no speaker")),
+    ("", (RejectReason.MISSING_FIELD, "there is no speaker")),
+    (1.0, (RejectReason.BAD_FIELD, "speaker is 1.0; it must be text")),
+    (True, (RejectReason.BAD_FIELD, "speaker is true; it must be text")),
+    (["a"], (RejectReason.BAD_FIELD, 'speaker is ["a"]; it must be text')),
+    ("nobody", (RejectReason.BAD_FIELD, "nobody speaks")),
+]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_keys_of_other_fields(tmp_path: Path, together: bool) -> None:
+    """The same, be a line alone or in a block with others."""
+    lines = [
+        {"audio_filepath": f"d/{n}.wav", "duration": 1.0, "speaker": speaker} for n, (speaker, _) in enumerate(SPEAKERS)
+    ]
+    del lines[4]["speaker"]
+    keys: dict[str, KeyFunction] = {
+        "path": last_part,
+        "voice": FieldKey("speaker", voice),
+        "file": FieldKey("audio_filepath", last_part),
+    }
+    paths = [tmp_path / "m.json"] if together else [tmp_path / f"{n}.json" for n in range(len(lines))]
+    for number, path in enumerate(paths):
+        path.write_text(
+            "".join(json.dumps(line) + "\n" for line in (lines if together else lines[number : number + 1]))
+        )
+    index = index_manifests([str(path) for path in paths], keys=keys)
+    good = [(n, key) for n, (_, key) in enumerate(SPEAKERS) if isinstance(key, str)]
+    assert index.keys["voice"].tolist() == [hash64(key) for _, key in good]
+    assert index.keys["file"].tolist() == index.keys["path"].tolist() == [hash64(f"{n}.wav") for n, _ in good]
+    bad = [key for _, key in SPEAKERS if not isinstance(key, str)]
+    assert [(problem.reason, problem.detail) for problem in index.problems] == bad
+
+
+def test_keys_of_other_fields_from_many_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(scan, "RANGE_BYTES", 1000)
+    lines = [f'{{"audio_filepath": "{n}.wav", "duration": 1, "speaker": "s{n % 7}"}}' for n in range(200)]
+    (tmp_path / "m.json").write_text("\n".join(lines))
+    index = index_manifests([str(tmp_path / "m.json")], keys={"voice": FieldKey("speaker", voice)}, num_workers=2)
+    assert index.keys["voice"].tolist() == [hash64(f"S{n % 7}") for n in range(200)]

@@ -1,0 +1,183 @@
+"""`prepcli extend-context-audio`: what its three costs are, each beside the plain way.
+
+    python benchmarks/context.py                     # selection, padding, and how decoding hides behind a model
+    python benchmarks/context.py --only selection --large 50000
+
+Selection: 10,000 utterances of 192 dimensions in one voice. The reference multiplies the full matrix, sorts every row
+and walks down it to the first utterance that fits; each runs in a process of its own, in turn, and must choose the
+same. Padding: batches over log-normal durations (median 5.5 s, up to 20 s; no audio), against batches of neighbours in
+the order of the manifest. Overlap: a corpus of noise in FLAC at 44.1 kHz through Resemblyzer's encoder on the
+processor: decoding alone, the model alone, and the command's own feed with both.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from side_by_side import Contestant, print_table
+
+COMMON = """
+import sys, time, resource
+import numpy as np, torch
+count = int(sys.argv[1])
+embeddings = torch.nn.functional.normalize(torch.randn(count, 192, generator=torch.Generator().manual_seed(0)), dim=1)
+durations = np.random.default_rng(0).lognormal(1.7, 0.6, count)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = time.perf_counter()
+"""
+REPORT = """
+seconds = time.perf_counter() - start
+extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+print(f"{seconds} {extra} {hash(tuple(best))}")
+"""
+SORTED = """
+similarities, order = torch.sort(embeddings @ embeddings.T, dim=1, descending=True)
+order, best = order.numpy(), []
+for row in range(count):
+    best.append(next((int(j) for j in order[row] if j != row and durations[j] >= 3.0), -1))
+"""
+OURS = """
+from prepcli.models.selection import select_contexts
+best = select_contexts(embeddings, durations >= 3.0, np.arange(count, dtype=np.uint64)).best.tolist()
+"""
+
+
+def selection(count: int, large: int, runs: int) -> None:
+    from prepcli.models import selection as _  # the import must not count for either
+
+    ours = Contestant("chunks of rows, masked argmax", [sys.executable, "-c", COMMON + OURS + REPORT, str(count)])
+    plain = Contestant("full matrix, sort, loop", [sys.executable, "-c", COMMON + SORTED + REPORT, str(count)])
+    figures: dict[str, list[list[float]]] = {ours.name: [], plain.name: []}
+    choices = set()
+    for _ in range(runs):
+        for one in (ours, plain):
+            one.run()
+            seconds, extra, choice = one.output.split()
+            figures[one.name].append([float(seconds), float(extra)])
+            choices.add(choice)
+    print(f"selection among {count:,} utterances of 192 dimensions; whole processes, then the selection alone")
+    print_table([ours, plain], ours)
+    alone = {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in figures.items()}
+    for name, (seconds, extra) in alone.items():
+        print(f"  {name:<44} {seconds:7.2f} s, {extra:6.0f} MB more than before")
+    ratio, memory = (alone[plain.name][k] / max(alone[ours.name][k], 1e-9) for k in (0, 1))
+    print(
+        f"  {ratio:.1f} x as fast in 1/{memory:.0f} of the memory; {'the same' if len(choices) == 1 else 'ANOTHER'} choice"
+    )
+    if large:
+        big = Contestant("", [sys.executable, "-c", COMMON + OURS + REPORT, str(large)])
+        big.run()
+        seconds, extra, _ = big.output.split()
+        print(f"  among {large:,}: {float(seconds):.1f} s, {float(extra):.0f} MB (the full matrix: 40 GB at 50,000)")
+
+
+def padding(hours: float, batch_seconds: float) -> None:
+    """The plan alone: bundles as the command makes them, on the grid of NeMo's models and on Resemblyzer's."""
+    from prepcli.context_plan import BUNDLE_SECONDS
+    from prepcli.models.batches import equal_length_batches
+    from prepcli.models.resemblyzer import ResemblyzerEncoder
+
+    rng = np.random.default_rng(0)
+    durations = np.clip(rng.lognormal(1.7, 0.6, int(hours * 3600 / 6.3)), 0.6, 20)
+    num_samples = np.rint(durations * 16000).astype(np.int64)
+    frames = num_samples // 160 + 1
+    places = {
+        "NeMo's grid of 16 frames": -(-frames // 16) * 16 * 160 - 1,
+        "Resemblyzer's partials": ResemblyzerEncoder.places(
+            ResemblyzerEncoder.__new__(ResemblyzerEncoder), num_samples
+        ),
+    }
+    print(f"padding over {durations.sum() / 3600:.0f} h, batches of {batch_seconds:g} s at most, bundles of 12 h")
+    bundle = (np.cumsum(durations) / BUNDLE_SECONDS).astype(int)
+    for name, place in places.items():
+        batches = [
+            place[members][batch].sum()
+            for members in (np.flatnonzero(bundle == number) for number in range(bundle[-1] + 1))
+            for batch in equal_length_batches(place[members], int(batch_seconds * 16000))
+        ]
+        share = 1 - num_samples.sum() / place.sum()
+        print(f"  {name:<26} {share:6.2%} padding, mean batch {np.mean(batches) / 16000:.0f} s")
+    whole = int(batch_seconds / durations.mean())
+    rows = num_samples[: len(num_samples) // whole * whole].reshape(-1, whole)
+    print(f"  {'neighbours, padded':<26} {1 - rows.sum() / (rows.max(1) * whole).sum():6.2%} padding")
+
+
+def overlap(folder: Path, runs: int) -> None:
+    """Seconds for the same corpus: decoding alone, the model alone, both."""
+    import json
+
+    import soundfile
+    import torch
+
+    from prepcli.feed import Batch, SegmentDecoder, decoded_batches
+    from prepcli.models.batches import equal_length_batches
+    from prepcli.models.speakers import load_speaker_encoder
+    from prepcli.processes import worker_context
+    from prepcli.records import Records
+
+    rng = np.random.default_rng(0)
+    durations = np.round(np.clip(rng.lognormal(1.7, 0.6, 200), 1, 20), 2)
+    lines = []
+    for number, duration in enumerate(durations):
+        soundfile.write(folder / f"{number}.flac", rng.normal(0, 0.05, round(duration * 44100)), 44100)
+        lines.append(json.dumps({"audio_filepath": f"{number}.flac", "duration": duration}) + "\n")
+    (folder / "m.json").write_text("".join(lines))
+    records = Records([str(folder / "m.json")])
+    encoder = load_speaker_encoder("resemblyzer")
+    places = encoder.places(np.rint(durations * 16000).astype(np.int64))
+    most = 60 * 16000
+    batches = [Batch(tuple(batch.tolist()), int(places[batch[0]])) for batch in equal_length_batches(places, most)]
+
+    def decode(with_model: bool) -> float:
+        start = time.perf_counter()
+        decoder = SegmentDecoder(records, 16000, encoder.min_samples)
+        for decoded in decoded_batches(decoder, iter(batches), most, 2, worker_context(), lambda: None):
+            if with_model:
+                encoder.embed(torch.from_numpy(decoded.audio), torch.from_numpy(np.maximum(decoded.lengths, 400)))
+        return time.perf_counter() - start
+
+    def model() -> float:
+        start = time.perf_counter()
+        for batch in batches:
+            shape = (len(batch.records), batch.num_samples)
+            encoder.embed(torch.randn(shape) * 0.05, torch.full(shape[:1], batch.num_samples))
+        return time.perf_counter() - start
+
+    taken = [(decode(False), model(), decode(True)) for _ in range(runs)]
+    alone, embedding, both = (statistics.median(column) for column in zip(*taken, strict=True))
+    seconds = durations.sum()
+    print(f"overlap on the processor: {seconds / 60:.0f} min at 44.1 kHz, {torch.get_num_threads()} threads, 2 workers")
+    print(f"  decoding and resampling alone {alone:6.2f} s ({seconds / alone:,.0f} x real time)")
+    print(f"  the model alone               {embedding:6.2f} s ({seconds / embedding:,.0f} x real time)")
+    print(
+        f"  both                          {both:6.2f} s: the slower alone is {max(alone, embedding) / both:.0%} of it"
+    )
+
+
+def main() -> None:
+    import os
+
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command does
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=["selection", "padding", "overlap"])
+    parser.add_argument("--utterances", type=int, default=10_000)
+    parser.add_argument("--large", type=int, default=0, help="also select among so many, without the reference")
+    parser.add_argument("--hours", type=float, default=200)
+    parser.add_argument("--batch-duration", type=float, default=120)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    if options.only in (None, "selection"):
+        selection(options.utterances, options.large, options.runs)
+    if options.only in (None, "padding"):
+        padding(options.hours, options.batch_duration)
+    if options.only in (None, "overlap"):
+        with tempfile.TemporaryDirectory(prefix="prepcli-bench-") as folder:
+            overlap(Path(folder), options.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Batches of items that are equally long, cut by seconds: no padding beyond an item's own place on the grid."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from prepcli.manifest.parts import Ints
+
+
+def equal_length_batches(places: Ints, most_samples: int) -> list[Ints]:
+    """Batches of positions in `places` (samples), longest items first; each holds items of one place only.
+
+    A batch has `most_samples` samples at most, unless a single item is longer. The items of one place are spread evenly
+    over as few batches as that takes. Within a place they keep their order.
+    """
+    order = np.argsort(-places, kind="stable")
+    sorted_places = places[order]
+    starts = np.flatnonzero(np.diff(sorted_places, prepend=-1))
+    batches: list[Ints] = []
+    for start, end in pairwise([*starts, len(order)]):
+        count = end - start
+        most_items = max(1, most_samples // max(1, int(sorted_places[start])))
+        num_batches = -(-count // most_items)
+        edges = start + np.arange(num_batches + 1) * count // num_batches
+        batches += [order[lo:hi] for lo, hi in pairwise(edges)]
+    return batches

@@ -1,0 +1,92 @@
+"""NeMo's models: what a `.nemo` file holds, found out without NeMo, and loading one without its chatter."""
+
+import contextlib
+import io
+import logging
+import tarfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prepcli.errors import UsageError
+
+_CONFIG = "model_config.yaml"
+
+
+def is_file(name: str) -> bool:
+    """Whether a model option means a file, not the name of a pretrained model."""
+    return name.endswith(".nemo") or Path(name).exists()
+
+
+def check_nemo_file(path: str, option: str, model_class: str) -> None:
+    """Look into a `.nemo` file for the class of its model; takes milliseconds, and needs no NeMo.
+
+    Raises:
+        UsageError: there is no such file, it is no `.nemo` file, or it holds a model of another class.
+    """
+    import yaml
+
+    if not Path(path).is_file():
+        raise UsageError(f"{option} {path}: there is no such file")
+    try:
+        with tarfile.open(path, "r:*") as tar:
+            # The configuration stands first: the weights are not read.
+            member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
+            file = tar.extractfile(member) if member else None
+            config = yaml.safe_load(file.read()) if file else None
+    except (tarfile.TarError, OSError, EOFError, yaml.YAMLError) as error:
+        raise UsageError(f"{option} {path} is no .nemo file: {_first_line(error)}") from None
+    if not isinstance(config, dict):
+        raise UsageError(f"{option} {path} is no .nemo file: there is no {_CONFIG} in it")
+    found = str(config.get("target", "unknown")).rpartition(".")[2]
+    if found != model_class:
+        raise UsageError(f"{option} {path} holds a {found}; a {model_class} is needed")
+
+
+def load_nemo(model_class: str, name: str, option: str) -> Any:
+    """The model in a `.nemo` file, or a pretrained one by name (fetched at its first use), on the processor.
+
+    `model_class` is a class of `nemo.collections.asr.models`; the model is in inference mode.
+
+    Raises:
+        UsageError: NeMo is not installed, or the model cannot be loaded.
+    """
+    with _quiet():
+        try:
+            import nemo.collections.asr.models as models
+        except ImportError as error:
+            raise UsageError(
+                f"{option} {name} needs NeMo: pip install 'prepcli[nemo]' ({_first_line(error)})"
+            ) from None
+        kind = getattr(models, model_class)
+        load = kind.restore_from if is_file(name) else kind.from_pretrained
+        try:
+            model = load(name, map_location="cpu")
+        except Exception as error:
+            what = "cannot be loaded" if is_file(name) else "cannot be fetched; give a .nemo file"
+            raise UsageError(f"{option} {name} {what}: {_first_line(error)}") from None
+    logging.getLogger("nemo_logger").setLevel(logging.ERROR)
+    model.freeze()
+    return model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Within the context nothing is printed, logged or warned of from Python."""
+    level = logging.root.manager.disable
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(level)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

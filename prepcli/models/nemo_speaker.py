@@ -1,0 +1,57 @@
+"""NeMo's speaker models (TitaNet and its kin), from a `.nemo` file or by name."""
+
+from typing import TYPE_CHECKING
+
+from prepcli.errors import UsageError
+from prepcli.models.nemo import load_nemo
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prepcli.manifest.parts import Ints
+
+MODEL_CLASS = "EncDecSpeakerLabelModel"
+GRID_FRAMES = 16
+"""Feature frames to a multiple of which NeMo's preprocessor pads by default (`pad_to`)."""
+
+
+class NemoSpeakerEncoder:
+    """A NeMo speaker model, on the processor until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
+
+    def __init__(self, name: str, option: str) -> None:
+        """Load it; raises `UsageError` if that fails."""
+        self._model = load_nemo(MODEL_CLASS, name, option)
+        front_end = self._model.preprocessor.featurizer
+        try:
+            self.sampling_rate: int = int(front_end.sample_rate)
+            self._hop = int(front_end.hop_length)
+            # The STFT is centred, hence one frame more than hops, unless the front end pads "exactly".
+            self._more_frames = 0 if front_end.exact_pad else 1
+        except AttributeError:
+            kind = type(self._model.preprocessor).__name__
+            raise UsageError(f"{option} {name}: its front end ({kind}) makes no mel spectra") from None
+        pad_to = front_end.pad_to
+        self._grid = pad_to if isinstance(pad_to, int) and pad_to > 0 else GRID_FRAMES
+        # Its normalisation needs two frames.
+        self.min_samples = 2 * self._hop
+        last = self._model.decoder.emb_layers[-1]
+        sizes = [getattr(layer, "out_channels", None) or getattr(layer, "out_features", None) for layer in last]
+        self.dim: int = next(int(size) for size in sizes if size)
+
+    def places(self, num_samples: "Ints") -> "Ints":
+        """The longest audio that fits in as many feature frames as the preprocessor pads the utterance to."""
+        frames = num_samples // self._hop + self._more_frames
+        padded = -(-frames // self._grid) * self._grid
+        return (padded - self._more_frames + 1) * self._hop - 1
+
+    def to(self, device: str) -> None:
+        """Move the model."""
+        self._model.to(device)
+
+    def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
+        """Embeddings (B, dim) of audio (B, T)."""
+        import torch
+
+        with torch.inference_mode():
+            _, embeddings = self._model.forward(input_signal=audio, input_signal_length=lengths)
+            return torch.nn.functional.normalize(embeddings.float(), dim=1)

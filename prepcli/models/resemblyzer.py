@@ -1,0 +1,114 @@
+"""Resemblyzer's voice encoder: three LSTM layers over mel spectra of 1.6 s, small enough for a processor.
+
+The weights are those of the package `Resemblyzer` 0.1.4 (Apache-2.0), which is installed but never imported: its
+`__init__` wants a voice activity detector and more. The network and the front end stand here, with the parameters that
+the weights were trained with (`hparams.py` and `voice_encoder.py` of the package); a test compares with the package.
+Of the package's `preprocess_wav` the loudness is done here, and the cutting out of silence is not.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prepcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prepcli.manifest.parts import Ints
+
+SAMPLING_RATE = 16000
+WINDOW = 400
+"""Samples of an STFT window: 25 ms."""
+HOP = 160
+"""Samples from one frame to the next: 10 ms."""
+NUM_MELS = 40
+PARTIAL_FRAMES = 160
+"""Frames that the network sees at a time: 1.6 s."""
+PARTIAL_STEP = 77
+"""Frames from one such partial utterance to the next: the package's default rate of 1.3 a second, rounded."""
+MIN_COVERAGE = 0.75
+"""A last partial with less audio than this share is left out (the package's default)."""
+HIDDEN, LAYERS, DIM = 256, 3, 256
+TARGET_DBFS = -30.0
+"""Quieter audio is amplified to this level (dB of full scale); the spectra are no logarithms, so it matters."""
+_INT16_MAX = 32767
+
+
+def weights_file() -> Path:
+    """Where the installed package keeps its weights.
+
+    Raises:
+        UsageError: the package is not installed.
+    """
+    spec = importlib.util.find_spec("resemblyzer")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        path = Path(folder) / "pretrained.pt"
+        if path.is_file():
+            return path
+    raise UsageError("--speaker-model resemblyzer needs the package Resemblyzer: pip install 'prepcli[demo]'")
+
+
+def num_partials(num_samples: "Ints") -> "Ints":
+    """Into how many partial utterances the package cuts utterances of so many samples."""
+    frames = -(-(num_samples + 1) // HOP)
+    count = -(-np.maximum(1, frames - PARTIAL_FRAMES + PARTIAL_STEP + 1) // PARTIAL_STEP)
+    covered = num_samples - (count - 1) * PARTIAL_STEP * HOP
+    return np.where((covered < MIN_COVERAGE * PARTIAL_FRAMES * HOP) & (count > 1), count - 1, count)
+
+
+class ResemblyzerEncoder:
+    """The encoder, on the processor until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
+
+    sampling_rate = SAMPLING_RATE
+    min_samples = WINDOW
+    dim = DIM
+
+    def __init__(self) -> None:
+        import torch
+        import torchaudio  # type: ignore[import-untyped]
+
+        self._lstm: Any = torch.nn.LSTM(NUM_MELS, HIDDEN, LAYERS, batch_first=True)
+        self._linear: Any = torch.nn.Linear(HIDDEN, DIM)
+        self._mel: Any = torchaudio.transforms.MelSpectrogram(
+            SAMPLING_RATE,
+            WINDOW,
+            hop_length=HOP,
+            n_mels=NUM_MELS,
+            norm="slaney",
+            mel_scale="slaney",
+            pad_mode="constant",
+        )
+        state = torch.load(weights_file(), map_location="cpu", weights_only=True)["model_state"]
+        for name, module in (("lstm", self._lstm), ("linear", self._linear)):
+            own = {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
+            module.load_state_dict(own)
+            module.eval()
+
+    def places(self, num_samples: "Ints") -> "Ints":
+        """The longest utterance that is cut into as many partials: one more sample would make one more."""
+        return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
+
+    def to(self, device: str) -> None:
+        """Move the model."""
+        for module in (self._lstm, self._linear, self._mel):
+            module.to(device)
+
+    def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
+        """Embeddings (B, 256) of audio (B, T): the normalised mean of the partials' embeddings."""
+        import torch
+
+        with torch.inference_mode():
+            level = audio.square().sum(1).div(lengths).sqrt()
+            gain = (10 ** (TARGET_DBFS / 20) / level).clamp(min=1.0, max=_INT16_MAX)
+            mels = self._mel(audio * gain[:, None]).transpose(1, 2)
+            count = int(num_partials(np.array([audio.shape[1]]))[0])
+            partials = mels.unfold(1, PARTIAL_FRAMES, PARTIAL_STEP)[:, :count].transpose(2, 3)
+            _, (hidden, _) = self._lstm(partials.flatten(0, 1).contiguous())
+            embedded = torch.relu(self._linear(hidden[-1]))
+            embedded = embedded / embedded.norm(dim=1, keepdim=True)
+            mean = embedded.unflatten(0, (len(audio), count)).mean(1)
+            normalised: Tensor = mean / mean.norm(dim=1, keepdim=True)
+            return normalised

@@ -1,0 +1,105 @@
+"""The best other utterance of a voice: a masked argmax over row chunks of one matrix product.
+
+No sort, no matrix of all pairs, no loop over candidates: 10,000 utterances of 192 dimensions take about a thirteenth of
+the time and a tenth of the memory of sorting the full matrix (`benchmarks/context.py`).
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+CHUNK_VALUES = {"cpu": 1 << 22, "cuda": 1 << 27}
+"""Similarities computed at a time: 16 MB of them on a processor, half a GB on a GPU."""
+_PAIRS = 1 << 15
+
+
+class Chosen(NamedTuple):
+    """For each row the chosen row, or -1 where there is no candidate, and their cosine similarity (then NaN)."""
+
+    best: "NDArray[np.int64]"
+    similarity: "NDArray[np.float64]"
+
+
+def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "NDArray[np.uint64]") -> Chosen:
+    """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
+
+    A row is no candidate for itself, nor for rows of the same segment (equal numbers in `segments`): an exact copy
+    tells a model nothing. Of equally similar ones the first wins. Rows that hold NaN take part only if `is_candidate`
+    says so, which it must not; what is chosen for them means nothing.
+
+    The product is in full float32. It rounds differently for different shapes, so whatever comes within the rounding of
+    a row's best is compared again in float64, pair by pair: the choice is that of exact arithmetic, and two identical
+    embeddings are a tie.
+    """
+    import torch
+
+    count, dim = embeddings.shape
+    candidates = np.flatnonzero(is_candidate)
+    best = np.full(count, -1, np.int64)
+    similarity = np.full(count, np.nan)
+    if not len(candidates):
+        return Chosen(best, similarity)
+    device = embeddings.device
+    columns = torch.from_numpy(candidates).to(device)
+    right = embeddings[columns].T
+    # Sums of `dim` products of numbers up to 1, each rounded to 24 bits.
+    slack = 2 * dim * 2.0**-24
+    same = _SameSegment(segments, candidates)
+    num_rows = max(1, CHUNK_VALUES[device.type] // len(candidates))
+    for start in range(0, count, num_rows):
+        stop = min(start + num_rows, count)
+        values = embeddings[start:stop] @ right
+        rows, hidden = same.pairs(start, stop)
+        values[torch.from_numpy(rows).to(device), torch.from_numpy(hidden).to(device)] = -torch.inf
+        greatest = values.amax(1)
+        near = (values >= (greatest - slack)[:, None]).nonzero()
+        near = near[greatest[near[:, 0]] > -torch.inf]
+        exact = _exact(embeddings, near[:, 0] + start, columns[near[:, 1]])
+        chosen_rows, chosen_columns, chosen_values = _first_of_greatest(
+            near[:, 0].cpu().numpy(), near[:, 1].cpu().numpy(), exact
+        )
+        best[start + chosen_rows] = candidates[chosen_columns]
+        similarity[start + chosen_rows] = chosen_values
+    return Chosen(best, similarity)
+
+
+def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> "NDArray[np.float64]":
+    """Cosines of pairs of rows in float64."""
+    parts = [np.empty(0)]
+    for at in range(0, len(left), _PAIRS):
+        a = embeddings[left[at : at + _PAIRS]].double()
+        b = embeddings[right[at : at + _PAIRS]].double()
+        parts.append((a * b).sum(1).cpu().numpy())
+    return np.concatenate(parts)
+
+
+def _first_of_greatest(
+    rows: "NDArray[np.int64]", columns: "NDArray[np.int64]", values: "NDArray[np.float64]"
+) -> "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]":
+    """For each row that occurs, the greatest value and its first column."""
+    order = np.lexsort((columns, -values, rows))
+    rows = rows[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    return rows[first], columns[order][first], values[order][first]
+
+
+class _SameSegment:
+    """For ranges of rows, the pairs (row, position among the candidates) of one segment: the row itself and copies."""
+
+    def __init__(self, segments: "NDArray[np.uint64]", candidates: "NDArray[np.int64]") -> None:
+        of_candidates = segments[candidates]
+        self._order = np.argsort(of_candidates, kind="stable")
+        in_order = of_candidates[self._order]
+        self._first = np.searchsorted(in_order, segments, "left")
+        self._count = np.searchsorted(in_order, segments, "right") - self._first
+
+    def pairs(self, start: int, stop: int) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        """Rows from `start`, counted from there, and positions."""
+        count = self._count[start:stop]
+        rows = np.repeat(np.arange(stop - start), count)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+        return rows, self._order[np.repeat(self._first[start:stop], count) + within]

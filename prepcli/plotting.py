@@ -1,0 +1,35 @@
+"""Figures without a display, and one way to say that they cannot be drawn."""
+
+from pathlib import Path
+from typing import Any
+
+from prepcli.errors import UsageError
+
+
+def new_figure() -> Any:
+    """An empty matplotlib figure; raises `UsageError` without matplotlib."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UsageError("--plot needs matplotlib: pip install 'prepcli[plot]'") from None
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write the figure, in the format of the suffix; raises `UsageError` when that is impossible."""
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot write the plot {path}: {error}") from None
+
+
+def check_plot(path: Path) -> None:
+    """Raise `UsageError` now if a figure could not be written to `path` later."""
+    formats = new_figure().canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        raise UsageError(f"--plot {path}: the name must end in one of .{', .'.join(sorted(formats))}")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--plot {path}: there is no folder {path.parent}")

@@ -1,0 +1,84 @@
+"""Which records are of one voice: the `speaker` field, a preset for a known corpus, or a pattern of the user's.
+
+A group's name is made of the groups that a pattern finds in a field, joined by `_`. The presets name the voices as
+NeMo's recipe for Magpie-TTS does, lower-cased; where a corpus records one person in several styles or sessions, each
+is a voice of its own there.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.index import FieldKey
+
+DEFAULT = "speaker"
+_PATH = "audio_filepath"
+_NUMBERS = ("duration", "offset", "_skipme")
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """The pattern of a corpus and the field it is looked for in; `meaning` is for people."""
+
+    field: str
+    pattern: str
+    meaning: str
+
+
+PRESETS = {
+    "libritts": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/", "first three parts of the path"),
+    "hifitts": Preset(
+        _PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$", "first two parts, file name without its last _n"
+    ),
+    "hifitts2": Preset(_PATH, r"([^/]+)_[^_/]*$", "file name without its last _n"),
+    "nvyt2505": Preset(DEFAULT, r"Speaker:([^ |]+)", "the Speaker: part of the speaker"),
+    "rivaLindyRodney": Preset(_PATH, r"^([^/]+)/[^/]+/([^/]+)/", "parts 1 and 3 of the path"),
+    "rivaEmmaMeganSeanTom": Preset(
+        _PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)", "third part of the path without its last _n"
+    ),
+    "jhsdGtc20Amp20Keynote": Preset(_PATH, r"^(.+)_[^_]*_[^_]*$", "path without its last two _n"),
+}
+
+
+def group_key(group_by: str) -> FieldKey:
+    """The index key whose equal values make a group, for a value of `--group-by`.
+
+    A record that lacks the field is rejected with MISSING_FIELD, one that the pattern does not fit with BAD_FIELD.
+
+    Raises:
+        UsageError: there is no such preset, or the pattern is no regular expression with a group.
+    """
+    if group_by == DEFAULT:
+        return FieldKey(DEFAULT, str)
+    preset = PRESETS.get(group_by)
+    if preset is not None:
+        return FieldKey(preset.field, partial(_name, preset.field, preset.pattern, True))
+    if not group_by.startswith("regex:"):
+        raise UsageError(
+            f"--group-by {group_by} is not known; give {DEFAULT}, regex:FIELD:PATTERN, or one of {', '.join(PRESETS)}"
+        )
+    _, field, pattern = (*group_by.split(":", 2), "", "")[:3]
+    if not field or not pattern:
+        raise UsageError(f"--group-by {group_by} must be regex:FIELD:PATTERN, e.g. 'regex:audio_filepath:^([^/]+)/'")
+    if field in _NUMBERS:
+        raise UsageError(f"--group-by {group_by}: {field} is no field with text")
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--group-by {group_by}: {pattern} is no regular expression: {error}") from None
+    if not compiled.groups:
+        raise UsageError(f"--group-by {group_by}: the pattern needs a group in parentheses, which is the voice's name")
+    return FieldKey(field, partial(_name, field, pattern, False))
+
+
+@lru_cache(maxsize=4096)
+def _name(field: str, pattern: str, lower: bool, text: str) -> str:
+    found = re.search(pattern, text)
+    if found is None:
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
+        raise RecordRejected(
+            RejectReason.BAD_FIELD, f"{field} {shown} does not fit the pattern {pattern} of --group-by"
+        )
+    name = "_".join(part or "" for part in found.groups())
+    return name.lower() if lower else name
