@@ -3,17 +3,19 @@
     python benchmarks/shar.py                  # 8,000 files of 2.8 s at 8 kHz, WAV and FLAC
     python benchmarks/shar.py --files 26800 --runs 3
 
-The pipeline is what NeMo's script does for a record: `Recording.from_file`, `MonoCut.load_audio`, and
-`AudioTarWriter.write` for the target and for the context, `JsonlShardWriter.write` for the cut, in two worker processes.
-Contexts repeat as they do in a manifest with contexts: each is one of the longer third of the same speaker's files, and a
-speaker's files stand together. WAV must be encoded; FLAC can pass through byte for byte; shuffled, few repeats share a
-shard. Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process. "Aside from
-start-up" takes off the time of the same command on 16 records. The last lines: what compressing the cuts costs.
+The pipeline is what NeMo's script does for a record: `Recording.from_file`, `MonoCut.load_audio` and
+`AudioTarWriter.write` for the target and for the context, `JsonlShardWriter.write` for the cut, in two processes.
+Contexts repeat as they do in a manifest with contexts: each is one of a third of the same speaker's files, and a
+speaker's files stand together. WAV must be encoded; FLAC can pass through byte for byte; shuffled, few repeats share
+a shard. Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process (at least
+the benchmark's own, about 100 MB: Linux hands that figure on to children). "Aside from start-up" takes off the time of
+the same command on 16 records. The last lines: what compressing the cuts costs.
 """
 
 import argparse
 import gzip
 import json
+import random
 import shutil
 import statistics
 import sys
@@ -56,7 +58,8 @@ def shard(number, lines, base, out):
                 f"sup-{source.id}", source.id, 0.0, length, text=r["text"], speaker=r["speaker"], language="en",
                 custom={"context_speaker_similarity": r["context_speaker_similarity"]},
             )
-            cut = MonoCut(f"cut-{source.id}-{start:.2f}-{length:.2f}", start, length, 0, [supervision], recording=source)
+            name = f"cut-{source.id}-{start:.2f}-{length:.2f}"
+            cut = MonoCut(name, start, length, 0, [supervision], recording=source)
             other = recording(base, r["context_audio_filepath"])
             start, length = r.get("context_audio_offset", 0.0), r["context_audio_duration"]
             context = MonoCut(f"context_cut-{other.id}-{start:.2f}-{length:.2f}", start, length, 0, recording=other)
@@ -80,6 +83,12 @@ if __name__ == "__main__":
 def write_manifests(folder: Path, plain: Path) -> dict[str, Path]:
     """Manifests with contexts over the WAV files, and over FLAC copies of them; and the first 16 records."""
     records = [json.loads(line) for line in plain.read_text().splitlines()]
+    words = [
+        a + b for a in ("ba", "ce", "di", "fo", "gu", "ha", "le", "mi") for b in ("n", "rt", "st", "ll", "mes", "der")
+    ]
+    generator = random.Random(0)
+    for record in records:
+        record["text"] = " ".join(generator.choices(words, k=15))
     for number, record in enumerate(records):
         speaker, turn = divmod(number, FILES_PER_SPEAKER)
         own = min(FILES_PER_SPEAKER, len(records) - speaker * FILES_PER_SPEAKER)

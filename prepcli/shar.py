@@ -1,7 +1,7 @@
 """manifest-to-shar: NeMo manifests, with or without context audio, become numbered Lhotse Shar shards."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -102,6 +102,10 @@ class SharJob(Job):
             ]
             self._plan = self.records.plan(units)
         return self._plan
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        """Lines that could not be read, in input order."""
+        return self.records.planned_rejects()
 
     def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard: the tars, and the cuts last, for readers list by them."""

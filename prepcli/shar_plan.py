@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
-from prepcli.manifest.index import ManifestIndex
+from prepcli.manifest.index import ManifestIndex, SourceFile
 from prepcli.manifest.parts import Floats, Ints
 from prepcli.manifest.sources import open_bytes
 from prepcli.shards.split import Indices, by_count, mix64, shuffled
@@ -85,7 +85,8 @@ def plan_shards(index: ManifestIndex, options: SharOptions) -> SharPlan:
     """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id)."""
     num_records = len(index)
     order = shuffled(num_records, options.shuffle_seed) if options.shuffle else np.arange(num_records)
-    bounds = by_count(num_records, -(-num_records // options.shard_size))
+    # Where every line is a reject there is one bound and no shard.
+    bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
     return SharPlan(order, bounds, turns_of_ids(index), names_context(index))
 
 
@@ -118,7 +119,7 @@ def hundredths(seconds: Floats) -> Floats:
     # Multiplying rounds as well: near a half, or beyond the digits of a double, only the decimal digits tell.
     doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < 1e-6) | (scaled > _EXACT_HUNDREDTHS)
     for position in np.flatnonzero(doubtful).tolist():
-        rounded[position] = round(float(f"{seconds[position]:.2f}") * 100, 0)
+        rounded[position] = float(f"{seconds[position]:.2f}".replace(".", ""))
     return rounded
 
 
@@ -128,16 +129,15 @@ def names_context(index: ManifestIndex) -> bool:
     The index has not kept those fields. Their names are looked for in the bytes, at the speed of reading; a manifest
     with contexts says so in its first line, and only one without is read to its end.
     """
-    return any(
-        _has_context_field(line)
-        for source in index.sources
-        for line in _lines_with_key(source.plain_path or source.path)
-    )
+    return any(_has_context_field(line) for source in index.sources for line in _lines_with_key(source))
 
 
-def _lines_with_key(path: str) -> Iterator[bytes]:
+def _lines_with_key(source: SourceFile) -> Iterator[bytes]:
+    unpacked = source.plain_path
+    if unpacked is None or not Path(unpacked).exists():  # a dry run keeps no unpacked copy
+        unpacked = source.path
     rest = b""
-    with open_bytes(path) as file:
+    with open_bytes(unpacked) as file:
         while block := file.read(_BLOCK_BYTES):
             block = rest + block
             end = block.rfind(b"\n") + 1

@@ -53,7 +53,7 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
         UsageError: there is no data set.
     """
     if not out.is_dir():
-        raise UsageError(f"{out} is no directory")
+        raise UsageError(f"there is no directory {out}")
     folders = [out] if _is_tarred(out) else [folder for folder in sorted(out.glob("bucket*")) if _is_tarred(folder)]
     report = VerifyReport(str(out))
     published = _published(out, report)

@@ -59,8 +59,8 @@ def manifest_to_shar(
     use it; a whole mono file that is in the right format and rate already is copied byte for byte.
 
     Memory, per worker: 256 MB of encoded audio that the shard will need again (what exceeds it waits in a file
-    beside OUT), the longest segment decoded, about 10 MB for each 4096 records of --shard-size, and 24 bytes a
-    record of the manifests.
+    beside OUT), the longest segment decoded, and about 10 MB for each 4096 records of --shard-size; shared by all
+    workers: 60 bytes a record of the manifests.
 
     Run the same command again to continue after an interruption.
 

@@ -9,7 +9,7 @@ from prepcli.cli.options import Json, NumWorkers, available_processors
 
 
 def verify(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of a tarred data set.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of a tarred or Shar data set.")],
     as_json: Json = False,
     num_workers: NumWorkers = None,
 ) -> None:

@@ -3,6 +3,7 @@
 import os
 import resource
 import socket
+import struct
 import sys
 import time
 from multiprocessing.context import BaseContext
@@ -51,21 +52,35 @@ class RankProgress(msgspec.Struct):
 
 
 class SharedCounter:
-    """Records and seconds done by a rank's worker processes, added up in shared memory."""
+    """Records and seconds done by a rank's processes, added up in the process that made it.
+
+    The others send what they did through a pipe, in pieces that are written whole or not at all. A lock around shared
+    memory would do too, until a worker is killed while it holds it: then everybody waits for ever.
+    """
+
+    _PIECE = struct.Struct("=qd")
 
     def __init__(self, context: BaseContext) -> None:
-        self._values = context.Array("d", 2)
+        self._owner = os.getpid()
+        self._receive, self._send = context.Pipe(duplex=False)
+        self._records = 0
+        self._seconds = 0.0
 
     def add(self, records: int, seconds: float) -> None:
-        """Called in workers."""
-        with self._values.get_lock():
-            self._values[0] += records
-            self._values[1] += seconds
+        """Called in any of the processes, a few times a second."""
+        if os.getpid() == self._owner:
+            self._records += records
+            self._seconds += seconds
+        else:
+            self._send.send_bytes(self._PIECE.pack(records, seconds))
 
     def read(self) -> tuple[int, float]:
-        """Records, seconds."""
-        with self._values.get_lock():
-            return int(self._values[0]), self._values[1]
+        """Records, seconds; called in the process that made the counter."""
+        while self._receive.poll():
+            records, seconds = self._PIECE.unpack(self._receive.recv_bytes())
+            self._records += records
+            self._seconds += seconds
+        return self._records, self._seconds
 
 
 class Reporter:

@@ -8,7 +8,6 @@ import gzip
 import hashlib
 import json
 import re
-import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +21,9 @@ from numpy.typing import NDArray
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
-from prepcli.shards.check_tarred import ShardReport, _HashingReader, line_hash
+from prepcli.shards.check_tarred import ShardReport, line_hash
 from prepcli.shards.shar import AUDIO_NAME, CUTS_NAME, TARGET, shard_text
+from prepcli.shards.tar_reader import read_members
 
 _CUTS = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
 _TAR = re.compile(r"recording\.(\d+)\.tar$")
@@ -198,40 +198,21 @@ def _check_recording(where: str, pair: _Pair, cut: _Cut | None, report: SharRepo
 def _pairs(tar: Path, where: str, sha256: str | None, report: SharReport) -> Iterator[_Pair]:
     """Data and manifest of each recording; what is wrong with the archive as such goes into the report."""
     name, data = "", None
-    for member, content in _members(tar, where, sha256, report):
+    members = read_members(tar, where, sha256, report.problems)
+    for info, content in members:
+        member = info.name
         if data is None:
             name, data = member, content
             continue
         if member.rpartition(".")[0] != name.rpartition(".")[0] or not member.endswith((".json", ".nometa")):
             report.problems.append(f"{where}: {name} is followed by {member}, not by its manifest")
+            for _ in members:  # to the end, for the digest
+                pass
             return
         yield _Pair(name, data, content)
         data = None
     if data is not None:
         report.problems.append(f"{where}: {name} has no manifest after it")
-
-
-def _members(tar: Path, where: str, sha256: str | None, report: SharReport) -> Iterator[tuple[str, bytes]]:
-    count = 0
-    try:
-        with tar.open("rb") as file:
-            reader = _HashingReader(file)
-            try:
-                with tarfile.open(fileobj=reader, mode="r|") as archive:  # type: ignore[call-overload]
-                    for member in archive:
-                        content = archive.extractfile(member)
-                        yield member.name, content.read() if content is not None else b""
-                        count += 1
-                digest = reader.digest()
-                if reader.trailing_zeros < 1024:
-                    report.problems.append(f"{where}: cut off: the two zero blocks that end a tar are missing")
-            except (tarfile.TarError, EOFError) as error:
-                digest = reader.digest()
-                report.problems.append(f"{where}: broken after {count} members: {error}")
-            if sha256 not in (None, digest):
-                report.problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")
-    except OSError as error:
-        report.problems.append(f"{where}: cannot be read: {error.strerror or error}")
 
 
 def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:

@@ -6,12 +6,12 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
+from prepcli.shards.tar_reader import read_members
 
 DURATION_TOLERANCE = 0.02
 """Seconds by which a manifest's duration may differ from the audio."""
@@ -43,29 +43,6 @@ class ShardReport:
     problems: list[str] = field(default_factory=list)
 
 
-class _HashingReader:
-    """Passes a file through SHA-256 on its way to `tarfile`."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._hash = hashlib.sha256()
-        self.num_bytes = 0
-        self.trailing_zeros = 0
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self._hash.update(data)
-        self.num_bytes += len(data)
-        stripped = len(data.rstrip(b"\0"))
-        self.trailing_zeros = len(data) - stripped + (self.trailing_zeros if not stripped else 0)
-        return data
-
-    def digest(self) -> str:
-        while self.read(1 << 20):
-            pass
-        return self._hash.hexdigest()
-
-
 def check_shard(files: ShardFiles) -> ShardReport:
     """Read the whole shard and decode every member."""
     report = ShardReport(files.number)
@@ -75,35 +52,18 @@ def check_shard(files: ShardFiles) -> ShardReport:
 
 
 def _check_tar(files: ShardFiles, report: ShardReport) -> dict[str, float] | None:
-    """Durations in seconds by member name; an unreadable member has the duration nan."""
+    """Durations in seconds by member name (nan: undecodable); None where there is no tar to look into."""
     assert files.tar is not None
-    name = files.tar.name
     lengths: dict[str, float] = {}
-    try:
-        with files.tar.open("rb") as file:
-            reader = _HashingReader(file)
-            complete = False
-            try:
-                with tarfile.open(fileobj=reader, mode="r|") as tar:  # type: ignore[call-overload]
-                    for member in tar:
-                        _check_member(name, tar, member, lengths, report)
-                complete = True
-            except (tarfile.TarError, EOFError, OSError) as error:
-                report.problems.append(f"{name}: broken after {len(lengths)} members: {error}")
-            digest = reader.digest()
-            if complete and reader.trailing_zeros < 1024:
-                report.problems.append(f"{name}: cut off: the two zero blocks that end a tar are missing")
-            if files.tar_sha256 not in (None, digest):
-                report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
-    except OSError as error:
-        report.problems.append(f"{name}: cannot be read: {error.strerror or error}")
-        return None
+    name = files.tar.name
+    for member, data in read_members(files.tar, name, files.tar_sha256, report.problems):
+        _check_member(name, member, data, lengths, report)
     report.num_members = len(lengths)
-    return lengths
+    return lengths if files.tar.is_file() else None
 
 
 def _check_member(
-    tar_name: str, tar: tarfile.TarFile, member: tarfile.TarInfo, lengths: dict[str, float], report: ShardReport
+    tar_name: str, member: tarfile.TarInfo, data: bytes, lengths: dict[str, float], report: ShardReport
 ) -> None:
     where = f"{tar_name}: member {member.name}"
     if not member.isreg():
@@ -116,8 +76,6 @@ def _check_member(
     if member.name in lengths:
         report.problems.append(f"{where} is there twice")
     lengths[member.name] = float("nan")
-    content = tar.extractfile(member)
-    data = content.read() if content is not None else b""
     try:
         info = probe_bytes(data, member.name)
         read_segment(data, info, 0, info.num_samples, name=member.name)

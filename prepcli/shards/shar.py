@@ -79,7 +79,7 @@ class Recording(msgspec.Struct, frozen=True):
         return cls(id, sampling_rate, num_samples, num_samples / sampling_rate)
 
 
-class Supervision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Supervision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A lhotse SupervisionSegment over a whole cut: `start` counts from the cut's own start, so it is 0."""
 
     id: str
@@ -90,7 +90,7 @@ class Supervision(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     language: str | None = None
     speaker: str | None = None
-    custom: dict[str, str | msgspec.Raw] = {}
+    custom: dict[str, str | msgspec.Raw]
 
 
 class Cut(msgspec.Struct, frozen=True, tag_field="type", tag="MonoCut"):

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The first look at prepcli: a small corpus becomes a tarred data set, is checked, gets context audio and its bucket bins.
+# The first look at prepcli: a small corpus becomes a tarred data set, is checked, and gets its bucket bins; then, for
+# TTS with in-context voices, every record gets context audio and the result becomes Lhotse Shar.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
@@ -25,9 +26,12 @@ show() {
 
 show prepcli manifest-to-tarred "$manifest" "$WORK/tarred" --num-shards 4
 show prepcli verify "$WORK/tarred"
+show prepcli estimate-bins "$manifest" -b 5 --plot "$WORK/durations.png"
 show prepcli extend-context-audio "$manifest" "$WORK/context" --speaker-model resemblyzer --devices cpu \
     --plot "$WORK/contexts.png"
-show prepcli estimate-bins "$manifest" -b 5 --plot "$WORK/durations.png"
+extended=$WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
+show prepcli manifest-to-shar "$extended" "$WORK/shar" --audio-base-dir tests/data/mini_corpus --shard-size 16
+show prepcli verify "$WORK/shar"
 
 cat <<END
 
@@ -42,6 +46,8 @@ What to look at
       the records, each with the most similar other utterance of its voice; how similar: $WORK/contexts.png
   $WORK/durations.png
       the histogram of durations with the bin edges
+  $WORK/shar/
+      cuts, target audio and context audio in three shards, side by side
 Run this again: finished work is kept, and nothing is done twice. To read the shards in NeMo:
   manifest_filepath=$WORK/tarred/sharded_manifests/manifest__OP_0..3_CL_.json
   tarred_audio_filepaths=$WORK/tarred/audio__OP_0..3_CL_.tar

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import soundfile as sf
 
 MARGIN = 0.05  # seconds of silence kept before and after the speech
+MIN_CONTEXT = 3.0  # seconds: a context shorter than that says little about a voice
 GAP = 0.2  # seconds of silence between two sentences of a long recording
 PEAK = 0.25  # every utterance is scaled to this peak: far from clipping, and small as FLAC
 GRID = 0.02  # seconds; lengths are multiples of it, so that offsets and durations are exact in decimals
@@ -171,7 +172,7 @@ def write_manifest(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def make(out: Path) -> None:
-    """The whole corpus: `sNN/*.flac`, `long/*.flac`, `manifest.json`, `segments.json`."""
+    """The whole corpus: `sNN/*.flac`, `long/*.flac`, and the manifests."""
     manifest: list[dict[str, Any]] = []
     segments: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -198,6 +199,26 @@ def make(out: Path) -> None:
                 write_flac(out / long_path, np.concatenate(joined[:-1]), sampling_rate)
     write_manifest(out / "manifest.json", manifest)
     write_manifest(out / "segments.json", segments)
+    write_manifest(out / "manifest_with_context.json", [record | context_of(record, manifest) for record in manifest])
+
+
+def context_of(record: dict[str, Any], manifest: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields that name a context: the next utterance of 3 s or more of the same speaker.
+
+    Any other of the speaker would do; a real context is chosen by similarity.
+    """
+    start = manifest.index(record) + 1
+    context = next(
+        other
+        for other in manifest[start:] + manifest[:start]
+        if other["speaker"] == record["speaker"] and other is not record and other["duration"] >= MIN_CONTEXT
+    )
+    return {
+        "context_audio_filepath": context["audio_filepath"],
+        "context_audio_offset": 0.0,
+        "context_audio_duration": context["duration"],
+        "context_audio_text": context["text"],
+    }
 
 
 if __name__ == "__main__":

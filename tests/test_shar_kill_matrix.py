@@ -1,0 +1,58 @@
+"""The kill matrix over Shar: three files a shard, which must appear together or not at all."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.killing import (
+    Case,
+    Victim,
+    check_kill_of_one_process,
+    check_kill_of_one_rank,
+    check_signal,
+    kill_a_worker,
+    kill_main,
+    undisturbed_case,
+)
+
+NUM_SHARDS = 12
+BAD = 7
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """The mini corpus ten times over with offsets that differ, and seven records whose target or context is missing."""
+    corpus = read_lines(MINI_CORPUS / "manifest.json")
+    records = []
+    for turn in range(10):
+        for number, record in enumerate(corpus):
+            other = corpus[number + 1 if number % 6 == 0 else number - 1]
+            context = {"context_audio_offset": turn * 0.01, "context_audio_duration": 0.9}
+            context["context_audio_filepath"] = other["audio_filepath"]
+            records.append(record | {"offset": turn * 0.01, "duration": 0.9} | context)
+    for number in range(BAD):
+        which = "context_audio_filepath" if number % 2 else "audio_filepath"
+        records.insert(60 * number, records[number] | {which: f"missing_{number}.wav"})
+    folder = tmp_path_factory.mktemp("kill")
+    manifest = write_lines(folder / "manifest.json", records)
+    size = -(-len(records) // NUM_SHARDS)
+    options = ("--audio-base-dir", MINI_CORPUS, "--shard-size", size, "--target-sample-rate", 44100, "--shuffle")
+    return undisturbed_case(folder, "manifest-to-shar", manifest, options, NUM_SHARDS, BAD)
+
+
+@pytest.mark.parametrize("victim", [kill_main, kill_a_worker])
+@pytest.mark.parametrize(("markers", "world_size"), [(0, 1), (3, 2), (8, 5)])
+def test_kill_one_process(case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
+    check_kill_of_one_process(case, tmp_path / "out", victim, markers, world_size)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 5])
+def test_kill_one_of_two_ranks(case: Case, tmp_path: Path, world_size: int) -> None:
+    check_kill_of_one_rank(case, tmp_path / "out", world_size)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_signals_end_the_run_in_good_order(case: Case, tmp_path: Path, number: signal.Signals) -> None:
+    check_signal(case, tmp_path / "out", number)
