@@ -37,9 +37,10 @@ def run_or_plan(
     """
     from prepcli.errors import IncompleteError
     from prepcli.run import engine
+    from prepcli.run.dry_run import dry_run as make_plan
 
     if dry_run:
-        plan = engine.dry_run(job, options.rank)
+        plan = make_plan(job, options.rank)
         print_json(plan) if as_json else print_plan(plan)
         return
     try:

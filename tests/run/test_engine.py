@@ -12,7 +12,8 @@ import pytest
 
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.run import launch
-from prepcli.run.engine import RunOptions, dry_run, run_job
+from prepcli.run.dry_run import dry_run
+from prepcli.run.engine import RunOptions, run_job
 from prepcli.run.plan import Unit
 from prepcli.run.publish import UnitWriter
 from prepcli.run.ranks import Rank
