@@ -99,8 +99,18 @@ fi
 say "installing prepcli${extras:+[$extras]} with ${uv:-pip}$hint"
 SECONDS=0
 rm -f "$stamp"
-"${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${extras:+[$extras]}" \
-    || die "the installation failed, see above; it is safe to run this again (-v shows more)"
+# Of Resemblyzer only the weights are used. It asks for a package that must be compiled with Python's headers, so it
+# comes without what it asks for.
+listed=,$extras,
+listed=${listed/,all,/,nemo,plot,dev,}
+listed=${listed/,demo,/,plot,}
+listed=${listed#,}
+listed=${listed%,}
+failed="the installation failed, see above; it is safe to run this again (-v shows more)"
+"${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${listed:+[$listed]}" || die "$failed"
+if [[ ,$extras, == *,demo,* || ,$extras, == *,all,* ]]; then
+    "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps "Resemblyzer>=0.1.4" || die "$failed"
+fi
 # uv leaves compiling to the first import, which cannot keep the result where writing it is switched off or forbidden:
 # what every command starts with is compiled now.
 .venv/bin/python - <<'END' || true

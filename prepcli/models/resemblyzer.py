@@ -48,7 +48,7 @@ def weights_file() -> Path:
         path = Path(folder) / "pretrained.pt"
         if path.is_file():
             return path
-    raise UsageError("--speaker-model resemblyzer needs the package Resemblyzer: pip install 'prepcli[demo]'")
+    raise UsageError("--speaker-model resemblyzer needs the package Resemblyzer: pip install --no-deps Resemblyzer")
 
 
 def num_partials(num_samples: "Ints") -> "Ints":
