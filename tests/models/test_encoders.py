@@ -160,5 +160,5 @@ def test_voices_of_real_speech(resemblyzer_encoder: ResemblyzerEncoder) -> None:
 
 def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'prepcli\[demo\]'"):
+    with pytest.raises(UsageError, match="pip install --no-deps Resemblyzer"):
         weights_file()
