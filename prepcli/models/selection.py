@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-CHUNK_VALUES = {"cpu": 1 << 22, "cuda": 1 << 27}
-"""Similarities computed at a time: 16 MB of them on a processor, half a GB on a GPU."""
+CHUNK_VALUES = {"cpu": 1 << 20, "cuda": 1 << 27}
+"""Similarities computed at a time: 4 MB of them on a processor, which its cache holds, half a GB on a GPU."""
+_LEAST_ROWS = 96
+"""Rows of a chunk in large groups: a product of fewer would be bound by reading the candidates."""
 _PAIRS = 1 << 15
 
 
@@ -49,7 +51,7 @@ def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", seg
     # Sums of `dim` products of numbers up to 1, each rounded to 24 bits.
     slack = 2 * dim * 2.0**-24
     same = _SameSegment(segments, candidates)
-    num_rows = max(1, CHUNK_VALUES[device.type] // len(candidates))
+    num_rows = max(_LEAST_ROWS, CHUNK_VALUES[device.type] // len(candidates))
     for start in range(0, count, num_rows):
         stop = min(start + num_rows, count)
         values = embeddings[start:stop] @ right
