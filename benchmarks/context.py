@@ -2,6 +2,7 @@
 
     python benchmarks/context.py                     # selection, padding, and how decoding hides behind a model
     python benchmarks/context.py --only selection --large 50000
+    python benchmarks/context.py --only rows --speaker-model FILE.nemo    # one utterance at a time against batches
 
 Selection: 10,000 utterances of 192 dimensions in one voice. The reference multiplies the full matrix, sorts every row
 and walks down it to the first utterance that fits; each runs in a process of its own, in turn, and must choose the
@@ -156,12 +157,37 @@ def overlap(folder: Path, runs: int) -> None:
     )
 
 
+def rows(name: str, runs: int) -> None:
+    """NeMo's model on the processor: whole batches, against one utterance at a time."""
+    import torch
+
+    from prepcli.models.nemo import load_nemo
+    from prepcli.models.nemo_speaker import MODEL_CLASS
+
+    model = load_nemo(MODEL_CLASS, name, "--speaker-model")
+
+    def seconds_for(audio: torch.Tensor, count: int) -> float:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            for part in torch.split(audio, count):
+                model.forward(input_signal=part, input_signal_length=torch.full((len(part),), audio.shape[1]))
+        return time.perf_counter() - start
+
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters on {torch.get_num_threads()} threads")
+    for seconds in (2, 5, 12):
+        audio = torch.randn(60 // seconds, seconds * 16000) * 0.05
+        taken = [(seconds_for(audio, len(audio)), seconds_for(audio, 1)) for _ in range(runs + 1)][1:]
+        batch, one = (statistics.median(column) for column in zip(*taken, strict=True))
+        print(f"  {len(audio):>3} of {seconds:>2} s: batch {60 / batch:,.0f} x real time, one by one {60 / one:,.0f} x")
+
+
 def main() -> None:
     import os
 
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command does
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["selection", "padding", "overlap"])
+    parser.add_argument("--only", choices=["selection", "padding", "overlap", "rows"])
+    parser.add_argument("--speaker-model", help="for `rows`: a pretrained name or a .nemo file")
     parser.add_argument("--utterances", type=int, default=10_000)
     parser.add_argument("--large", type=int, default=0, help="also select among so many, without the reference")
     parser.add_argument("--hours", type=float, default=200)
@@ -172,6 +198,8 @@ def main() -> None:
         selection(options.utterances, options.large, options.runs)
     if options.only in (None, "padding"):
         padding(options.hours, options.batch_duration)
+    if options.only == "rows":
+        rows(options.speaker_model, options.runs)
     if options.only in (None, "overlap"):
         with tempfile.TemporaryDirectory(prefix="prepcli-bench-") as folder:
             overlap(Path(folder), options.runs)

@@ -60,7 +60,7 @@ class ContextJob(Job):
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """`batch_duration`: seconds of audio in a batch, at most; it shapes no output but for float rounding."""
+        """`batch_duration`: seconds of audio in a batch, at most; on GPUs it may show in a similarity's last digit."""
         options.check()
         if not batch_duration > 0:
             raise UsageError(f"--batch-duration {batch_duration} is no number of seconds")

@@ -30,11 +30,12 @@ def test_nemo_model(speaker_model: Path, tmp_path: Path) -> None:
         other = records[chosen[by_identity[identity(line)]]]
         assert line["context_audio_filepath"] == other["audio_filepath"]
     assert report["details"]["padding"] < 0.06
-    # The same bytes from two ranks, and where the model lies does not matter, only what it is.
+    # The same bytes from two ranks with batches of another size; where the model lies does not matter, only what it is.
     elsewhere = tmp_path / "the same.nemo"
     elsewhere.write_bytes(speaker_model.read_bytes())
     for rank in range(2):
-        assert extend(elsewhere, tmp_path / "two", "--rank", rank, "--world-size", 2).code == 0
+        ranked = ("--rank", rank, "--world-size", 2, "--batch-duration", 3 + rank)
+        assert extend(elsewhere, tmp_path / "two", *ranked).code == 0
     assert tree(tmp_path / "two") == tree(out)
 
 

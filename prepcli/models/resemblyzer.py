@@ -32,6 +32,8 @@ PARTIAL_STEP = 77
 MIN_COVERAGE = 0.75
 """A last partial with less audio than this share is left out (the package's default)."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
+GROUP = 16
+"""Partials that the network gets at a time on a processor: products of matrices of one shape round one way."""
 TARGET_DBFS = -30.0
 """Quieter audio is amplified to this level (dB of full scale); the spectra are no logarithms, so it matters."""
 _INT16_MAX = 32767
@@ -97,18 +99,36 @@ class ResemblyzerEncoder:
             module.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Embeddings (B, 256) of audio (B, T): the normalised mean of the partials' embeddings."""
+        """Embeddings (B, 256) of audio (B, T): the normalised mean of the partials' embeddings.
+
+        On a processor their bytes do not depend on the size of the batch.
+        """
         import torch
 
+        on_cpu = audio.device.type == "cpu"
+        count = int(num_partials(np.array([audio.shape[1]]))[0])
+        rows = 1 if on_cpu else len(audio)
         with torch.inference_mode():
             level = audio.square().sum(1).div(lengths).sqrt()
             gain = (10 ** (TARGET_DBFS / 20) / level).clamp(min=1.0, max=_INT16_MAX)
-            mels = self._mel(audio * gain[:, None]).transpose(1, 2)
-            count = int(num_partials(np.array([audio.shape[1]]))[0])
-            partials = mels.unfold(1, PARTIAL_FRAMES, PARTIAL_STEP)[:, :count].transpose(2, 3)
-            _, (hidden, _) = self._lstm(partials.flatten(0, 1).contiguous())
-            embedded = torch.relu(self._linear(hidden[-1]))
-            embedded = embedded / embedded.norm(dim=1, keepdim=True)
-            mean = embedded.unflatten(0, (len(audio), count)).mean(1)
+            mels = torch.cat([self._mel(part) for part in torch.split(audio * gain[:, None], rows)]).transpose(1, 2)
+            partials = mels.unfold(1, PARTIAL_FRAMES, PARTIAL_STEP)[:, :count].transpose(2, 3).flatten(0, 1)
+            embedded = self._embed_in_groups(partials) if on_cpu else self._embed_partials(partials)
+            mean = embedded.view(len(audio), count, DIM).mean(1)
             normalised: Tensor = mean / mean.norm(dim=1, keepdim=True)
             return normalised
+
+    def _embed_partials(self, partials: "Tensor") -> "Tensor":
+        """Embeddings (P, 256) of partials (P, 160, 40)."""
+        import torch
+
+        _, (hidden, _) = self._lstm(partials.contiguous())
+        embedded = torch.relu(self._linear(hidden[-1]))
+        normalised: Tensor = embedded / embedded.norm(dim=1, keepdim=True)
+        return normalised
+
+    def _embed_in_groups(self, partials: "Tensor") -> "Tensor":
+        import torch
+
+        padded = torch.nn.functional.pad(partials, (0, 0, 0, 0, 0, -len(partials) % GROUP))
+        return torch.cat([self._embed_partials(group) for group in torch.split(padded, GROUP)])[: len(partials)]
