@@ -15,7 +15,7 @@ from prepcli.manifest.record import Record
 from prepcli.processes import map_in_order
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
-from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, is_shar, repeated_ids
+from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.shards.check_tarred import ShardFiles, ShardReport, check_shard, line_hash
 from prepcli.shards.nemo_tarred import (
     SHARD_MANIFEST_NAME,
@@ -26,6 +26,7 @@ from prepcli.shards.nemo_tarred import (
     read_metadata,
     tar_numbers,
 )
+from prepcli.shards.shar_files import is_shar
 
 
 class VerifyReport(msgspec.Struct):

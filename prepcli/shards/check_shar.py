@@ -6,13 +6,10 @@ length of all of them without a word; it does not look for ids that are there tw
 
 import gzip
 import hashlib
-import json
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,10 +20,9 @@ from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from prepcli.shards.check_tarred import ShardReport, line_hash
 from prepcli.shards.shar import AUDIO_NAME, CUTS_NAME, TARGET, shard_text
+from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, CutLine, RecordingLine, decode_json, numbered
 from prepcli.shards.tar_reader import read_members
 
-_CUTS = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
-_TAR = re.compile(r"recording\.(\d+)\.tar$")
 Hashes = NDArray[np.uint64]
 
 
@@ -47,21 +43,6 @@ class SharReport(ShardReport):
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
 
-class _Recording(msgspec.Struct):
-    id: str
-    sources: list[Any]
-    sampling_rate: int
-    num_samples: int
-    duration: float
-
-
-class _Cut(msgspec.Struct):
-    id: str
-    duration: float
-    recording: _Recording | None = None
-    supervisions: list[Any] = []
-
-
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """A recording in a tar: its data's member name, the data, and its manifest's text."""
@@ -76,19 +57,14 @@ class _Pair:
         return self.name.rpartition(".")[0]
 
 
-def is_shar(folder: Path) -> bool:
-    """Whether a folder looks like a Shar data set: it holds `cuts/cuts.*.jsonl.gz`."""
-    return any(_CUTS.match(path.name) for path in folder.glob("cuts/cuts.*"))
-
-
 def find_shards(folder: Path, sha256: Callable[[str], str | None]) -> tuple[list[SharFiles], list[str]]:
     """The shards to check, and what is wrong with their numbers: every field must have 0..N-1.
 
     `sha256` gives the published digest of a file by its name below `folder`, None where it is not known.
     """
-    cuts = _numbered(folder / "cuts", _CUTS)
-    fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if _TAR.match(path.name)}
-    tars = {name: _numbered(folder / name, _TAR) for name in sorted(fields)}
+    cuts = numbered(folder / "cuts", CUTS_FILE)
+    fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if AUDIO_FILE.match(path.name)}
+    tars = {name: numbered(folder / name, AUDIO_FILE) for name in sorted(fields)}
     count = 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
     problems = []
     for name, found in {"cuts": cuts, **tars}.items():
@@ -106,11 +82,6 @@ def find_shards(folder: Path, sha256: Callable[[str], str | None]) -> tuple[list
     return shards, problems
 
 
-def _numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
-    matches = ((pattern.match(path.name), path) for path in folder.glob("*"))
-    return {int(match[1]): path for match, path in matches if match}
-
-
 def check_shar_shard(files: SharFiles) -> SharReport:
     """Read the whole shard and decode every recording."""
     report = SharReport(files.number)
@@ -122,9 +93,9 @@ def check_shar_shard(files: SharFiles) -> SharReport:
     return report
 
 
-def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
+def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
     name = f"cuts/{files.cuts.name}"
-    cuts: list[_Cut] = []
+    cuts: list[CutLine] = []
     try:
         data = files.cuts.read_bytes()
         if files.sha256.get(files.cuts) not in (None, hashlib.sha256(data).hexdigest()):
@@ -138,7 +109,7 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
     for number, line in enumerate(text.splitlines(), start=1):
         where = f"{name}:{number}"
         try:
-            cut = _decode(line, _Cut)
+            cut = decode_json(line, CutLine)
         except (msgspec.DecodeError, ValueError) as error:
             report.problems.append(f"{where}: no cut: {error}")
             continue
@@ -151,7 +122,7 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
     return cuts
 
 
-def _check_field(name: str, tar: Path, files: SharFiles, cuts: Sequence[_Cut], report: SharReport) -> None:
+def _check_field(name: str, tar: Path, files: SharFiles, cuts: Sequence[CutLine], report: SharReport) -> None:
     where = f"{name}/{tar.name}"
     count = 0
     in_step = True
@@ -167,12 +138,12 @@ def _check_field(name: str, tar: Path, files: SharFiles, cuts: Sequence[_Cut], r
     report.num_members += count
 
 
-def _check_recording(where: str, pair: _Pair, cut: _Cut | None, report: SharReport) -> None:
+def _check_recording(where: str, pair: _Pair, cut: CutLine | None, report: SharReport) -> None:
     if pair.name.endswith(".nodata"):  # lhotse's placeholder for a cut that lacks this field
         return
     what = f"{where}: {pair.name}"
     try:
-        recording = _decode(pair.manifest, _Recording)
+        recording = decode_json(pair.manifest, RecordingLine)
     except (msgspec.DecodeError, ValueError) as error:
         report.problems.append(f"{what}: its manifest is no recording: {error}")
         return
@@ -229,12 +200,3 @@ def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[
     return [
         f"cut id {id} is there {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
     ]
-
-
-def _decode(text: bytes, type: Any) -> Any:
-    try:
-        return msgspec.json.decode(text, type=type)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.convert(json.loads(text), type)  # NaN, which a manifest may hold and lhotse reads
