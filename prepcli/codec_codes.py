@@ -4,6 +4,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -113,8 +114,9 @@ class CodesJob(Job):
             ThreadPoolExecutor(1) as writing,
             DecodingPool[Member](decoder, most_samples, execution.num_workers, execution.context) as workers,
         ):
-            made = _Pools([self._members[unit.id] for unit in units], workers, execution.tick, self._pool)
-            batches = (batch for turn in range(len(units)) for batch in made[turn].batches(on_gpu))
+            make = partial(Pool, codec=codec, options=self.options, resamples=on_gpu)
+            made = _Pools([self._members[unit.id] for unit in units], workers, execution.tick, make)
+            batches = (batch for turn in range(len(units)) for batch in made[turn].batches())
             feed = workers.decoded(batches, execution.tick)
             # The workers start with the first task, and must do so before CUDA does.
             feed = chain([first] if (first := next(feed, None)) is not None else [], feed)
@@ -133,10 +135,6 @@ class CodesJob(Job):
                     written.append(writing.submit(_publish, pool, unit, execution))
             while written:
                 yield _wait(written.popleft(), execution.tick)
-
-    def _pool(self, shards: Sequence[InputShard], indices: Sequence[ShardIndex]) -> Pool:
-        assert self._codec is not None
-        return Pool(shards, indices, self._codec, self.options)
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a training config, and what the run tells of itself."""

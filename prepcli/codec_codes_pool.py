@@ -43,12 +43,20 @@ class Pool:
     """The segments of a unit, and what becomes of them."""
 
     def __init__(
-        self, shards: Sequence[InputShard], indices: Sequence[ShardIndex], codec: Codec, options: CodesOptions
+        self,
+        shards: Sequence[InputShard],
+        indices: Sequence[ShardIndex],
+        codec: Codec,
+        options: CodesOptions,
+        *,
+        resamples: bool = False,
     ) -> None:
+        """`resamples`: batches come at the audio's own rate, and `encode` changes it, on the device."""
         self._shards = shards
         self._indices = indices
         self._codec = codec
         self._options = options
+        self._resamples = resamples
         self._members: list[Member] = []
         self._number: dict[tuple[bytes, int], int] = {}
         self._codes: list[Codes | RecordRejected] = []
@@ -105,11 +113,11 @@ class Pool:
         self._num_frames = frames
         return batches
 
-    def batches(self, resamples: bool) -> Iterator[Batch[Member]]:
-        """What must be decoded, in the order of `encode`; at its own rate where the device `resamples`."""
+    def batches(self) -> Iterator[Batch[Member]]:
+        """What must be decoded, in the order in which `encode` takes it."""
         for batch in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
-            if resamples and members[0].sampling_rate != self._codec.sampling_rate:
+            if self._resamples and members[0].sampling_rate != self._codec.sampling_rate:
                 yield Batch(members, max(member.num_samples for member in members))
             else:
                 yield Batch(members, int(self._num_frames[batch[0]]) * self._codec.samples_per_frame)
@@ -146,10 +154,10 @@ class Pool:
         num_samples = int(self._num_frames[batch[0]]) * codec.samples_per_frame
         rate = self._members[batch[0]].sampling_rate
         audio = to_device(torch.from_numpy(decoded.audio), device)
-        if not device.startswith("cuda"):
-            lengths = torch.from_numpy(decoded.lengths)
+        if not self._resamples:
+            lengths = to_device(torch.from_numpy(decoded.lengths), device)
         else:
-            lengths = to_device(torch.from_numpy(-(-decoded.lengths * codec.sampling_rate // rate)), device)
+            lengths = resampled_length(to_device(torch.from_numpy(decoded.lengths), device), rate, codec.sampling_rate)
             audio = resample_sinc(audio, rate, codec.sampling_rate)[:, :num_samples]
             audio = torch.nn.functional.pad(audio, (0, num_samples - audio.shape[1]))
             # The kernel rings on after the end of a row that is shorter than its neighbours.

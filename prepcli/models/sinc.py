@@ -1,15 +1,21 @@
 """Change of sampling rate with torchaudio's sinc kernel: what trainers hear through lhotse, to the sample."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def resampled_length(num_samples: int, from_rate: int, to_rate: int) -> int:
-    """Samples after resampling: ceil(num_samples * to_rate / from_rate)."""
-    return -(-num_samples * to_rate // from_rate)
+Lengths = TypeVar("Lengths", int, "Tensor")
+
+
+def resampled_length(num_samples: Lengths, from_rate: int, to_rate: int) -> Lengths:
+    """Samples after resampling: num_samples * to_rate / from_rate, rounded half up.
+
+    The kernel gives the next whole number; of these lhotse keeps those that the duration says, and so must we.
+    """
+    return (2 * num_samples * to_rate + from_rate) // (2 * from_rate)
 
 
 @lru_cache(maxsize=32)
@@ -21,7 +27,7 @@ def _kernel(from_rate: int, to_rate: int, device: str) -> Any:
 
 
 def resample_sinc(audio: "Tensor", from_rate: int, to_rate: int) -> "Tensor":
-    """Audio (..., n), float32, at another rate (Hz), on its own device: (..., ceil(n * to / from)).
+    """Audio (..., n), float32, at another rate (Hz), on its own device: (..., `resampled_length`).
 
     torchaudio's kernel with its defaults (a Hann-windowed sinc, six zero crossings, roll-off 0.99), which is what
     lhotse's `Recording.resample` uses. Samples outside the audio count as zero.
@@ -29,4 +35,4 @@ def resample_sinc(audio: "Tensor", from_rate: int, to_rate: int) -> "Tensor":
     if from_rate == to_rate:
         return audio
     out: Tensor = _kernel(from_rate, to_rate, str(audio.device))(audio)
-    return out
+    return out[..., : resampled_length(audio.shape[-1], from_rate, to_rate)]
