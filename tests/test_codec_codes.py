@@ -5,7 +5,7 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,15 @@ from tests.shar_sets import FIELDS, make, members, read_cuts
 from tests.toy_codec import ToyCodec
 
 OPTIONS = CodesOptions("toy", "toy")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other in busy loops cost more than they bring, beside other tests."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
