@@ -134,8 +134,9 @@ def _seconds_to_go(rank: RankProgress) -> float:
 
 
 def workspaces_of(out: Path) -> list[Workspace]:
-    """The run that made `out`, and the later ones that added to it (concatenations)."""
+    """The run that made `out`, and those that added to it: concatenations, or the data sets of a corpus."""
     root = Workspace(out).root
     later = sorted(root.glob("version_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    later += sorted(path.parent for path in root.glob("sets/*/plan.json"))
     own = [Workspace(out)] if (root / "plan.json").exists() or not later else []
     return [*own, *(Workspace(out, path) for path in later)]
