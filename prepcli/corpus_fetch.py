@@ -44,9 +44,15 @@ class Fetching:
     num_workers: int = 1
 
 
-def is_unpacked(data_set: DataSet, data_root: Path) -> bool:
-    """Whether everything of the data set has been unpacked and indexed."""
-    return _marker(workspace_of(data_set, data_root)) is not None and not _staging(data_set, data_root).exists()
+def is_ready(data_set: DataSet, data_root: Path) -> bool:
+    """Whether all of the data set has been unpacked, and indexed as its settings want it.
+
+    Converting needs nothing else; of a corpus that is on the disk already, each process makes the index.
+    """
+    marker = _marker(workspace_of(data_set, data_root))
+    return not data_set.archives or (
+        marker is not None and marker["settings"] == data_set.settings and not _staging(data_set, data_root).exists()
+    )
 
 
 def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> list[dict[str, Any]]:
@@ -80,9 +86,12 @@ def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> N
     """
     workspace = workspace_of(data_set, data_root)
     with stop_on_signals(), _alone(workspace, data_set):
-        if fetching.overwrite:
-            (workspace.root / "unpacked.json").unlink(missing_ok=True)
-        if _marker(workspace) is None:
+        marker = _marker(workspace)
+        if marker is not None:
+            _move_in(data_set, data_root)
+            if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
+                marker = None
+        if marker is None:
             _refuse_foreign(data_set, data_root, workspace, fetching.overwrite)
             staging = _staging(data_set, data_root)
             archives = [_unpack_one(archive, data_set, data_root, staging, fetching) for archive in data_set.archives]
@@ -91,13 +100,30 @@ def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> N
                 shutil.rmtree(staging)
                 raise FetchError(f"{data_set.archives[0].name} holds no transcripts of {data_set.name}")
             os.sync()  # thousands of small files: once for all is far cheaper than each
-            write_json(workspace.root / "unpacked.json", {"trees": data_set.trees, "archives": archives})
-        _move_in(data_set, data_root)
+            _mark(data_set, workspace, archives)
+            _move_in(data_set, data_root)
+        elif marker["settings"] != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
+            write_index(data_set, data_root, workspace.root / INDEX_NAME)
+            _mark(data_set, workspace, marker["archives"])
         if not fetching.keep_archives:
             for archive in data_set.archives:
                 (data_root / ARCHIVES / archive.name).unlink(missing_ok=True)
             if (data_root / ARCHIVES).is_dir() and not any((data_root / ARCHIVES).iterdir()):
                 (data_root / ARCHIVES).rmdir()
+
+
+def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
+    """The data set's index; of a corpus that is on the disk already it is made now, in `folder`."""
+    if data_set.archives:
+        return workspace_of(data_set, data_root).root / INDEX_NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    write_index(data_set, data_root, folder / INDEX_NAME)
+    return folder / INDEX_NAME
+
+
+def _mark(data_set: DataSet, workspace: Workspace, archives: Any) -> None:
+    content = {"trees": data_set.trees, "settings": data_set.settings, "archives": archives}
+    write_json(workspace.root / "unpacked.json", content)
 
 
 def _marker(workspace: Workspace) -> Any:

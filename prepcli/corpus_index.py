@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -49,9 +50,9 @@ def write_index(data_set: DataSet, root: Path, file: Path) -> int:
     Raises:
         OSError: what should be there cannot be read.
     """
-    draft = file.with_name(f".{file.name}~{os.getpid()}")
+    handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}~")
     count = 0
-    with draft.open("wb") as out:
+    with os.fdopen(handle, "wb") as out:
         for utterance in data_set.read(root):
             out.write(msgspec.json.encode(_index_line(utterance, root)) + b"\n")
             count += 1

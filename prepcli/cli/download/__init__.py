@@ -2,7 +2,7 @@
 
 import typer
 
-from prepcli.cli.download import an4, librispeech
+from prepcli.cli.download import aishell, aishell2, an4, librispeech, ljspeech
 
 download = typer.Typer(
     name="download",
@@ -14,3 +14,6 @@ download = typer.Typer(
 )
 download.command("librispeech", short_help=librispeech.SUMMARY)(librispeech.librispeech)
 download.command("an4", short_help=an4.SUMMARY)(an4.an4)
+download.command("aishell", short_help=aishell.SUMMARY)(aishell.aishell)
+download.command("aishell2", short_help=aishell2.SUMMARY)(aishell2.aishell2)
+download.command("ljspeech", short_help=ljspeech.SUMMARY)(ljspeech.ljspeech)

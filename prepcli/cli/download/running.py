@@ -1,5 +1,6 @@
 """Running the data sets of a corpus one after the other: fetched, unpacked, converted; one summary for all."""
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,8 @@ def run_data_sets(
         typer.Exit: 3 where a data set has too many rejects; the others are prepared all the same.
     """
     from prepcli.cli.output import conclude, print_incomplete, print_json
-    from prepcli.corpus import INDEX_NAME, CorpusJob, workspace_of
-    from prepcli.corpus_fetch import ensure_unpacked, is_unpacked
+    from prepcli.corpus import CorpusJob, workspace_of
+    from prepcli.corpus_fetch import ensure_index, ensure_unpacked, is_ready
     from prepcli.errors import IncompleteError, UsageError
     from prepcli.run.engine import run_job
     from prepcli.run.report import command_line
@@ -38,8 +39,9 @@ def run_data_sets(
     if dry_run:
         _print_plans(data_sets, data_root, fetching, options, as_json)
         return
-    waiting = [one.name for one in data_sets if fetching.overwrite or not is_unpacked(one, data_root)]
-    if waiting and options.rank.world_size > 1:
+    alone = options.rank.world_size == 1
+    waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
+    if waiting and not alone:
         raise UsageError(
             f"{', '.join(waiting)}: fetching and unpacking is one process's work. Run the same command once without "
             "ranks and with --fetch-only, then this one"
@@ -49,12 +51,14 @@ def run_data_sets(
     for data_set in data_sets:
         workspace = workspace_of(data_set, data_root)
         try:
-            ensure_unpacked(data_set, data_root, fetching)
+            if alone and data_set.archives:
+                ensure_unpacked(data_set, data_root, fetching)
             if fetch_only:
                 typer.echo(f"{data_set.command}: unpacked in {data_root}", err=as_json)
                 reports[data_set.name] = {"command": data_set.command, "status": "fetched", "out": str(data_root)}
                 continue
-            report = run_job(CorpusJob(data_set, data_root, workspace.root / INDEX_NAME), workspace, options)
+            index = ensure_index(data_set, data_root, workspace.root)
+            report = run_job(CorpusJob(data_set, data_root, index), workspace, options)
         except IncompleteError as error:
             if as_json:
                 print_incomplete(data_set.command, workspace, str(error))
@@ -74,16 +78,17 @@ def _print_plans(
     data_sets: "Sequence[DataSet]", data_root: Path, fetching: "Fetching", options: "RunOptions", as_json: bool
 ) -> None:
     from prepcli.cli.output import print_json, print_plan
-    from prepcli.corpus import INDEX_NAME, CorpusJob, workspace_of
-    from prepcli.corpus_fetch import is_unpacked, plan_fetching
+    from prepcli.corpus import CorpusJob
+    from prepcli.corpus_fetch import ensure_index, is_ready, plan_fetching
     from prepcli.run.dry_run import dry_run
     from prepcli.run.report import format_bytes
 
     plans: dict[str, Any] = {}
     for data_set in data_sets:
-        if is_unpacked(data_set, data_root) and not fetching.overwrite:
-            job = CorpusJob(data_set, data_root, workspace_of(data_set, data_root).root / INDEX_NAME)
-            plans[data_set.name] = plan = dry_run(job, options.rank)
+        if is_ready(data_set, data_root):
+            with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
+                job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
+                plans[data_set.name] = plan = dry_run(job, options.rank)
             if not as_json:
                 print_plan(plan)
             continue
