@@ -1,12 +1,12 @@
 """The first half of `download`: one process fetches a data set's archives, unpacks them, and indexes what they hold."""
 
+import contextlib
 import fcntl
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from prepcli.corpora.fetch import Archive, FetchError, fetch, note
 from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack_checked
 from prepcli.corpus import INDEX_NAME, workspace_of
 from prepcli.corpus_index import write_index
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import map_in_order
 from prepcli.run.progress import LINE_INTERVAL
 from prepcli.run.report import format_bytes
@@ -49,81 +49,93 @@ def is_ready(data_set: DataSet, data_root: Path) -> bool:
 
     Converting needs nothing else; of a corpus that is on the disk already, each process makes the index.
     """
-    marker = _marker(workspace_of(data_set, data_root))
-    return not data_set.archives or (
-        marker is not None and marker["settings"] == data_set.settings and not _staging(data_set, data_root).exists()
+    workspace = workspace_of(data_set, data_root)
+    marker = _marker(workspace)
+    return data_set.archive is None or (
+        marker is not None and marker["settings"] == data_set.settings and not _staging(workspace).exists()
     )
 
 
-def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> list[dict[str, Any]]:
+def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dict[str, Any]:
     """What `ensure_unpacked` would fetch: name, address, bytes in all (None: nobody says) and bytes there already."""
-    planned = []
-    for archive in data_set.archives:
-        wanted = archive.at(fetching.base_url, fetching.checksums)
-        given = _given(archive, data_set, fetching)
-        there = given or data_root / ARCHIVES / archive.name
-        part = there if there.exists() else there.with_name(f"{archive.name}.part")
-        planned.append(
-            {
-                "archive": archive.name,
-                "from": str(given) if given else wanted.urls[0],
-                "num_bytes": archive.num_bytes,
-                "num_bytes_there": part.stat().st_size if part.exists() else 0,
-                "checksum": wanted.checksum,
-            }
-        )
-    return planned
+    assert data_set.archive is not None
+    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    given = _given(data_set, fetching)
+    there = given or data_root / ARCHIVES / archive.name
+    part = there if there.exists() else there.with_name(f"{archive.name}.part")
+    return {
+        "archive": archive.name,
+        "from": str(given) if given else archive.urls[0],
+        "num_bytes": archive.num_bytes,
+        "num_bytes_there": part.stat().st_size if part.exists() else 0,
+        "checksum": archive.checksum,
+    }
 
 
 def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> None:
-    """Fetch, check and unpack what is not there yet; done once, the archives are needed no more.
+    """Fetch, check and unpack what is not there yet; done once, the archive is needed no more.
 
-    The tree is unpacked aside and appears in the data root when it is whole, then the marker says so.
+    The tree is unpacked aside and appears in the data root when it is whole; the marker says so before, and what a
+    killed process did not move is moved by the next.
 
     Raises:
         FetchError, UnsafeArchiveError, IncompleteError: see `prepcli.corpora`.
-        UsageError: something else stands in the way, or an archive of `--archive` is damaged.
+        UsageError: something else stands in the way, or the file of `--archive` is damaged.
+        PrepcliError: the disk is full, ...
     """
+    if data_set.archive is None:
+        return
     workspace = workspace_of(data_set, data_root)
-    with stop_on_signals(), _alone(workspace, data_set):
-        marker = _marker(workspace)
-        if marker is not None:
-            _move_in(data_set, data_root)
-            if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
-                marker = None
-        if marker is None:
-            _refuse_foreign(data_set, data_root, workspace, fetching.overwrite)
-            staging = _staging(data_set, data_root)
-            archives = [_unpack_one(archive, data_set, data_root, staging, fetching) for archive in data_set.archives]
-            _unpack_nested(data_set, staging, fetching.num_workers)
-            if not write_index(data_set, staging, workspace.root / INDEX_NAME):
-                shutil.rmtree(staging)
-                raise FetchError(f"{data_set.archives[0].name} holds no transcripts of {data_set.name}")
-            os.sync()  # thousands of small files: once for all is far cheaper than each
-            _mark(data_set, workspace, archives)
-            _move_in(data_set, data_root)
-        elif marker["settings"] != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
-            write_index(data_set, data_root, workspace.root / INDEX_NAME)
-            _mark(data_set, workspace, marker["archives"])
-        if not fetching.keep_archives:
-            for archive in data_set.archives:
-                (data_root / ARCHIVES / archive.name).unlink(missing_ok=True)
-            if (data_root / ARCHIVES).is_dir() and not any((data_root / ARCHIVES).iterdir()):
-                (data_root / ARCHIVES).rmdir()
+    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    try:
+        with stop_on_signals(), _alone(workspace, data_set):
+            _ensure(data_set, archive, workspace, fetching)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise PrepcliError(
+            f"{where}{error.strerror or error}; nothing half done was taken for whole. Mend it and run the same "
+            "command again to continue"
+        ) from error
+
+
+def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
+    data_root = workspace.out
+    marker = _marker(workspace)
+    if marker is not None:
+        _move_in(data_set, workspace)
+        if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
+            marker = None
+    if marker is None:
+        _refuse_foreign(data_set, workspace, fetching.overwrite)
+        staging = _staging(workspace)
+        _unpack(archive, _given(data_set, fetching), data_root / ARCHIVES / archive.name, staging)
+        _unpack_nested(data_set, archive, staging, fetching.num_workers)
+        if not write_index(data_set, staging, workspace.root / INDEX_NAME):
+            shutil.rmtree(staging)
+            raise FetchError(f"{archive.name} holds no utterance of {data_set.name}")
+        os.sync()  # thousands of small files: once for all is far cheaper than each
+        _mark(data_set, workspace)
+        _move_in(data_set, workspace)
+    elif marker["settings"] != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
+        write_index(data_set, data_root, workspace.root / INDEX_NAME)
+        _mark(data_set, workspace)
+    if not fetching.keep_archives:
+        (data_root / ARCHIVES / archive.name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (data_root / ARCHIVES).rmdir()
 
 
 def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
     """The data set's index; of a corpus that is on the disk already it is made now, in `folder`."""
-    if data_set.archives:
+    if data_set.archive is not None:
         return workspace_of(data_set, data_root).root / INDEX_NAME
     folder.mkdir(parents=True, exist_ok=True)
     write_index(data_set, data_root, folder / INDEX_NAME)
     return folder / INDEX_NAME
 
 
-def _mark(data_set: DataSet, workspace: Workspace, archives: Any) -> None:
-    content = {"trees": data_set.trees, "settings": data_set.settings, "archives": archives}
-    write_json(workspace.root / "unpacked.json", content)
+def _mark(data_set: DataSet, workspace: Workspace) -> None:
+    write_json(workspace.root / "unpacked.json", {"trees": data_set.trees, "settings": data_set.settings})
 
 
 def _marker(workspace: Workspace) -> Any:
@@ -131,11 +143,11 @@ def _marker(workspace: Workspace) -> Any:
     return marker if (workspace.root / INDEX_NAME).exists() else None
 
 
-def _staging(data_set: DataSet, data_root: Path) -> Path:
-    return workspace_of(data_set, data_root).root / "unpacking"
+def _staging(workspace: Workspace) -> Path:
+    return workspace.root / "unpacking"
 
 
-@contextmanager
+@contextlib.contextmanager
 def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
     """One process fetches a data set; the lock goes with it, whatever ends it."""
     try:
@@ -154,7 +166,7 @@ def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
         yield
 
 
-def _refuse_foreign(data_set: DataSet, data_root: Path, workspace: Workspace, overwrite: bool) -> None:
+def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
     """Nothing that we did not make is replaced, and that is said before hours of fetching."""
     if overwrite or read_json(workspace.plan_file) is not None:
         return
@@ -167,30 +179,40 @@ def _refuse_foreign(data_set: DataSet, data_root: Path, workspace: Workspace, ov
         )
 
 
-def _given(archive: Archive, data_set: DataSet, fetching: Fetching) -> Path | None:
-    """The file of `--archive` that is meant for `archive`: by its name, unless there is but one archive."""
+def check_given(data_sets: Sequence[DataSet], fetching: Fetching) -> None:
+    """Refuse a file of `--archive` that none of the data sets would use.
+
+    Raises:
+        UsageError: naming it.
+    """
+    used = [_given(data_set, fetching) for data_set in data_sets]
+    names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
     for path in fetching.archives:
-        if path.name == archive.name:
-            return path
-    return fetching.archives[0] if len(data_set.archives) == len(fetching.archives) == 1 else None
+        if path not in used:
+            raise UsageError(f"--archive {path} is none of the archives that are asked for: {names}")
 
 
-def _unpack_one(
-    archive: Archive, data_set: DataSet, data_root: Path, staging: Path, fetching: Fetching
-) -> dict[str, Any]:
+def _given(data_set: DataSet, fetching: Fetching) -> Path | None:
+    """The file of `--archive` that is meant: the one with the published name, or any for a corpus of one archive."""
+    if data_set.archive is None:
+        return None
+    named = [path for path in fetching.archives if path.name == data_set.archive.name]
+    alone = data_set.name == data_set.corpus and len(fetching.archives) == 1
+    return named[0] if named else fetching.archives[0] if alone else None
+
+
+def _unpack(archive: Archive, given: Path | None, there: Path, staging: Path) -> None:
     """Get hold of the archive and unpack it; a damaged one is named, removed and fetched again."""
-    wanted = archive.at(fetching.base_url, fetching.checksums)
-    given = _given(archive, data_set, fetching)
-    there = data_root / ARCHIVES / archive.name
     for attempt in range(MOST_DAMAGED):
-        checksum = wanted.checksum
+        checksum = archive.checksum
         if given is None and not there.exists():
             with _Bar(archive.name) as bar:
-                fetch(wanted, there.parent, bar)
+                fetch(archive, there.parent, bar)
             checksum = None  # it was compared on the way
         shutil.rmtree(staging, ignore_errors=True)
         try:
-            num_files = unpack_checked(given or there, staging, checksum)
+            unpack_checked(given or there, staging, checksum)
+            return
         except DamagedArchiveError as error:
             shutil.rmtree(staging, ignore_errors=True)
             if given is not None:
@@ -202,12 +224,9 @@ def _unpack_one(
         except UnsafeArchiveError:
             shutil.rmtree(staging, ignore_errors=True)
             raise
-        else:
-            return {"name": archive.name, "checksum": wanted.checksum, "files": num_files}
-    raise AssertionError("the loop returns or raises")
 
 
-def _unpack_nested(data_set: DataSet, staging: Path, num_workers: int) -> None:
+def _unpack_nested(data_set: DataSet, archive: Archive, staging: Path, num_workers: int) -> None:
     if data_set.nested is None:
         return
     try:
@@ -215,7 +234,7 @@ def _unpack_nested(data_set: DataSet, staging: Path, num_workers: int) -> None:
             pass
     except DamagedArchiveError as error:
         shutil.rmtree(staging, ignore_errors=True)
-        raise FetchError(f"within {data_set.archives[0].name}, {error}") from error
+        raise FetchError(f"within {archive.name}, {error}") from error
 
 
 def _unpack_in_place(archive: Path) -> None:
@@ -223,19 +242,19 @@ def _unpack_in_place(archive: Path) -> None:
     archive.unlink()
 
 
-def _move_in(data_set: DataSet, data_root: Path) -> None:
+def _move_in(data_set: DataSet, workspace: Workspace) -> None:
     """Move what was unpacked to its place: whole trees at once, and the files beside them one by one."""
-    staging = _staging(data_set, data_root)
+    staging = _staging(workspace)
     for tree in data_set.trees:
         if (staging / tree).exists():
-            target = data_root / tree
+            target = workspace.out / tree
             if target.exists():
                 shutil.rmtree(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             os.rename(staging / tree, target)
     for path in sorted(staging.rglob("*")):
         if path.is_file():
-            target = data_root / path.relative_to(staging)
+            target = workspace.out / path.relative_to(staging)
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, target)
     shutil.rmtree(staging, ignore_errors=True)

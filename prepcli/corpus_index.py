@@ -1,7 +1,6 @@
 """The index of a data set: a line for each utterance, written once, from which the job plans and works."""
 
 import os
-import posixpath
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,16 +50,16 @@ def write_index(data_set: DataSet, root: Path, file: Path) -> int:
         OSError: what should be there cannot be read.
     """
     handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}~")
-    count = 0
+    count, targets = 0, set[str]()
     with os.fdopen(handle, "wb") as out:
         for utterance in data_set.read(root):
-            out.write(msgspec.json.encode(_index_line(utterance, root)) + b"\n")
+            out.write(msgspec.json.encode(_index_line(utterance, root, targets)) + b"\n")
             count += 1
     os.replace(draft, file)
     return count
 
 
-def _index_line(utterance: Utterance, root: Path) -> IndexLine:
+def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLine:
     line = IndexLine(
         utterance.manifest,
         utterance.source,
@@ -72,10 +71,16 @@ def _index_line(utterance: Utterance, root: Path) -> IndexLine:
     )
     if line.reason is not None:
         return line
-    for path in filter(None, (line.source, line.target)):
-        if "\0" in path or posixpath.normpath(path).startswith(".."):
-            line.reason, line.detail = RejectReason.BAD_FIELD, f"{path!r} lies outside of the corpus"
-            return line
+    if any("\ufffd" in str(value) for value in utterance.fields.values()):
+        line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
+    elif "\0" in line.source or (".." in line.source.split("/") and not os.path.isabs(line.source)):
+        line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
+    elif line.target in targets:
+        line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
+    if line.reason is not None:
+        return line
+    if line.target is not None:
+        targets.add(line.target)
     try:
         line.duration = probe_file(root / line.source).duration
     except RecordRejected as rejected:

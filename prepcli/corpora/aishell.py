@@ -21,13 +21,11 @@ def data_set() -> DataSet:
     return DataSet(
         corpus="aishell",
         name="aishell",
-        archives=(
-            Archive(
-                "data_aishell.tgz",
-                tuple(f"{mirror}/resources/33/data_aishell.tgz" for mirror in MIRRORS),
-                15582913665,  # Kaldi, egs/aishell/s5/local/download_and_untar.sh
-                "md5:2f494334227864a8a8fec932999db9d8",  # PaddleSpeech, dataset/aishell/aishell.py
-            ),
+        archive=Archive(
+            "data_aishell.tgz",
+            tuple(f"{mirror}/resources/33/data_aishell.tgz" for mirror in MIRRORS),
+            15582913665,  # Kaldi, egs/aishell/s5/local/download_and_untar.sh
+            "md5:2f494334227864a8a8fec932999db9d8",  # PaddleSpeech, dataset/aishell/aishell.py
         ),
         trees=(_TREE,),
         nested=f"{_TREE}/wav/*.tar.gz",

@@ -37,7 +37,7 @@ def data_set(audio_folder: Path) -> DataSet:
     return DataSet(
         corpus="aishell2",
         name="aishell2",
-        archives=(),
+        archive=None,
         trees=(),
         manifests=tuple(f"{part}.json" for part in found),
         read=partial(_read, folders=found, audio_folder=audio_folder.absolute()),

@@ -24,7 +24,7 @@ def data_set() -> DataSet:
     return DataSet(
         corpus="an4",
         name="an4",
-        archives=(Archive("an4_sphere.tar.gz", URLS),),
+        archive=Archive("an4_sphere.tar.gz", URLS),
         trees=("an4",),
         manifests=tuple(_manifest(part) for part in _PARTS),
         read=_read,

@@ -38,7 +38,7 @@ class DataSet:
 
     Attributes:
         corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also that of its folder in D.prepcli/sets.
-        archives: what to fetch; none: the corpus is on the disk already.
+        archive: what to fetch; None: the corpus is on the disk already.
         trees: the folders that unpacking leaves below the data root.
         manifests: the manifests it makes, relative to the data root.
         read: its utterances, given the folder that holds `trees`; those of one manifest follow each other.
@@ -50,7 +50,7 @@ class DataSet:
 
     corpus: str
     name: str
-    archives: tuple[Archive, ...]
+    archive: Archive | None
     trees: tuple[str, ...]
     manifests: tuple[str, ...]
     read: Callable[[Path], Iterator[Utterance]]

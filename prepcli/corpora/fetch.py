@@ -229,7 +229,8 @@ def _continue(pool: "urllib3.PoolManager", url: str, checksummed: bool, part: _P
         if part.validator:
             headers["If-Range"] = part.validator
     try:
-        response = pool.request("GET", url, headers=headers, preload_content=False)
+        # The length is compared here, so that the message can say what is there.
+        response = pool.request("GET", url, headers=headers, preload_content=False, enforce_content_length=False)
         try:
             _receive(response, part, progress)
         finally:
@@ -290,5 +291,5 @@ def _words(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     if isinstance(reason, BaseException):
         error = reason
-    text = str(error)
+    text = str(error.args[0] if error.args and isinstance(error.args[0], str) else error)
     return text.rpartition(">: ")[2] if ">: " in text else text

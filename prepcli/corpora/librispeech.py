@@ -56,7 +56,7 @@ def _data_set(name: str, audio_format: str) -> DataSet:
     return DataSet(
         corpus="librispeech",
         name=name,
-        archives=(Archive(archive, urls, num_bytes, checksum),),
+        archive=Archive(archive, urls, num_bytes, checksum),
         trees=(f"LibriSpeech/{folder}",),
         manifests=(manifest,),
         read=partial(_read, tree=f"LibriSpeech/{folder}", manifest=manifest, processed=processed),

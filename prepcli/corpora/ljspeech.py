@@ -22,14 +22,12 @@ def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
     return DataSet(
         corpus="ljspeech",
         name="ljspeech",
-        archives=(
-            Archive(
-                "LJSpeech-1.1.tar.bz2",
-                ("https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",),
-                2748572632,  # what that server says
-                # torchaudio/datasets/ljspeech.py
-                "sha256:be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
-            ),
+        archive=Archive(
+            "LJSpeech-1.1.tar.bz2",
+            ("https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",),
+            2748572632,  # what that server says
+            # torchaudio/datasets/ljspeech.py
+            "sha256:be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
         ),
         trees=(_TREE,),
         manifests=tuple(_manifest(part) for part in _LISTS),

@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Site:
     """What is served, how badly, and who asked for what.
 
-    `cut_after`: bytes of the body after which the next connections break, one number each. `refusals`: answers (status,
-    headers) to the next requests. `damaged`: how often a byte in the middle is wrong. `without`: headers that are not sent.
+    `cut_after`: bytes of the body after which the next connections break, one number each. `refusals`: answers
+    (status, headers) to the next requests. `damaged`: how often a byte in the middle is wrong. `without`: headers that
+    are not sent.
     """
 
     files: dict[str, bytes]

@@ -40,8 +40,8 @@ def aishell2(
 ) -> None:
     """Make NeMo manifests of a copy of AISHELL-2.
 
-    Writes D/train.json, dev.json and test.json (what is there of them), and D/vocab.txt with the characters of the training
-    texts, the most frequent first. The recordings stay where they are; the manifests name them absolutely.
+    Writes D/train.json, dev.json and test.json (what is there of them), and D/vocab.txt with the characters of the
+    training texts, the most frequent first. The recordings stay where they are; the manifests name them absolutely.
 
     Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
     """

@@ -31,11 +31,12 @@ def run_data_sets(
     """
     from prepcli.cli.output import conclude, print_incomplete, print_json
     from prepcli.corpus import CorpusJob, workspace_of
-    from prepcli.corpus_fetch import ensure_index, ensure_unpacked, is_ready
+    from prepcli.corpus_fetch import check_given, ensure_index, ensure_unpacked, is_ready
     from prepcli.errors import IncompleteError, UsageError
     from prepcli.run.engine import run_job
     from prepcli.run.report import command_line
 
+    check_given(data_sets, fetching)
     if dry_run:
         _print_plans(data_sets, data_root, fetching, options, as_json)
         return
@@ -51,7 +52,7 @@ def run_data_sets(
     for data_set in data_sets:
         workspace = workspace_of(data_set, data_root)
         try:
-            if alone and data_set.archives:
+            if alone:
                 ensure_unpacked(data_set, data_root, fetching)
             if fetch_only:
                 typer.echo(f"{data_set.command}: unpacked in {data_root}", err=as_json)
@@ -92,15 +93,13 @@ def _print_plans(
             if not as_json:
                 print_plan(plan)
             continue
-        archives = plan_fetching(data_set, data_root, fetching)
-        plans[data_set.name] = {"command": data_set.command, "status": "dry_run", "fetch": archives}
+        archive = plan_fetching(data_set, data_root, fetching)
+        plans[data_set.name] = {"command": data_set.command, "status": "dry_run", "fetch": archive}
         if not as_json:
             typer.echo(f"{data_set.command}: the plan (nothing is written); records are known when it is unpacked")
-            for archive in archives:
-                size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
-                there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
-                typer.echo(
-                    f"  fetch    {archive['from']} ({size}{there}), {archive['checksum'] or 'no checksum published'}"
-                )
+            size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
+            there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
+            known = archive["checksum"] or "no checksum published"
+            typer.echo(f"  fetch    {archive['from']} ({size}{there}), {known}")
     if as_json:
         print_json(next(iter(plans.values())) if len(plans) == 1 else {"data_sets": plans})
