@@ -42,7 +42,7 @@ class DataSet:
         trees: the folders that unpacking leaves below the data root.
         manifests: the manifests it makes, relative to the data root.
         read: its utterances, given the folder that holds `trees`; those of one manifest follow each other.
-        converted: globs of the WAV files that are made.
+        converted: globs of the WAV files that are made, with these settings or others.
         nested: a glob of archives within the archive, each to be unpacked where it lies.
         derive: further files made of the records; `derived`: their names.
         settings: the options that shape the output.

@@ -52,15 +52,20 @@ def _data_set(name: str, audio_format: str) -> DataSet:
     archive = f"{folder}.tar.gz"
     urls = tuple(f"{mirror}/resources/{resource}/{archive}" for mirror in MIRRORS)
     manifest = f"{name}.json"
-    processed = f"LibriSpeech/{folder}-processed" if audio_format == "wav" else None
+    processed = f"LibriSpeech/{folder}-processed"
     return DataSet(
         corpus="librispeech",
         name=name,
         archive=Archive(archive, urls, num_bytes, checksum),
         trees=(f"LibriSpeech/{folder}",),
         manifests=(manifest,),
-        read=partial(_read, tree=f"LibriSpeech/{folder}", manifest=manifest, processed=processed),
-        converted=(f"{processed}/*.wav",) if processed else (),
+        read=partial(
+            _read,
+            tree=f"LibriSpeech/{folder}",
+            manifest=manifest,
+            processed=processed if audio_format == "wav" else None,
+        ),
+        converted=(f"{processed}/*.wav",),
         settings={"data_set": name, "audio_format": audio_format},
     )
 
