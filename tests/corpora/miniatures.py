@@ -4,6 +4,7 @@ import bz2
 import gzip
 import hashlib
 import io
+import itertools
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -46,14 +47,14 @@ def tar_gz(files: Files) -> bytes:
     return gzip.compress(tar(files), mtime=0)
 
 
-def librispeech(folder: str, speakers: list[str]) -> Files:
-    """`LibriSpeech/<folder>/101/1001/101-1001-0000.flac` …, two chapters for each speaker."""
+def librispeech(folder: str, speakers: list[str], copies: int = 1) -> Files:
+    """`LibriSpeech/<folder>/101/1011/101-1011-0000.flac` …, two chapters for each speaker."""
     files: Files = {
         "LibriSpeech/README.TXT": b"A miniature.\n",
         "LibriSpeech/SPEAKERS.TXT": b";ID |SEX| SUBSET |MINUTES| NAME\n",
     }
-    for speaker in speakers:
-        number = 100 + int(speaker[1:])
+    for copy, speaker in itertools.product(range(copies), speakers):
+        number = 100 + 10 * copy + int(speaker[1:])
         own = utterances(speaker)
         for chapter, part in ((f"{number}1", own[:4]), (f"{number}2", own[4:])):
             place = f"LibriSpeech/{folder}/{number}/{chapter}/{number}-{chapter}"
