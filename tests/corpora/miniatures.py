@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import json
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -12,11 +13,10 @@ from pathlib import Path
 
 import soundfile
 
-from tests.conftest import MINI_CORPUS, read_lines
-
+MINI_CORPUS = Path(__file__).parents[1] / "data/mini_corpus"
 Files = dict[str, bytes]
 SPEAKERS = sorted(folder.name for folder in MINI_CORPUS.glob("s0*"))
-RECORDS = read_lines(MINI_CORPUS / "manifest.json")
+RECORDS = [json.loads(line) for line in (MINI_CORPUS / "manifest.json").read_text(encoding="utf-8").splitlines()]
 
 
 def utterances(speaker: str) -> list[tuple[Path, str]]:
