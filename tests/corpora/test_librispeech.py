@@ -175,6 +175,13 @@ def test_status_shows_each_data_set(serve: Serve, checksums: Path, tmp_path: Pat
     assert {one["state"] for one in status} == {"finished"}
 
 
+def test_status_before_anything_is_unpacked(serve: Serve, tmp_path: Path) -> None:
+    prepcli("download", "librispeech", "--data-root", tmp_path / "data", "--base-url", serve({}).url)
+    done = prepcli("status", tmp_path / "data")
+    assert done.code == 2
+    assert "dev_clean is still being fetched or unpacked" in done.error_line
+
+
 def test_an_awkward_directory_that_is_moved_later(serve: Serve, checksums: Path, awkward: Path) -> None:
     """Paths are relative to the manifest: the other commands take it, and it can be moved."""
     assert mini(awkward / "data", serve(), checksums).code == 0
