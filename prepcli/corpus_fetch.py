@@ -4,29 +4,23 @@ import contextlib
 import fcntl
 import os
 import shutil
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from prepcli.corpora.data_set import DataSet
-from prepcli.corpora.fetch import Archive, FetchError, fetch, note
-from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack_checked
+from prepcli.corpora.fetch import Archive
+from prepcli.corpora.transfer import FetchError
 from prepcli.corpus import INDEX_NAME, workspace_of
 from prepcli.corpus_index import write_index
+from prepcli.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.processes import map_in_order
-from prepcli.run.progress import LINE_INTERVAL
-from prepcli.run.report import format_bytes
 from prepcli.run.signals import stop_on_signals
 from prepcli.run.workspace import Workspace, read_json, write_json
 
 ARCHIVES = "archives"
 """Folder below the data root for archives, while they are needed or with `--keep-archives`."""
-MOST_DAMAGED = 3
-"""How often an archive may turn out damaged while it is unpacked (where no checksum told so before)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ def is_ready(data_set: DataSet, data_root: Path) -> bool:
     workspace = workspace_of(data_set, data_root)
     marker = _marker(workspace)
     return data_set.archive is None or (
-        marker is not None and marker["settings"] == data_set.settings and not _staging(workspace).exists()
+        marker is not None and marker["settings"] == data_set.settings and not staging_of(workspace).exists()
     )
 
 
@@ -102,20 +96,20 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
     data_root = workspace.out
     marker = _marker(workspace)
     if marker is not None:
-        _move_in(data_set, workspace)
+        move_in(data_set, workspace)
         if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
             marker = None
     if marker is None:
         _refuse_foreign(data_set, workspace, fetching.overwrite)
-        staging = _staging(workspace)
-        _unpack(archive, _given(data_set, fetching), data_root / ARCHIVES / archive.name, staging)
-        _unpack_nested(data_set, archive, staging, fetching.num_workers)
+        staging = staging_of(workspace)
+        get_unpacked(archive, _given(data_set, fetching), data_root / ARCHIVES / archive.name, staging)
+        unpack_nested(data_set, archive, staging, fetching.num_workers)
         if not write_index(data_set, staging, workspace.root / INDEX_NAME):
             shutil.rmtree(staging)
             raise FetchError(f"{archive.name} holds no utterance of {data_set.name}")
         os.sync()  # thousands of small files: once for all is far cheaper than each
         _mark(data_set, workspace)
-        _move_in(data_set, workspace)
+        move_in(data_set, workspace)
     elif marker["settings"] != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
@@ -141,10 +135,6 @@ def _mark(data_set: DataSet, workspace: Workspace) -> None:
 def _marker(workspace: Workspace) -> Any:
     marker = read_json(workspace.root / "unpacked.json")
     return marker if (workspace.root / INDEX_NAME).exists() else None
-
-
-def _staging(workspace: Workspace) -> Path:
-    return workspace.root / "unpacking"
 
 
 @contextlib.contextmanager
@@ -199,90 +189,3 @@ def _given(data_set: DataSet, fetching: Fetching) -> Path | None:
     named = [path for path in fetching.archives if path.name == data_set.archive.name]
     alone = data_set.name == data_set.corpus and len(fetching.archives) == 1
     return named[0] if named else fetching.archives[0] if alone else None
-
-
-def _unpack(archive: Archive, given: Path | None, there: Path, staging: Path) -> None:
-    """Get hold of the archive and unpack it; a damaged one is named, removed and fetched again."""
-    for attempt in range(MOST_DAMAGED):
-        checksum = archive.checksum
-        if given is None and not there.exists():
-            with _Bar(archive.name) as bar:
-                fetch(archive, there.parent, bar)
-            checksum = None  # it was compared on the way
-        shutil.rmtree(staging, ignore_errors=True)
-        try:
-            unpack_checked(given or there, staging, checksum)
-            return
-        except DamagedArchiveError as error:
-            shutil.rmtree(staging, ignore_errors=True)
-            if given is not None:
-                raise UsageError(f"--archive {given}: {error}; give a good copy, or leave it out to fetch it") from None
-            there.unlink()
-            if attempt == MOST_DAMAGED - 1:
-                raise FetchError(f"{error}, {MOST_DAMAGED} times; give another --base-url or --archive") from None
-            note(f"{error}: fetching it again")
-        except UnsafeArchiveError:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
-
-
-def _unpack_nested(data_set: DataSet, archive: Archive, staging: Path, num_workers: int) -> None:
-    if data_set.nested is None:
-        return
-    try:
-        for _ in map_in_order(_unpack_in_place, sorted(staging.glob(data_set.nested)), num_workers):
-            pass
-    except DamagedArchiveError as error:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise FetchError(f"within {archive.name}, {error}") from error
-
-
-def _unpack_in_place(archive: Path) -> None:
-    unpack_checked(archive, archive.parent, None)
-    archive.unlink()
-
-
-def _move_in(data_set: DataSet, workspace: Workspace) -> None:
-    """Move what was unpacked to its place: whole trees at once, and the files beside them one by one."""
-    staging = _staging(workspace)
-    for tree in data_set.trees:
-        if (staging / tree).exists():
-            target = workspace.out / tree
-            if target.exists():
-                shutil.rmtree(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(staging / tree, target)
-    for path in sorted(staging.rglob("*")):
-        if path.is_file():
-            target = workspace.out / path.relative_to(staging)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, target)
-    shutil.rmtree(staging, ignore_errors=True)
-
-
-class _Bar:
-    """One bar an archive; a line a minute where stderr is no terminal."""
-
-    def __init__(self, name: str) -> None:
-        from tqdm import tqdm
-
-        self._name = name
-        self._last = time.monotonic()
-        self._bar: Any = None
-        if sys.stderr.isatty():
-            self._bar = tqdm(unit="B", unit_scale=True, desc=name, delay=0.5)
-
-    def __call__(self, num_bytes: int, total: int | None) -> None:
-        if self._bar is not None:
-            self._bar.total = total
-            self._bar.update(num_bytes - self._bar.n)
-        elif time.monotonic() - self._last > LINE_INTERVAL:
-            self._last = time.monotonic()
-            note(f"{self._name}: {format_bytes(num_bytes)} of {format_bytes(total) if total else 'unknown size'}")
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -19,8 +19,9 @@ def archives() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def serve(archives: dict[str, bytes]) -> Iterator[Serve]:
+def serve(archives: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Starts a server of the miniatures, or of other files; keywords are those of `Site`."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     with ExitStack() as stack:
         yield lambda files=None, **how: stack.enter_context(
             serving(Site(dict(archives if files is None else files), **how))

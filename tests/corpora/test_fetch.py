@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.corpora import fetch as fetching
-from prepcli.corpora.fetch import Archive, FetchError, fetch, read_checksums
+from prepcli.corpora import transfer
+from prepcli.corpora.fetch import Archive, fetch, read_checksums
+from prepcli.corpora.transfer import FetchError
 from prepcli.errors import IncompleteError, UsageError
 from tests.corpora.conftest import Serve
 
@@ -16,7 +17,7 @@ CHECKSUM = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "BACKOFF", 0.001)
+    monkeypatch.setattr(transfer, "BACKOFF", 0.001)
 
 
 def get(folder: Path, *urls: str, checksum: str | None = CHECKSUM) -> bytes:
@@ -50,7 +51,7 @@ def test_cut_connections_are_continued_where_they_broke(serve: Serve, tmp_path: 
 def test_an_earlier_process_is_continued(
     serve: Serve, tmp_path: Path, checksum: str | None, without: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "MOST_FAILURES", 1)
+    monkeypatch.setattr(transfer, "MOST_FAILURES", 1)
     site = serve({"a.tgz": DATA}, cut_after=[1_000_000], without=frozenset(without))
     with pytest.raises(IncompleteError, match="1,000,000 bytes are there and are kept"):
         get(tmp_path, site.url, checksum=checksum)
@@ -64,7 +65,7 @@ def test_an_earlier_process_is_continued(
 def test_a_file_that_has_changed_meanwhile_is_fetched_from_the_start(
     serve: Serve, tmp_path: Path, checksum: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "MOST_FAILURES", 1)
+    monkeypatch.setattr(transfer, "MOST_FAILURES", 1)
     site = serve({"a.tgz": DATA[::-1]}, cut_after=[1_000_000])
     with pytest.raises(IncompleteError):
         get(tmp_path, site.url, checksum=checksum)
@@ -83,7 +84,7 @@ def test_a_server_that_always_breaks_off_at_the_same_byte_is_given_up(serve: Ser
     site = serve({"a.tgz": DATA}, ranges=False, cut_after=[1_000_000] * 100)
     with pytest.raises(IncompleteError, match="1,000,000 of 3,200,000 bytes"):
         get(tmp_path, site.url)
-    assert len(site.asked) == fetching.MOST_FAILURES
+    assert len(site.asked) == transfer.MOST_FAILURES
 
 
 def test_a_connection_that_ends_early_without_a_stated_length(serve: Serve, tmp_path: Path) -> None:
@@ -129,10 +130,10 @@ def test_404_asks_the_next_mirror(serve: Serve, tmp_path: Path) -> None:
 
 def test_503_is_tried_again_when_the_server_says(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("prepcli.corpora.fetch.time.sleep", waited.append)
+    monkeypatch.setattr("prepcli.corpora.transfer.time.sleep", waited.append)
     site = serve({"a.tgz": DATA}, refusals=[(503, {"Retry-After": "7"}), (503, {}), (429, {"Retry-After": "9999"})])
     assert get(tmp_path, site.url) == DATA
-    assert waited == [7, fetching.BACKOFF * 2, fetching.LONGEST_RETRY_AFTER]
+    assert waited == [7, transfer.BACKOFF * 2, transfer.LONGEST_RETRY_AFTER]
 
 
 def test_503_for_ever_is_incomplete(serve: Serve, tmp_path: Path) -> None:
@@ -149,6 +150,16 @@ def test_a_redirect_is_followed(serve: Serve, tmp_path: Path) -> None:
     target = serve({"a.tgz": DATA})
     site = serve({}, refusals=[(302, {"Location": f"{target.url}/a.tgz"})])
     assert get(tmp_path, site.url) == DATA
+
+
+def test_the_proxy_of_the_environment(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = serve({"http://nowhere.invalid/a.tgz": DATA})
+    monkeypatch.setenv("http_proxy", site.url)
+    assert get(tmp_path, "http://nowhere.invalid") == DATA
+    other = serve({"a.tgz": DATA})
+    (tmp_path / "a.tgz").unlink()
+    assert get(tmp_path, other.url) == DATA  # loopback is in no_proxy
+    assert (len(site.asked), len(other.asked)) == (1, 1)
 
 
 def test_what_is_no_address(tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ from prepcli.cli.options import (
     run_options,
 )
 
-SUMMARY = (
-    "English spelling and digits, about 1 h, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA or CMU."
-)
+SUMMARY = "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA or CMU."
 
 
 def an4(
