@@ -101,12 +101,18 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
             marker = None
     if marker is None:
         _refuse_foreign(data_set, workspace, fetching.overwrite)
-        staging = staging_of(workspace)
-        get_unpacked(archive, _given(data_set, fetching), data_root / ARCHIVES / archive.name, staging)
+        staging, there, given = staging_of(workspace), data_root / ARCHIVES / archive.name, _given(data_set, fetching)
+        get_unpacked(archive, given, there, staging)
         unpack_nested(data_set, archive, staging, fetching.num_workers)
-        if not write_index(data_set, staging, workspace.root / INDEX_NAME):
+        missing = f"an utterance of {data_set.name}"
+        try:
+            found = write_index(data_set, staging, workspace.root / INDEX_NAME)
+        except FileNotFoundError as error:
+            found, missing = 0, os.path.relpath(error.filename, staging)
+        if not found:
             shutil.rmtree(staging)
-            raise FetchError(f"{archive.name} holds no utterance of {data_set.name}")
+            there.unlink(missing_ok=True)
+            raise FetchError(f"{archive.name} is not what is published: {missing} is not in it")
         os.sync()  # thousands of small files: once for all is far cheaper than each
         _mark(data_set, workspace)
         move_in(data_set, workspace)
@@ -153,6 +159,8 @@ def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
             raise UsageError(
                 f"another process is fetching {data_set.name} for {workspace.out}; let it finish"
             ) from error
+        except OSError:
+            pass  # a file system without locks
         yield
 
 

@@ -45,10 +45,17 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
             note(f"{error}: fetching it again")
         except UnsafeArchiveError:
             shutil.rmtree(staging, ignore_errors=True)
+            if given is None:
+                there.unlink()
             raise
 
 
 def unpack_nested(data_set: DataSet, archive: Archive, staging: Path, num_workers: int) -> None:
+    """Unpack the archives within the archive, in worker processes, each where it lies.
+
+    Raises:
+        FetchError: one of them is damaged.
+    """
     if data_set.nested is None:
         return
     try:

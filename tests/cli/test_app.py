@@ -28,7 +28,7 @@ WITHOUT_HEAVY = (
 )
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", "download", *COMMANDS])
 def test_help_imports_nothing_heavy(command: str) -> None:
     arguments = [*command.split(), "--help"]
     done = subprocess.run(

@@ -67,7 +67,7 @@ def test_an_archive_that_reaches_out_leaves_nothing(serve: Serve, tmp_path: Path
     done = download_an4(tmp_path / "d/data", site)
     assert done.code == 1
     assert "not to be trusted" in done.error_line
-    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"lock", "an4_sphere.tar.gz"}
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"lock"}
     assert not Path("/tmp/prepcli-evil").exists()
 
 
@@ -172,7 +172,16 @@ def test_an_archive_without_the_corpus(serve: Serve, tmp_path: Path) -> None:
     arguments = ["--data-sets", "dev_clean_2", "--base-url", site.url, "--checksums", listed]
     done = prepcli("download", "librispeech", "--data-root", tmp_path / "data", *arguments)
     assert done.code == 1
-    assert "dev-clean-2.tar.gz holds no utterance of dev_clean_2" in done.error_line
+    assert "dev-clean-2.tar.gz is not what is published: an utterance of dev_clean_2 is not in it" in done.error_line
+
+
+def test_an_archive_without_a_transcript(serve: Serve, tmp_path: Path) -> None:
+    files = an4()
+    del files["an4/etc/an4_test.transcription"]
+    done = download_an4(tmp_path / "data", serve({"an4_sphere.tar.gz": tar_gz(files)}))
+    assert done.code == 1
+    assert "is not what is published: an4/etc/an4_test.transcription is not in it" in done.error_line
+    assert not tree(tmp_path / "data")
 
 
 def broken_librispeech() -> Files:
