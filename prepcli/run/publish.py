@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -13,12 +14,15 @@ import msgspec
 
 from prepcli import __version__
 from prepcli.errors import RecordRejected
+from prepcli.processes import no_interruption
 from prepcli.run.plan import Unit
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.run.workspace import Workspace, write_json
 
 WRITEBACK_BYTES = 4 << 20
 """How much of a file may wait in the page cache before the disk is told to begin."""
+MANY_FILES = 16
+"""From so many files on, so many are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -155,8 +159,7 @@ class UnitWriter:
                 f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
                 f"{self.num_rejects} rejected"
             )
-        files = {name: file.close() for name, file in self._files.items()}
-        work_files = {name: file.close() for name, file in self._work_files.items()}
+        files, work_files = _close_all(self._files), _close_all(self._work_files)
         for number, name in enumerate(files):
             _move(self._tmp / f"{number}.out", self._workspace.out / name)
         for number, name in enumerate(work_files):
@@ -187,6 +190,14 @@ class UnitWriter:
         for file in (*self._files.values(), *self._work_files.values()):
             file.discard()
         shutil.rmtree(self._tmp, ignore_errors=True)
+
+
+def _close_all(files: dict[str, HashedFile]) -> dict[str, PublishedFile]:
+    """Close the files; many at once, for waiting for the disk together takes a fraction of waiting in turn."""
+    if len(files) < MANY_FILES:
+        return {name: file.close() for name, file in files.items()}
+    with no_interruption(), ThreadPoolExecutor(MANY_FILES) as pool:
+        return dict(zip(files, pool.map(HashedFile.close, files.values()), strict=True))
 
 
 def _move(source: Path, target: Path) -> None:
