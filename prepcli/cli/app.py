@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from prepcli import __version__
+from prepcli.cli.download import download
 from prepcli.cli.estimate_bins import estimate_bins
 from prepcli.cli.extend_context_audio import extend_context_audio
 from prepcli.cli.manifest_to_shar import manifest_to_shar
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+app.add_typer(download)
 app.command("manifest-to-tarred")(manifest_to_tarred)
 app.command("manifest-to-shar")(manifest_to_shar)
 app.command("extend-context-audio")(extend_context_audio)
