@@ -200,7 +200,7 @@ class SlicingJob(Job):
         return pieces
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the units' manifests, part by part, in the order of the conversations; an empty part gets an empty one."""
+        """Join the units' manifests, part by part, in the order of the conversations; an empty part too."""
         details: dict[str, Any] = {SLICES: int(sum(marker.extra.get(SLICES, 0) for marker in markers))}
         characters: set[str] = set()
         decoder = msgspec.json.Decoder(dict[str, Any])

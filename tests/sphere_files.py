@@ -23,7 +23,7 @@ def ulaw(samples: Samples) -> NDArray[np.uint8]:
 
 def ulaw_sphere(samples: Samples) -> bytes:
     """A SPHERE file in mu-law; `samples` of shape (num_samples, num_channels)."""
-    return sphere(ulaw(samples).tobytes(), "ulaw", *samples.shape, width=1)
+    return sphere(ulaw(samples).tobytes(), "ulaw", len(samples), samples.shape[1], width=1)
 
 
 def shorten(channels: list[list[int]], block: int = 256) -> bytes:

@@ -18,8 +18,10 @@ from tests.sphere_files import Samples, ulaw, ulaw_sphere, ulaw_values
 
 RATE = 8000
 FIRST_OF_PART_2 = 5851
-WORDS = "well yeah i think so right you know my dog likes the park uh-huh really that's great where do you live".split()
-TABLE = "CALL_ID,DATE_TIME,TOPICID,SIG_GRADE,CNV_GRADE,APIN,ASX.DL,APHNUM,APHSET,APHTYP,BPIN,BSX.DL,BPHNUM,BPHSET,BPHTYP"
+WORDS = ("well", "yeah", "i think so", "you know", "my dog", "likes the park", "uh-huh", "that's great", "do you live")
+TABLE = (
+    "CALL_ID,DATE_TIME,TOPICID,SIG_GRADE,CNV_GRADE,APIN,ASX.DL,APHNUM,APHSET,APHTYP,BPIN,BSX.DL,BPHNUM,BPHSET,BPHTYP"
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def folders(root: Path, number: int) -> tuple[Path, Path, Path]:
 
 
 def write_conversation(root: Path, number: int, lines: Sequence[Said | str], seconds: float) -> Samples:
-    """Write recording and transcript; `lines` are utterances, or what else stands in a transcript. Returns the samples."""
+    """Write recording and transcript; `lines` are utterances, or other lines. Returns the samples."""
     name = f"fe_03_{number:05d}"
     audio, transcripts, _ = folders(root, number)
     audio.mkdir(parents=True, exist_ok=True)
@@ -91,11 +93,12 @@ def write_table(root: Path, numbers: Sequence[int]) -> None:
 def chat(number: int, seconds: float) -> list[Said]:
     """A conversation of two who take turns and now and then speak at once; the same for the same number."""
     draw = random.Random(number)
-    lines, now = [], 0.5
+    lines: list[Said] = []
+    now = 0.5
     while now + 5 < seconds:
         channel = "AB"[len(lines) % 2]
         length = draw.randrange(80, 400) / 100
-        text = " ".join(draw.choices(WORDS, k=draw.randrange(2, 12))) + draw.choice(["", "", " [laughter]", " [noise]"])
+        text = " ".join(draw.choices(WORDS, k=draw.randrange(1, 7))) + draw.choice(["", "", " [laughter]", " [noise]"])
         lines.append(Said(round(now, 2), round(now + length, 2), channel, draw.randrange(200, 3000), text))
         now += max(0.3, length + draw.randrange(-30, 60) / 100)
     return lines
