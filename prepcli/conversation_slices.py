@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -221,13 +221,13 @@ class SlicingJob(Job):
 class FisherJob(SlicingJob):
     """`download fisher`."""
 
-    command: ClassVar[str] = "download fisher"
+    command = "download fisher"
 
 
 class Hub5Job(SlicingJob):
     """`download hub5`."""
 
-    command: ClassVar[str] = "download hub5"
+    command = "download hub5"
 
 
 def _manifest_name(part: str) -> str:

@@ -126,6 +126,6 @@ def decode_line(line: bytes) -> str:
         raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
 
 
-def speaker_name(corpus: str, speaker: str) -> str:
-    """A speaker in the form that Magpie-TTS asks for; one string a person."""
-    return f"| Language:en Dataset:{corpus} Speaker:{speaker} |"
+def speaker_name(language: str, corpus: str, speaker: str) -> str:
+    """A speaker as Magpie-TTS wants it, which also is a good group for context audio."""
+    return f"| Language:{language} Dataset:{corpus} Speaker:{speaker} |"

@@ -107,7 +107,7 @@ class Fisher:
         if not spoken:
             raise RecordRejected(RejectReason.EMPTY_TEXT, "no word is left of the text")
         label = f"{name}_{channel}"
-        speaker = speaker_name("Fisher", self._speakers.get((name, channel), label))
+        speaker = speaker_name("en", "Fisher", self._speakers.get((name, channel), label))
         return Utterance(label, speaker, "AB".index(channel), start, end, spoken)
 
 

@@ -88,4 +88,4 @@ class Hub5:
         label = re.sub(r"[^\w-]", "_", matched[3].lower())
         if not label.startswith(conversation.id):
             label = f"{conversation.id}_{label}"
-        return Utterance(label, speaker_name("HUB5", label), channel, start, end, spoken)
+        return Utterance(label, speaker_name("en", "HUB5", label), channel, start, end, spoken)

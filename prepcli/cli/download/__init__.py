@@ -2,8 +2,7 @@
 
 import typer
 
-from prepcli.cli.download.fisher import fisher
-from prepcli.cli.download.hub5 import hub5
+from prepcli.cli.download import fisher, hub5
 
 download = typer.Typer(
     name="download",
@@ -11,5 +10,5 @@ download = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-download.command("fisher")(fisher)
-download.command("hub5")(hub5)
+download.command("fisher", short_help=fisher.SUMMARY)(fisher.fisher)
+download.command("hub5", short_help=hub5.SUMMARY)(hub5.hub5)

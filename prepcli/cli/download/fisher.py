@@ -17,6 +17,8 @@ from prepcli.cli.options import (
     run_options,
 )
 
+SUMMARY = "English telephone talk, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both."
+
 
 def fisher(
     ldc_root: Annotated[

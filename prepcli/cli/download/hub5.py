@@ -17,6 +17,8 @@ from prepcli.cli.options import (
     run_options,
 )
 
+SUMMARY = "English telephone talk, a test set of 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43."
+
 
 def hub5(
     data_root: Annotated[
