@@ -96,7 +96,7 @@ def chat(number: int, seconds: float) -> list[Said]:
     lines: list[Said] = []
     now = 0.5
     while now + 5 < seconds:
-        channel = "AB"[len(lines) % 2]
+        channel = "AB"[(number + len(lines)) % 2]
         length = draw.randrange(80, 400) / 100
         text = " ".join(draw.choices(WORDS, k=draw.randrange(1, 7))) + draw.choice(["", "", " [laughter]", " [noise]"])
         lines.append(Said(round(now, 2), round(now + length, 2), channel, draw.randrange(200, 3000), text))

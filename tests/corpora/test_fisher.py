@@ -90,6 +90,13 @@ def test_tones_are_found_where_they_were_planted(awkward: Path) -> None:
     assert rejects(awkward / "out") == [("low_confidence", "B: (( sorry ))"), ("below_min_duration", "A: the rest")]
 
 
+def test_a_sum_of_centiseconds_reaches_its_minimum(tmp_path: Path) -> None:
+    """In floating point, 0.7 + 0.1 is less than 0.8."""
+    write_conversation(tmp_path / "ldc", 7, ["1.00 1.70 A: one", "2.00 2.10 A: two", "3.00 3.70 A: three"], 4.0)
+    assert run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0.8).code == 0
+    assert [record["text"] for record in all_records(tmp_path / "out")] == ["one two"]
+
+
 def test_zero_makes_each_utterance_a_slice(tmp_path: Path) -> None:
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
     assert run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--keep-low-conf").code == 0
@@ -238,9 +245,9 @@ def test_the_tree_may_lie_anyhow(tmp_path: Path) -> None:
     assert run(tmp_path / "ldc", tmp_path / "out").code == 0
     for number, path in enumerate(sorted((tmp_path / "ldc").rglob("fe_03_*"), reverse=True)):
         if path.is_file():
-            name = path.name.replace(".sph", ".SPH") if number % 2 else path.name
-            target = tmp_path / ("text" if path.suffix == ".txt" else f"disk{number % 3}") / name
-            target.parent.mkdir(exist_ok=True)
+            name = path.name.upper() if number % 2 else path.name
+            target = tmp_path / (f"text/{number}" if path.suffix == ".txt" else f"disk{number % 3}") / name
+            target.parent.mkdir(exist_ok=True, parents=True)
             shutil.copy(path, target)
     (tmp_path / "all").mkdir()
     for number in range(3):
