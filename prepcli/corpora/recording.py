@@ -18,8 +18,8 @@ class Recording:
     """A file on disk, of which only the wanted samples are read.
 
     Attributes:
-        decoded: all samples, of shape (num_samples, num_channels), where the file is compressed with shorten and so
-            cannot be read in part (19 MB for ten minutes of a telephone call); otherwise None.
+        decoded: all samples, of shape (num_samples, num_channels), where the file cannot be read in part, such as one
+            that is compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
     """
 
     path: str
@@ -52,7 +52,8 @@ def open_recording(path: str) -> Recording:
             size = len(decoded), sphere.num_channels
             info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
             return Recording(path, info, decoded)
-    return Recording(path, probe_file(path))
+    info = probe_file(path)
+    return Recording(path, info, read_segment(path, info) if info.format == NOT_PASSABLE else None)
 
 
 def undecodable_coding(path: str) -> str | None:

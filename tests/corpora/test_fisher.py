@@ -403,3 +403,19 @@ def test_json_and_dry_run(tmp_path: Path) -> None:
     assert report["details"]["slices"] == len(all_records(tmp_path / "out"))
     assert json.loads((tmp_path / "out.prepcli/report.json").read_text())["rejects"] == report["rejects"]
     assert report["seconds"] == pytest.approx(sum(record["duration"] for record in all_records(tmp_path / "out")))
+
+
+@pytest.mark.skipif(shutil.which("sox") is None, reason="sox is not installed")
+def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
+    """libsndfile wants headers of 1024 bytes; the file is decoded once, not once an utterance."""
+    source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
+    path = audio_file(tmp_path / "ldc", 7)
+    data = path.read_bytes().replace(b"NIST_1A\n   1024\n", b"NIST_1A\n   2048\n")
+    path.write_bytes(data[:1024].ljust(2048) + data[1024:])
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf")
+    assert done.code == 0, done.err
+    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
+    check_slices(
+        tmp_path / "out",
+        {"test/fe_03_00007_A_001.wav": (source, a[:3]), "test/fe_03_00007_B_001.wav": (source, b[:4])},
+    )
