@@ -26,9 +26,10 @@ def ulaw_sphere(samples: Samples) -> bytes:
     return sphere(ulaw(samples).tobytes(), "ulaw", len(samples), samples.shape[1], width=1)
 
 
-def shorten(channels: list[list[int]], block: int = 256) -> bytes:
+def shorten(channels: list[list[int]], block: int = 256, kind: int = 5) -> bytes:
     """Compress with shorten 2, in its simplest form: no prediction, blocks of DIFF0 with Rice codes.
 
+    `kind` is shorten's number for the samples: 5 for int16, little-endian; 8 for mu-law (see `shorten_ulaw`).
     Numbers are written as in Tony Robinson's technical report CUED/F-INFENG/TR.156.
     """
     bits: list[str] = []
@@ -41,7 +42,7 @@ def shorten(channels: list[list[int]], block: int = 256) -> bytes:
         rice(value.bit_length(), 2)
         rice(value, value.bit_length())
 
-    for field in (5, len(channels), block, 0, 0, 0):  # int16 little-endian, ..., no predictor, no mean, no skip
+    for field in (kind, len(channels), block, 0, 0, 0):  # no predictor, no mean, no skip
         number(field)
     total = len(channels[0])
     for start in range(0, total, block):
@@ -59,6 +60,13 @@ def shorten(channels: list[list[int]], block: int = 256) -> bytes:
     stream = "".join(bits)
     stream += "0" * (-len(stream) % 32)
     return b"ajkg\x02" + int(stream, 2).to_bytes(len(stream) // 8, "big")
+
+
+def shorten_ulaw(samples: Samples) -> bytes:
+    """Compress samples of shape (num_samples, num_channels) as mu-law: shorten takes the codes in the order of size."""
+    codes = ulaw(samples).astype(np.int64)
+    values = np.where(codes >= 128, 255 - codes, codes - 128)
+    return shorten([values[:, channel].tolist() for channel in range(values.shape[1])], kind=8)
 
 
 def sphere(body: bytes, coding: str, samples: int, channels: int, width: int = 2) -> bytes:

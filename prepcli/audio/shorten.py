@@ -1,4 +1,4 @@
-"""SPHERE files whose samples are compressed with shorten, as the LDC ships its telephone speech.
+"""SPHERE files whose samples are compressed with shorten, as the LDC ships some of its telephone speech.
 
 `sph2pipe` (the LDC's own tool) decodes all of them; ffmpeg those of 16-bit PCM, but not mu-law.
 """

@@ -1,6 +1,6 @@
 """Fisher English Training Speech: LDC2004S13 and LDC2005S13 with their transcripts, as the LDC ships them.
 
-Under the roots given, wherever they lie: recordings `fe_03_NNNNN.sph` (two channels, mu-law at 8 kHz, mostly
+Under the roots given, wherever they lie: recordings `fe_03_NNNNN.sph` (two channels, mu-law at 8 kHz, also
 compressed with shorten), transcripts `fe_03_NNNNN.txt` with lines of `start end A: text`, and
 `fe_03_p?_calldata.tbl`, which tells the speakers' numbers.
 """

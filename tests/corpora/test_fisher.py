@@ -1,7 +1,6 @@
 """`prepcli download fisher` on trees in the LDC's form, with tones where the speech would be."""
 
 import json
-import os
 import shutil
 import stat
 import sys
@@ -14,7 +13,7 @@ import soundfile
 
 from tests.conftest import Outcome, prepcli, read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
-from tests.sphere_files import Samples, shorten, sphere, ulaw_sphere
+from tests.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere
 
 
 def run(root: Path, dest: Path, *options: object, **more: Any) -> Outcome:
@@ -345,6 +344,20 @@ def test_shorten_compressed_pcm(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.skipif(shutil.which("sph2pipe") is None, reason="sph2pipe is not installed")
+def test_shorten_compressed_ulaw(tmp_path: Path) -> None:
+    source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
+    data = sphere(shorten_ulaw(source), "ulaw,embedded-shorten-v2.00", len(source), 2, width=1)
+    audio_file(tmp_path / "ldc", 7).write_bytes(data)
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf")
+    assert done.code == 0, done.err
+    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
+    check_slices(
+        tmp_path / "out",
+        {"test/fe_03_00007_A_001.wav": (source, a[:3]), "test/fe_03_00007_B_001.wav": (source, b[:4])},
+    )
+
+
 STAND_IN = """#!{python}
 # In the place of sph2pipe: takes the options that we give, and answers with a WAV file that was prepared.
 import shutil, sys
@@ -357,9 +370,9 @@ with open({wav!r}, "rb") as wav:
 
 @pytest.fixture
 def shortened(tmp_path: Path) -> Samples:
-    """A tree whose recording says that it is mu-law compressed with shorten."""
+    """A tree whose recording is mu-law compressed with shorten."""
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
-    data = sphere(b"ajkg\x02" + os.urandom(500), "ulaw,embedded-shorten-v2.00", len(source), 2, width=1)
+    data = sphere(shorten_ulaw(source), "ulaw,embedded-shorten-v2.00", len(source), 2, width=1)
     audio_file(tmp_path / "ldc", 7).write_bytes(data)
     return source
 
@@ -376,7 +389,7 @@ def test_shorten_compressed_ulaw_asks_for_sph2pipe(tmp_path: Path, shortened: Sa
 @pytest.mark.parametrize("place", ["bin", ".lhotse/tools/sph2pipe-2.5"])
 @pytest.mark.parametrize("missing", [0, 1])
 def test_sph2pipe_is_called_as_it_wants(tmp_path: Path, shortened: Samples, place: str, missing: int) -> None:
-    """The real one was not at hand: this shows our side of it only."""
+    """Our side of the call only; `test_shorten_compressed_ulaw` has the real one, where it is installed."""
     soundfile.write(tmp_path / "decoded.wav", shortened[: len(shortened) - missing], RATE)
     tool = tmp_path / place / "sph2pipe"
     tool.parent.mkdir(parents=True)
