@@ -97,7 +97,7 @@ class CorpusJob(Job):
         info = probe_file(source)
         if line.target is not None:
             stored = convert(source, info, Wanted("wav"), name=line.source)
-            writer.open(line.target).write(stored.data)
+            writer.add(line.target, stored.data)
         return info.duration
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:

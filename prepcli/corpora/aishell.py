@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.corpora.data_set import DataSet, Utterance, lines_of, speaker_name, unmatched
+from prepcli.corpora.data_set import DataSet, Utterance, lines_of, unmatched
 from prepcli.corpora.fetch import Archive
 from prepcli.corpora.librispeech import MIRRORS
+from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 PARTS = ("train", "dev", "test")

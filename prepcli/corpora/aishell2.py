@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.corpora.aishell import PARTS, vocabulary
-from prepcli.corpora.data_set import DataSet, Utterance, lines_of, speaker_name, unmatched
+from prepcli.corpora.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
 
 # Where a part's trans.txt lies: as published (with the folder of the archive or without), or as NeMo's script wants it.

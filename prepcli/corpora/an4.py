@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prepcli.corpora.data_set import DataSet, Utterance, lines_of, speaker_name
+from prepcli.corpora.data_set import DataSet, Utterance, lines_of
 from prepcli.corpora.fetch import Archive
+from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 # NVIDIA's copy, which NeMo's tutorials use, and CMU's own. Neither publishes a checksum. CMU's page says 64M.

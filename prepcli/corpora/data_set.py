@@ -66,11 +66,6 @@ class DataSet:
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
 
 
-def speaker_name(language: str, corpus: str, speaker: str) -> str:
-    """A speaker as Magpie-TTS wants it, which also is a good group for context audio."""
-    return f"| Language:{language} Dataset:{corpus} Speaker:{speaker} |"
-
-
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a transcript that are not blank, with their numbers from 1; what is no UTF-8 becomes U+FFFD."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:

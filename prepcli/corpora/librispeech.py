@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prepcli.corpora.data_set import DataSet, Utterance, lines_of, speaker_name, unmatched
+from prepcli.corpora.data_set import DataSet, Utterance, lines_of, unmatched
 from prepcli.corpora.fetch import Archive
+from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
 
 MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")

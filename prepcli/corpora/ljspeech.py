@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.corpora.data_set import DataSet, Utterance, lines_of, speaker_name, unmatched
+from prepcli.corpora.data_set import DataSet, Utterance, lines_of, unmatched
 from prepcli.corpora.fetch import Archive
+from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
 
 _TREE = "LJSpeech-1.1"

@@ -2,7 +2,7 @@
 
 import typer
 
-from prepcli.cli.download import aishell, aishell2, an4, librispeech, ljspeech
+from prepcli.cli.download import aishell, aishell2, an4, fisher, hub5, librispeech, ljspeech
 
 download = typer.Typer(
     name="download",
@@ -17,3 +17,5 @@ download.command("an4", short_help=an4.SUMMARY)(an4.an4)
 download.command("aishell", short_help=aishell.SUMMARY)(aishell.aishell)
 download.command("aishell2", short_help=aishell2.SUMMARY)(aishell2.aishell2)
 download.command("ljspeech", short_help=ljspeech.SUMMARY)(ljspeech.ljspeech)
+download.command("fisher", short_help=fisher.SUMMARY)(fisher.fisher)
+download.command("hub5", short_help=hub5.SUMMARY)(hub5.hub5)
