@@ -52,7 +52,7 @@ def load_nemo(model_class: str, name: str, option: str) -> Any:
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
     """
-    with _quiet():
+    with quiet():
         try:
             import nemo.collections.asr.models as models
         except ImportError as error:
@@ -72,7 +72,7 @@ def load_nemo(model_class: str, name: str, option: str) -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Within the context nothing is printed, logged or warned of from Python."""
     level = logging.root.manager.disable
     with (
