@@ -14,7 +14,7 @@ from prepcli.manifest.durations import Durations, Numbers, read_input
 from prepcli.manifest.inputs import DataSet, Mix, resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.nested_bins import Floats, nested_bins, place
-from prepcli.padding import evenly, padding_in_buckets
+from prepcli.padding import paddings_of
 from prepcli.tokenizers.counting import TokenizerSpec, WordsDiffer, load_tokenizers
 
 WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so every text was counted as a whole"
@@ -75,7 +75,7 @@ class Bins2dReport:
     num_outliers: int
     """Examples with so many tokens per second that the bins were made without them."""
     num_unplaced: int
-    """Examples that no bucket takes, so that training leaves them out: among them are the outliers."""
+    """Examples that no bucket takes, so that training leaves them out."""
     num_above_max_tps: int
     """Further examples that `max_tps` would leave out, of whose two decimals the last is rounded."""
     percentiles: dict[str, float]
@@ -183,7 +183,7 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
     lower = dict(zip(edges, [0.0, *edges], strict=False))
 
     def padding(numbers: npt.NDArray[Any]) -> Paddings:
-        return Paddings(*_padding(columns[placed], numbers[placed], options.batch_duration))
+        return Paddings(*paddings_of(columns[placed], numbers[placed], options.batch_duration))
 
     return Bins2dReport(
         num_buckets=options.num_buckets,
@@ -216,16 +216,4 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
         notes=notes,
         durations=durations,
         tokens=tokens,
-    )
-
-
-def _padding(columns: Floats, numbers: npt.NDArray[Any], batch_duration: float) -> list[float]:
-    """Shares of padding in seconds and in tokens when the examples are in the buckets `numbers`; (examples, 2)."""
-    if not len(columns):
-        return [0.0, 0.0]
-    order = evenly(np.lexsort((columns[:, 0], numbers)))
-    found, starts = np.unique(numbers[order], return_index=True)
-    del found
-    return padding_in_buckets(
-        np.split(columns[order], starts[1:].tolist()), batch_duration, whole=len(order) == len(columns)
     )

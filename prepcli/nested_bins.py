@@ -82,7 +82,7 @@ def _token_bins(
     sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], sub_buckets: int, threshold: float
 ) -> tuple[list[int], float, int]:
     """Upper ends of one bucket's sub-buckets, the largest ratio in them, and how many examples are left out."""
-    ratios = tokens / sizes
+    ratios = tokens / np.maximum(sizes, 1) if sizes.dtype.kind == "i" else tokens / sizes
     spread = np.std(ratios)
     kept = (ratios - np.mean(ratios)) / spread <= threshold if spread > 0 else np.ones(len(ratios), bool)
     if not kept.any():

@@ -10,6 +10,7 @@ from prepcli.plotting import new_figure, save_figure
 
 if TYPE_CHECKING:
     from prepcli.bins_2d import Bins2dReport
+    from prepcli.token_bins import TokenBinsReport
 
 
 def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:
@@ -27,6 +28,34 @@ def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:
         f"{report.padding.seconds:.1%} of seconds, {report.padding.tokens:.1%} of tokens\n(without buckets "
         f"{report.padding_without_buckets.seconds:.1%} and {report.padding_without_buckets.tokens:.1%}); "
         f"{report.num_unplaced:,} examples in no bucket"
+    )
+    save_figure(figure, path)
+
+
+def plot_token_bins(report: "TokenBinsReport", path: Path) -> None:
+    """Draw the examples by length, or by input and output, with the bins; the format is the suffix's.
+
+    Raises `UsageError` without matplotlib, and when the file cannot be written.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    pairs = [one for one in report.bucket_duration_bins if isinstance(one, tuple)]
+    if pairs:
+        draw_nested(figure, axes, report.inputs, report.outputs, pairs)
+        axes.set_ylabel("output tokens")
+        axes.set_xlabel("input tokens")
+    else:
+        axes.hist(report.inputs, bins=100, weights=report.inputs, color="tab:blue")
+        for number, edge in enumerate(report.bucket_duration_bins):
+            axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+        axes.set_xlabel("input and output tokens" if report.measure_total_length else "input tokens")
+        axes.set_ylabel("tokens")
+        axes.set_xlim(left=0)
+        if report.bucket_duration_bins:
+            axes.legend()
+    axes.set_title(
+        f"{report.num_examples:,} examples, {len(report.bucket_duration_bins)} bins: {report.padding[0]:.1%} padding "
+        f"({report.padding_without_buckets[0]:.1%} without buckets)"
     )
     save_figure(figure, path)
 

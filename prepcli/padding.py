@@ -26,6 +26,16 @@ def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float, 
     return padding_in_buckets(buckets, batch_duration, len(sample) == len(lengths), seed)[0]
 
 
+def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -> list[float]:
+    """See `padding_in_buckets`, for examples (examples, columns) of which each is in the bucket of its number."""
+    if not len(columns):
+        return [0.0] * columns.shape[1]
+    order = evenly(np.lexsort((columns[:, 0], numbers)))
+    _, starts = np.unique(numbers[order], return_index=True)
+    buckets = np.split(columns[order], starts[1:].tolist())
+    return padding_in_buckets(buckets, batch_size, whole=len(order) == len(columns))
+
+
 def padding_in_buckets(
     buckets: Sequence[Floats], batch_duration: float, whole: bool = True, seed: int = 0
 ) -> list[float]:

@@ -2,14 +2,18 @@
 
 import ast
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.models.nemo import quiet
 from prepcli.tokenizers.counting import TokenizerSpec, kind_of_tokenizer
+
+if TYPE_CHECKING:
+    from prepcli.token_counts import Turn
 
 _NOT_CUSTOM = ("audio_filepath", "duration", "offset", "sampling_rate", "sample_rate")
 
@@ -82,6 +86,7 @@ class Prompt:
         with quiet():
             try:
                 from nemo.collections.common.data import prompt_fn
+                from nemo.collections.common.data.lhotse import text_adapters
                 from nemo.collections.common.prompts import PromptFormatter
             except ImportError as error:
                 raise UsageError(
@@ -95,6 +100,7 @@ class Prompt:
             except Exception as error:
                 raise UsageError(f"--prompt-format {spec.prompt_format}: {_line(error)}") from None
         self._apply = prompt_fn.apply_prompt_format_fn
+        self._adapters = text_adapters
         users = [turn for turn in defaults or () if turn["role"] == "user"]
         self._slots: dict[str, Any] = dict(users[0].get("slots") or {}) if users else {}
 
@@ -102,6 +108,38 @@ class Prompt:
         """Tokens of prompt and answer together, as NeMo's samplers measure a cut; raises `RecordRejected`."""
         cut.custom = {**self._slots, **(cut.custom or {})}
         return len(self.encode(cut)["input_ids"])
+
+    def lengths(self, kind: str, turns: Sequence["Turn"], seconds_per_token: float) -> tuple[int, int]:
+        """Tokens of input and output of an example of `kind` (an `input_cfg` type), as NeMo's samplers measure it.
+
+        Raises `RecordRejected`, also for one that does not end with the model's turn and so has no output.
+        """
+        example = self._conversation(turns, seconds_per_token)
+        if kind == "txt":
+            example = self._adapters.TextExample(turns[0].text)
+        elif kind == "txt_pair":
+            source, target = (self._adapters.TextExample(turn.text) for turn in turns)
+            example = self._adapters.SourceTargetTextExample(source=source, target=target)
+        encoded = self.encode(example)
+        if "answer_ids" not in encoded:
+            raise RecordRejected(RejectReason.BAD_FIELD, "the last turn is not the model's, so there is no output")
+        example.input_ids, example.context_ids = encoded["input_ids"], encoded["context_ids"]
+        example.answer_ids = encoded["answer_ids"]
+        return int(example.input_length), int(example.output_length)
+
+    def _conversation(self, turns: Sequence["Turn"], seconds_per_token: float) -> Any:
+        from lhotse import MonoCut
+
+        made: list[Any] = []
+        for turn in turns:
+            if turn.duration is None:
+                made.append(self._adapters.TextTurn(value=turn.text, role=turn.role))
+                continue
+            cut = MonoCut(id="audio", start=0, duration=turn.duration, channel=0)
+            made.append(self._adapters.AudioTurn(cut=cut, role=turn.role, audio_locator_tag=turn.text))
+        return self._adapters.NeMoMultimodalConversation(
+            id="conversation", turns=made, token_equivalent_duration=seconds_per_token
+        )
 
     def encode(self, example: Any) -> Any:
         """What NeMo makes of an example: `input_ids`, `context_ids`, `answer_ids`; raises `RecordRejected`."""

@@ -88,6 +88,12 @@ class Tokenizers:
         )
 
 
+def refuse_surrogates(texts: Sequence[str]) -> None:
+    """Raise `RecordRejected` if a text holds half a character, which JSON can say and UTF-8 cannot."""
+    if any("\ud800" <= char <= "\udfff" for text in texts for char in text):
+        raise RecordRejected(RejectReason.BAD_FIELD, "the text has a lone surrogate, which is no text in UTF-8")
+
+
 @lru_cache
 def load_tokenizers(spec: TokenizerSpec) -> Tokenizers:
     """The tokenizers, once a process: a worker that is forked has those of its parent."""

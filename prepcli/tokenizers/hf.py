@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import UsageError
+from prepcli.tokenizers.counting import refuse_surrogates
 
 
 class HfCounter:
@@ -32,4 +33,5 @@ class HfCounter:
         try:
             return [len(one.ids) for one in self._model.encode_batch(list(texts), add_special_tokens=False)]
         except (UnicodeEncodeError, TypeError):
-            raise RecordRejected(RejectReason.BAD_FIELD, "the text has a lone surrogate, which is no text") from None
+            refuse_surrogates(texts)
+            raise

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.tokenizers.counting import WordsDiffer
+from prepcli.errors import UsageError
+from prepcli.tokenizers.counting import WordsDiffer, refuse_surrogates
 
 _SPACE = "\u2581"  # how SentencePiece writes a space
 _UNKNOWN = "\ue000"  # a character for private use: hardly a model knows it, and no normaliser changes it
@@ -41,8 +41,9 @@ class SentencePieceCounter:
         """
         try:
             return self._by_word(texts) if self.by_word else self._whole(texts)
-        except UnicodeEncodeError:
-            raise RecordRejected(RejectReason.BAD_FIELD, "the text has a lone surrogate, which is no text") from None
+        except (UnicodeEncodeError, RuntimeError, TypeError):  # it depends on the version
+            refuse_surrogates(texts)
+            raise
 
     def _by_word(self, texts: Sequence[str]) -> list[int]:
         count = self._words.__getitem__
