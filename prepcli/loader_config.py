@@ -10,13 +10,16 @@ from prepcli.errors import UsageError
 PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
 """Where training configs have the options of the training data's loader; the first that is there is taken."""
 
+_ONE_A_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
+
 
 def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     """Put `options` into the config at `path`, whose other keys and their order stay; returns notes for the user.
 
     They go to the first of `PLACES` that the file has, or to its top; a file that is not there is made, with the
-    options at its top. Comments are lost. A `bucket_batch_size` for another number of bins no longer fits, NeMo would
-    refuse it, and so it is taken out. Raises `UsageError` when the file is no YAML mapping or cannot be written.
+    options at its top. Comments are lost. Lists of one number a bin that are for another number of bins
+    (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit, NeMo would refuse them, and so they are taken out.
+    Raises `UsageError` when the file is no YAML mapping or cannot be written.
     """
     import yaml
 
@@ -32,10 +35,11 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     place, section = _section(document)
     section.update(options)
     notes = []
-    sizes = section.get("bucket_batch_size")
-    if isinstance(sizes, list) and len(sizes) != len(options["bucket_duration_bins"]):
-        del section["bucket_batch_size"]
-        notes.append(f"{path}: took bucket_batch_size out of {place}: it was for {len(sizes)} bins")
+    for name in _ONE_A_BIN:
+        values = section.get(name)
+        if isinstance(values, list) and len(values) != len(options["bucket_duration_bins"]):
+            del section[name]
+            notes.append(f"{path}: took {name} out of {place}: it was for {len(values)} bins")
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         partial.write_text(

@@ -14,7 +14,13 @@ Array = npt.NDArray[Any]
 
 
 def by_the_book(
-    sizes: Array, tokens: Array, num_buckets: int, sub_buckets: int, threshold: float, decimals: int | None
+    sizes: Array,
+    tokens: Array,
+    num_buckets: int,
+    sub_buckets: int,
+    threshold: float,
+    decimals: int | None,
+    largest: float | None = None,
 ) -> tuple[list[tuple[float, int]], list[float]]:
     """The docstring's words, in scalars of the type of `sizes`."""
 
@@ -32,7 +38,7 @@ def by_the_book(
             starts.append(number)
             total = sizes.dtype.type(0)
         total = total + start
-    edges.append(rounded(examples[-1][0]))
+    edges.append(rounded(examples[-1][0]) if largest is None else sizes.dtype.type(largest))
     starts.append(len(examples))
     pairs: list[tuple[float, int]] = []
     ratios: list[float] = []
