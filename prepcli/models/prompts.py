@@ -5,15 +5,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.texts import Turn
 from prepcli.models.nemo import quiet
 from prepcli.tokenizers.counting import TokenizerSpec, kind_of_tokenizer
-
-if TYPE_CHECKING:
-    from prepcli.token_counts import Turn
 
 _NOT_CUSTOM = ("audio_filepath", "duration", "offset", "sampling_rate", "sample_rate")
 
@@ -109,7 +107,7 @@ class Prompt:
         cut.custom = {**self._slots, **(cut.custom or {})}
         return len(self.encode(cut)["input_ids"])
 
-    def lengths(self, kind: str, turns: Sequence["Turn"], seconds_per_token: float) -> tuple[int, int]:
+    def lengths(self, kind: str, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int]:
         """Tokens of input and output of an example of `kind` (an `input_cfg` type), as NeMo's samplers measure it.
 
         Raises `RecordRejected`, also for one that does not end with the model's turn and so has no output.
@@ -127,7 +125,7 @@ class Prompt:
         example.answer_ids = encoded["answer_ids"]
         return int(example.input_length), int(example.output_length)
 
-    def _conversation(self, turns: Sequence["Turn"], seconds_per_token: float) -> Any:
+    def _conversation(self, turns: Sequence[Turn], seconds_per_token: float) -> Any:
         from lhotse import MonoCut
 
         made: list[Any] = []
