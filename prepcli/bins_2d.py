@@ -175,7 +175,7 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
     numbers = place(durations, tokens, pairs)
     placed = numbers >= 0
     tps = tokens / durations
-    columns = np.stack([durations, tokens.astype(np.float64)], axis=1)
+    columns = np.stack([durations[placed], tokens[placed]], axis=1)
     seconds = np.bincount(numbers[placed], durations[placed], len(pairs))
     sums = np.bincount(numbers[placed], tokens[placed], len(pairs))
     counts = np.bincount(numbers[placed], minlength=len(pairs))
@@ -183,7 +183,7 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
     lower = dict(zip(edges, [0.0, *edges], strict=False))
 
     def padding(numbers: npt.NDArray[Any]) -> Paddings:
-        return Paddings(*paddings_of(columns[placed], numbers[placed], options.batch_duration))
+        return Paddings(*paddings_of(columns, numbers[placed], options.batch_duration))
 
     return Bins2dReport(
         num_buckets=options.num_buckets,

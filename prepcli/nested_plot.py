@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from prepcli.plotting import new_figure, save_figure
@@ -63,10 +64,14 @@ def plot_token_bins(report: "TokenBinsReport", path: Path) -> None:
 def draw_nested(
     figure: Any, axes: Any, sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], pairs: Sequence[tuple[float, int]]
 ) -> None:
-    """A heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`."""
+    """A heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
+
+    Where a few examples lie far out, the picture ends before them and says how many they are.
+    """
     from matplotlib.colors import LogNorm
 
-    right, top = max(float(sizes.max()), pairs[-1][0]), float(max(tokens.max(), max(limit for _, limit in pairs), 1))
+    right, top = _end(sizes, pairs[-1][0]), _end(tokens, max(*(limit for _, limit in pairs), 1))
+    num_beyond = int(((sizes > right) | (tokens > top)).sum())
     bins = (100, min(100, int(top) + 1))
     *_, image = axes.hist2d(sizes, tokens, bins=bins, range=((0, right), (0, top)), norm=LogNorm(), cmap="viridis")
     figure.colorbar(image, ax=axes, label="examples")
@@ -85,4 +90,10 @@ def draw_nested(
         bottom = limit
     axes.set_xlim(0, right * 1.01)
     axes.set_ylim(0, top * 1.02)
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper left", title=f"{num_beyond:,} examples beyond the picture" if num_beyond else None)
+
+
+def _end(values: npt.NDArray[Any], last_edge: float) -> float:
+    """Where the picture ends: at the largest value, or where that is more than twice the 99th percentile, near it."""
+    largest, ordinary = float(values.max()), float(np.percentile(values, 99))
+    return max(largest, last_edge) if largest <= 2 * ordinary or not ordinary else 1.2 * ordinary

@@ -140,6 +140,20 @@ def test_the_plot(manifest: Path, bpe: Path) -> None:
     assert np.count_nonzero(yellow_to_violet) > 1000  # the heat map
 
 
+def test_the_plot_ends_before_what_lies_far_out() -> None:
+    pytest.importorskip("matplotlib")
+    from prepcli.nested_plot import draw_nested
+    from prepcli.plotting import new_figure
+
+    sizes, tokens = np.linspace(1, 10, 1000), np.linspace(0, 50, 1000)
+    for far, right, words in ((10.5, 10.5, ""), (100.0, 11.9, "1 examples beyond the picture")):
+        figure = new_figure()
+        axes = figure.add_subplot()
+        draw_nested(figure, axes, np.append(sizes, far), np.append(tokens, 50), [(5.0, 30), (far, 50)])
+        assert axes.get_xlim()[1] == pytest.approx(right * 1.01, rel=0.01)
+        assert axes.get_legend().get_title().get_text() == words
+
+
 def test_neither_torch_nor_lhotse_nor_nemo_is_imported(manifest: Path, bpe: Path) -> None:
     code = (
         "import sys\n"
