@@ -6,8 +6,9 @@
 The loop is what one writes first, and what NeMo's script does: for each shard a DataLoader with one spawned worker,
 which loads and resamples through lhotse; batches of 32 in the order of the cuts, padded to the longest, targets and
 contexts apart; lhotse's writer after each batch. Both read the same Lhotse Shar: real speech (see
-tests/conftest.py for where it is looked for), or else synthetic files; each context is one of a third of the
-speaker's files (of real speech, the longest, as contexts must be long), so contexts repeat. The codec has random weights (recipes/demo/make_codec.py).
+tests/conftest.py for where it is looked for), or else synthetic files. Each context is one of a third of the
+speaker's files (of real speech the longest, as contexts must be long), so contexts repeat. The codec has random
+weights (recipes/demo/make_codec.py).
 
 Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process. Then prepcli's own
 account: time in the codec over the time of encoding, and the codec alone on full batches in memory. On a GPU its
