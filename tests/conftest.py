@@ -96,10 +96,10 @@ def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str]
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def start_prepcli(*arguments: object, **environ: str) -> subprocess.Popen[str]:
-    """Start the command line and let it run."""
+def start_prepcli(*arguments: object, module: str = "prepcli", **environ: str) -> subprocess.Popen[str]:
+    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
     return subprocess.Popen(
-        [sys.executable, "-m", "prepcli", *map(str, arguments)],
+        [sys.executable, "-m", module, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
