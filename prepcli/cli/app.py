@@ -10,6 +10,7 @@ from prepcli import __version__
 from prepcli.cli.estimate_bins import estimate_bins
 from prepcli.cli.extend_codec_codes import extend_codec_codes
 from prepcli.cli.extend_context_audio import extend_context_audio
+from prepcli.cli.inspect import inspect
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
 from prepcli.cli.options import is_own_rank
@@ -34,6 +35,7 @@ app.command("manifest-to-shar")(manifest_to_shar)
 app.command("extend-context-audio")(extend_context_audio)
 app.command("extend-codec-codes")(extend_codec_codes)
 app.command("estimate-bins")(estimate_bins)
+app.command("inspect")(inspect)
 app.command("status")(status)
 app.command("verify")(verify)
 

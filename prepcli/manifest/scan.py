@@ -104,7 +104,7 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
 
 
 def lines_of(part: Range) -> Iterator[bytes]:
-    """The lines that begin in one range (of a compressed file: all), in blocks of whole lines; raises as `scan` does."""
+    """The lines that begin in one range (of a compressed file: all), in blocks; raises as `scan` does."""
     with open_bytes(part.path) as file:
         reader = Reader(part.path, file)
         in_line = False
