@@ -73,17 +73,17 @@ def _lines(found: "Inspection") -> list[str]:
         width = max(len(name) for name, _ in rows)
         lines += [title, *(f"  {name:<{width}}  {text}".rstrip() for name, text in rows)]
         if title == "Contents":
-            lines += [
-                f"{name:<22}" + "".join(f"{value:>9}" for value in values)
-                for name, *values in _indented(quantiles_of(found))
-            ]
+            lines += _quantiles(quantiles_of(found))
     if found.first_records:
         lines += ["First records", *(f"  {_record(record)}" for record in found.first_records[:_NUM_FIRST])]
     return lines
 
 
-def _indented(table: list[list[str]]) -> list[list[str]]:
-    return [["Quantiles", *table[0][1:]], *([f"  {row[0]}", *row[1:]] for row in table[1:])] if table else []
+def _quantiles(table: list[list[str]]) -> list[str]:
+    names = ["Quantiles", *(f"  {row[0]}" for row in table[1:])]
+    return [
+        f"{name:<22}" + "".join(f"{value:>9}" for value in row[1:]) for name, row in zip(names, table, strict=False)
+    ]
 
 
 def _record(record: dict[str, Any]) -> str:
