@@ -81,9 +81,8 @@ def _lines(found: "Inspection") -> list[str]:
 
 def _quantiles(table: list[list[str]]) -> list[str]:
     names = ["Quantiles", *(f"  {row[0]}" for row in table[1:])]
-    return [
-        f"{name:<22}" + "".join(f"{value:>9}" for value in row[1:]) for name, row in zip(names, table, strict=False)
-    ]
+    values = ["".join(f"{value:>9}" for value in row[1:]) for row in table]
+    return [f"{name:<22}{numbers}" for name, numbers in zip(names, values, strict=False)]
 
 
 def _record(record: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from prepcli.shards.names import normal_path
 
 TOLERANCE = 0.02
 """Seconds by which a record may end after its audio, as in `verify`."""
+
+
+Value = TypeVar("Value", int, str)
 
 
 class Candidate(NamedTuple):
@@ -47,12 +50,9 @@ class AudioFacts(msgspec.Struct):
         self.looked_at += 1
         shortest, longest = self.seconds or (info.duration, info.duration)
         self.seconds = (min(shortest, info.duration), max(longest, info.duration))
-        for counts, value in (
-            (self.sampling_rates, info.sampling_rate),
-            (self.formats, f"{info.format} {info.subtype}"),
-            (self.channels, info.num_channels),
-        ):
-            counts[value] = counts.get(value, 0) + 1  # type: ignore[attr-defined, index]
+        _count(self.sampling_rates, info.sampling_rate)
+        _count(self.formats, f"{info.format} {info.subtype}")
+        _count(self.channels, info.num_channels)
 
     def add_fault(self, kind: str, detail: str) -> None:
         """Count a fault (`missing`, `unreadable`, `beyond_audio`), and keep the first of its kind as an example."""
@@ -67,6 +67,10 @@ class AudioFacts(msgspec.Struct):
         except RecordRejected as rejected:
             self.looked_at += 1
             self.add_fault("unreadable", rejected.detail)
+
+
+def _count(counts: dict[Value, int], value: Value) -> None:
+    counts[value] = counts.get(value, 0) + 1
 
 
 def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:

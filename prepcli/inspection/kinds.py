@@ -132,14 +132,17 @@ def tar_numbers_in(folder: Path) -> list[int]:
 
 def _codes(folder: Path) -> Subject | None:
     if own := _in_order(folder, CODES_FILE):
-        return Subject("codes", "one field of codec codes", codes={folder.name: own}, **_run_of_codes(folder.parent))
+        return _made_with_codec(folder.parent, Subject("codes", "one field of codec codes", codes={folder.name: own}))
     below = [path for pattern in ("*_codes", "codes_*/*_codes") for path in sorted(folder.glob(pattern))]
     found = {str(path.relative_to(folder)): tars for path in below if (tars := _in_order(path, CODES_FILE))}
-    return Subject("codes", "codec codes of a Shar", codes=found, **_run_of_codes(folder)) if found else None
+    return _made_with_codec(folder, Subject("codes", "codec codes of a Shar", codes=found)) if found else None
 
 
-def _run_of_codes(folder: Path) -> "dict[str, Path | str]":  # type: ignore[misc]
-    return {"out": folder.parent, "part": folder.name} if folder.name.startswith("codes_") else {"out": folder}
+def _made_with_codec(folder: Path, subject: Subject) -> Subject:
+    """A run of its own for each codec is known beside the directory that holds `codes_<name>`."""
+    of_one = folder.name.startswith("codes_")
+    subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
+    return subject
 
 
 def _shar_field(folder: Path) -> Subject | None:

@@ -111,7 +111,7 @@ def row_of_cut(cut: Any) -> Row:
     Raises `RecordRejected` where the line is no cut. The duration of a mixed cut is not computed here.
     """
     try:
-        supervision = next(iter(cut.get("supervisions") or ()), {})
+        supervision: Row = next(iter(cut.get("supervisions") or ()), {})
         custom = supervision.get("custom") or {}
         row: Row = {**custom, **(cut.get("custom") or {}), "id": cut["id"]}
         if "duration" in cut:

@@ -52,9 +52,8 @@ def notes_of(found: Inspection) -> list[str]:
         bad = [f"{count:,} of the {facts.looked_at:,} looked at {name}" for name, count in faults if count]
         bad += [f"{facts.beyond_audio:,} records end after their audio"] if facts.beyond_audio else []
         notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}"] if bad else []
-    for damaged in (one for facts in (*found.tars, *found.codes) for one in facts.damaged):
-        notes.append(f"damaged: {damaged}")
-    return notes
+    damaged = [one for tars in found.tars for one in tars.damaged] + [one for of in found.codes for one in of.damaged]
+    return notes + [f"damaged: {one}" for one in damaged]
 
 
 def _contents(found: Inspection) -> list[tuple[str, str]]:
@@ -81,12 +80,8 @@ def _contents(found: Inspection) -> list[tuple[str, str]]:
         rows.append(("fields", ", ".join(found.fields)))
     config = found.metadata.get("dataset_config") or {}
     if config:
-        rows.append(
-            (
-                "metadata.yaml",
-                ", ".join(_setting(name, value) for name, value in config.items() if value not in (None, False)),
-            )
-        )
+        given = [_setting(name, value) for name, value in config.items() if value not in (None, False)]
+        rows.append(("metadata.yaml", ", ".join(given)))
     return rows
 
 
@@ -115,9 +110,8 @@ def _audio(facts: AudioFacts) -> list[tuple[str, str]]:
         ("  codecs", counted(facts.formats)),
         ("  channels", counted({_channels(number): count for number, count in facts.channels.items()})),
     ]
-    rows = [
-        (name, f"{facts.looked_at:,} looked into, {'all' if readable == facts.looked_at else f'{readable:,}'} readable")
-    ]
+    which = "all" if readable == facts.looked_at else f"{readable:,}"
+    rows = [(name, f"{facts.looked_at:,} looked into, {which} readable")]
     return rows + [row for row in said if row[1]]
 
 

@@ -111,7 +111,7 @@ def _sizes(where: str, tars: Sequence[Path]) -> TarFacts:
 def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in tar:
         yield member
-        tar.members = []  # or it would keep every header of a large tar
+        tar.members = []  # type: ignore[attr-defined]  # or it would keep every header of a large tar
 
 
 def _note(facts: TarFacts, member: tarfile.TarInfo) -> None:
