@@ -63,9 +63,9 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     assert subject.data is not None
     leaves = leaves_of(subject.data)
     paths = [path for leaf in leaves for path in leaf.paths]
-    kinds = list(first_lines_kind(leaf.paths[0] for leaf in leaves))
-    if len(set(kinds)) > 1:
-        raise UsageError(f"{found.path} mixes {' and '.join(sorted(set(kinds)))}; inspect them one by one")
+    kinds = list(dict.fromkeys(first_lines_kind(paths)))
+    if len(kinds) > 1:
+        raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
     total = Tally(kinds[0], options.num_audio_files)
     files: EvenSample[Candidate] = EvenSample(options.num_audio_files)
     sizes: list[Share] = []

@@ -5,6 +5,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,14 +17,14 @@ from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 from prepcli.shards.codes import CODES_FILE
 from prepcli.shards.nemo_tarred import tar_numbers
-from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, is_shar, numbered
+from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered
 
 WORK = ".prepcli"
 _FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
 _SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
 _TAR = (".tar", ".tar.gz", ".tgz")
 _MANIFEST = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-_SNIFFED_BYTES = 1 << 20
+_SNIFFED_BYTES = 256 << 10
 
 
 @dataclass
@@ -181,7 +182,7 @@ def _of_file(path: Path) -> Subject:
             raise UsageError(f"{path} describes the tarred data set in its folder: prepcli inspect {path.parent}")
         return Subject("input", "an input_cfg of a training config", resolve_input(name))
     check_file(name, "file")
-    if path.name.endswith(_TAR) or tarfile.is_tarfile(path):
+    if path.name.endswith(_TAR) or _begins_as_tar(path):
         return _of_tars([path], "a tar")
     kind = line_kind(path)
     if kind is not None:
@@ -199,22 +200,25 @@ def _of_file(path: Path) -> Subject:
     return Subject("audio", "an audio file", folder=path.parent)
 
 
+def _begins_as_tar(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(262).endswith(tarfile.POSIX_MAGIC[:5])
+
+
 def line_kind(path: Path) -> LineKind | None:
     """What the first readable JSON line of a file is; None where it is none of these. Raises for damaged gzip."""
     with open_bytes(str(path)) as file:
         head = Reader(str(path), file).read(_SNIFFED_BYTES)
     for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
         try:
-            fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            fields = decode_json(line, dict[str, Any])
+        except (msgspec.DecodeError, ValueError, RecursionError):
             continue
         if "reject_reason" in fields:
             return "rejects"
         if "audio_filepath" in fields:
             return "manifest"
-        if bytes(fields.get("type", msgspec.Raw(b""))).endswith(b'Cut"'):
-            return "cuts"
-        return None
+        return "cuts" if str(fields.get("type")).endswith("Cut") else None
     return None
 
 

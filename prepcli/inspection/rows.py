@@ -12,6 +12,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.cuts import cut_duration
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import Record
+from prepcli.shards.shar_files import decode_json
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 
@@ -100,8 +101,8 @@ def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
 
 def _reason(line: bytes) -> str:
     try:
-        return str(_decoder.decode(line)["reject_reason"])
-    except (msgspec.DecodeError, KeyError, TypeError):
+        return str(decode_json(line, dict[str, Any])["reject_reason"])
+    except (msgspec.DecodeError, ValueError, KeyError, RecursionError):
         return "no reject_reason"
 
 
