@@ -70,7 +70,8 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     files: EvenSample[Candidate] = EvenSample(options.num_audio_files)
     sizes: list[Share] = []
     tallies = tally_files(paths, kinds[0], options.num_audio_files, options.num_workers)
-    for path, base, tally in zip(paths, base_directories(paths, options.audio_base_dir), tallies, strict=True):
+    bases = base_directories(paths, options.audio_base_dir or _base_of_runs(found))
+    for path, base, tally in zip(paths, bases, tallies, strict=True):
         if tally.first_problem is not None and found.first_unusable is None:
             line, detail = tally.first_problem
             found.first_unusable = f"{path}:{line}: {detail}"
@@ -88,6 +89,12 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
         found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
     elif found.kind in ("manifest", "cuts") and options.num_audio_files and files.items:
         found.audio = [look_at_files(files.chosen())]
+
+
+def _base_of_runs(found: Inspection) -> Path | None:
+    """Where the audio of a manifest that a run wrote lies: where that of the run's input does."""
+    bases = {base for run in found.runs for base in run.audio_base_dirs}
+    return Path(bases.pop()) if len(bases) == 1 else None
 
 
 def _fill(total: Tally, found: Inspection) -> None:

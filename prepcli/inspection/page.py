@@ -44,8 +44,8 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; bo
 th { font-weight: 600; white-space: nowrap; }
 .facts td { overflow-wrap: anywhere; }
 .numbers td, .numbers th + th { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.records { font-size: .87rem; }
-.records td { min-width: 6rem; max-width: 22rem; overflow-wrap: anywhere; }
+.records { font-size: .87rem; width: max-content; }
+.records td { max-width: 20rem; overflow-wrap: anywhere; }
 .notes li { margin: .2rem 0; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: #7b8794; font-size: .87rem; }
 """

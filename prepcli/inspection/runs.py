@@ -29,6 +29,8 @@ class RunFacts(msgspec.Struct):
     records_out: int
     rejects: dict[str, int]
     rejects_file: str
+    audio_base_dirs: list[str]
+    """Where the relative audio paths of its manifests start."""
     continue_with: str | None
 
 
@@ -68,6 +70,7 @@ def _facts(workspace: Workspace) -> RunFacts:
         records_out=status.records_out,
         rejects=status.rejects,
         rejects_file=str(workspace.rejects_file),
+        audio_base_dirs=plan.get("settings", {}).get("audio lies in") or [],
         continue_with=status.continue_with,
     )
 

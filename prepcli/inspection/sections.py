@@ -49,9 +49,10 @@ def notes_of(found: Inspection) -> list[str]:
     for facts in found.audio:
         where = f"{facts.where or 'the tars'}: "
         faults = [("missing", facts.missing), ("unreadable", facts.unreadable)]
-        bad = [f"{count:,} of the {facts.looked_at:,} looked at {name}" for name, count in faults if count]
+        bad = [f"{count:,} of {facts.looked_at:,} are {name}" for name, count in faults if count]
         bad += [f"{facts.beyond_audio:,} records end after their audio"] if facts.beyond_audio else []
-        notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}"] if bad else []
+        hint = " (--audio-base-dir tells where relative paths start)" if facts.missing == facts.looked_at else ""
+        notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}{hint}"] if bad else []
     damaged = [one for tars in found.tars for one in tars.damaged] + [one for of in found.codes for one in of.damaged]
     return notes + [f"damaged: {one}" for one in damaged]
 
@@ -110,7 +111,7 @@ def _audio(facts: AudioFacts) -> list[tuple[str, str]]:
         ("  codecs", counted(facts.formats)),
         ("  channels", counted({_channels(number): count for number, count in facts.channels.items()})),
     ]
-    which = "all" if readable == facts.looked_at else f"{readable:,}"
+    which = "all" if readable == facts.looked_at else f"{readable:,}" if readable else "none"
     rows = [(name, f"{facts.looked_at:,} looked into, {which} readable")]
     return rows + [row for row in said if row[1]]
 

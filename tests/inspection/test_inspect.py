@@ -187,6 +187,16 @@ def test_context_manifest(tmp_path: Path) -> None:
     assert look(folder).with_context_similarity == 47
 
 
+def test_a_manifest_that_a_run_wrote_has_its_audio_where_the_input_has(tmp_path: Path, tarred: Path) -> None:
+    shutil.copytree(f"{tarred}.prepcli", tmp_path / "out.prepcli")
+    (tmp_path / "out").mkdir()
+    shutil.copy(MINI_CORPUS / "manifest.json", tmp_path / "out/extended.json")
+    found = look(tmp_path / "out/extended.json")
+    assert [run.command for run in found.runs] == ["manifest-to-tarred"]
+    assert (found.audio[0].missing, found.audio[0].looked_at) == (0, 48)
+    assert look(tmp_path / "out", audio_base_dir=tmp_path).audio[0].missing == 48
+
+
 def test_records_of_a_run(tarred: Path, tmp_path: Path) -> None:
     for path in (f"{tarred}.prepcli", f"{tarred}.prepcli/plan.json"):
         found = look(path)
