@@ -72,6 +72,7 @@ def _histogram(ascending: Floats32, label: str) -> str:
         )
     axes.set_xlabel(label)
     axes.set_ylabel("records")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", color=_GRID)
     axes.set_ylim(0, 1.15 * counts.max())  # room for the median's label
     axes.margins(x=0.01)
@@ -91,6 +92,7 @@ def _bars(names: Sequence[str], hours: Sequence[float]) -> str:
     axes.barh(places, hours, color=_BAR, height=0.7)
     # Not as mathematics, whatever dollar signs are in a name.
     axes.set_yticks(places, names, parse_math=False)
+    axes.margins(y=0.02)
     axes.invert_yaxis()
     axes.set_xlabel("hours")
     axes.locator_params(axis="x", nbins=6)

@@ -46,7 +46,7 @@ def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
     except UsageError:
         return []  # a place that can't be an output directory, such as /
     wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
-    return [_facts(workspace) for workspace in wanted if workspace.plan_file.is_file()]
+    return [_facts(workspace) for workspace in wanted if read_json(workspace.plan_file) is not None]
 
 
 def _facts(workspace: Workspace) -> RunFacts:
