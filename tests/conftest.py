@@ -49,6 +49,15 @@ def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_speaker_model(tmp_path_factory.mktemp("model") / "speaker.nemo")
 
 
+@pytest.fixture(scope="session")
+def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small NeMo audio codec as a `.nemo` file; skips without NeMo."""
+    pytest.importorskip("nemo.collections.tts")
+    from tests.codec_models import save_codec
+
+    return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a finished command left."""
