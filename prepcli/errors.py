@@ -50,6 +50,8 @@ class RejectReason(str, Enum):
     REMAINDER_DROPPED = "remainder_dropped"
     NO_LONG_CONTEXT = "no_long_context"
     NO_SIMILAR_CONTEXT = "no_similar_context"
+    LOW_CONFIDENCE = "low_confidence"
+    EMPTY_TEXT = "empty_text"
 
     @property
     def asked_for(self) -> bool:
@@ -64,6 +66,8 @@ _ASKED_FOR = frozenset(
         RejectReason.REMAINDER_DROPPED,
         RejectReason.NO_LONG_CONTEXT,
         RejectReason.NO_SIMILAR_CONTEXT,
+        RejectReason.LOW_CONFIDENCE,
+        RejectReason.EMPTY_TEXT,
     }
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prepcli.errors import UsageError
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
-from prepcli.inspection.kinds import Subject, first_lines_kind, what_is
+from prepcli.inspection.kinds import Subject, line_kind, what_is
 from prepcli.inspection.report import Inspection, PartOfMix, largest, percentiles
 from prepcli.inspection.runs import runs_of
 from prepcli.inspection.sample import EvenSample
@@ -15,6 +15,7 @@ from prepcli.inspection.tally import Share, Tally, column, tally_files
 from prepcli.inspection.tars import look_at_codes, look_at_tars
 from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.sources import check_file
 from prepcli.records import base_directories
 from prepcli.shards.check_shar import find_shards
 from prepcli.shards.nemo_tarred import metadata_name, newest_version, read_metadata
@@ -63,7 +64,9 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     assert subject.data is not None
     leaves = leaves_of(subject.data)
     paths = [path for leaf in leaves for path in leaf.paths]
-    kinds = list(dict.fromkeys(first_lines_kind(paths)))
+    # A file without a readable line, such as a shard of which nothing came out, has no say.
+    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(check_file(path))))))
+    kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:
         raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
     total = Tally(kinds[0], options.num_audio_files)

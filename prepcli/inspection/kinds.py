@@ -2,7 +2,6 @@
 
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -234,9 +233,3 @@ def _made_by(path: Path) -> Path | None:
 
 def _in_order(folder: Path, pattern: "re.Pattern[str]") -> list[Path]:
     return [path for _, path in sorted(numbered(folder, pattern).items())]
-
-
-def first_lines_kind(paths: Iterable[str]) -> Iterator[LineKind]:
-    """For each file the kind of its lines; a file without a readable line counts as a manifest, which then tells."""
-    for path in paths:
-        yield line_kind(Path(path)) or "manifest"

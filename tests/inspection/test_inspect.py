@@ -1,5 +1,6 @@
 """What is this? Every kind of path that people hold."""
 
+import gzip
 import json
 import re
 import shutil
@@ -151,6 +152,8 @@ def test_flat_shar_and_one_with_a_shard_missing(shar: Path, tmp_path: Path) -> N
     holed = Path(shutil.copytree(shar, tmp_path / "holed"))
     (holed / "context_audio/recording.000001.tar").unlink()
     assert "context_audio/recording.000001.tar: missing" in look(holed).notes[0]
+    (holed / "cuts/cuts.000000.jsonl.gz").write_bytes(gzip.compress(b""))
+    assert look(holed).records == 32
 
 
 def test_codes(codes: Path, shar: Path, tmp_path: Path) -> None:
