@@ -87,6 +87,6 @@ def _quantiles(table: list[list[str]]) -> list[str]:
 
 def _record(record: dict[str, Any]) -> str:
     name = record.get("audio_filepath") or record.get("id") or ""
-    text = " ".join(str(record.get("text") or "").split())
+    text = " ".join(str(record.get("reject_detail") or record.get("text") or "").split())
     shown = f"{record.get('duration', '')} s  {name}  {text}"
     return shown if len(shown) <= 120 else shown[:117] + "..."

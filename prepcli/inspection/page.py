@@ -97,7 +97,8 @@ def page_of(found: Inspection, command: str) -> str:
 
 def _cards(found: Inspection) -> str:
     cards = [
-        (f"{found.records:,}", "records", found.lines),
+        (f"{found.lines:,}", "rejects", found.kind == "rejects"),
+        (f"{found.records:,}", "records", found.lines and found.kind != "rejects"),
         (f"{found.hours:,.2f}", "hours", found.hours),
         (f"{found.duration.get('p50', 0):,.2f} s", "median duration", found.duration),
         (f"{found.speakers:,}", "speakers", found.speakers),

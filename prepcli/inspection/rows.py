@@ -33,6 +33,8 @@ class Rows:
     """Lines of the block, counted from 1, that cannot be used."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
     """What lines of a `rejects.jsonl` give as their reason."""
+    rejects: list[Row] = field(default_factory=list)
+    """Those lines whole, usable or not."""
 
 
 def read_rows(data: bytes, kind: LineKind) -> Rows:
@@ -85,7 +87,9 @@ def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
     if not line.strip():
         return
     if kind == "rejects":
-        found.reject_reasons[_reason(line)] += 1
+        reject = _reject(line)
+        found.rejects.append(reject)
+        found.reject_reasons[str(reject.get("reject_reason", "none given"))] += 1
     fields = parse_fields(line)
     if kind == "cuts":
         row = row_of_cut({name: decode_value(raw) for name, raw in fields.items()})
@@ -99,11 +103,12 @@ def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
     found.rows.append(row)
 
 
-def _reason(line: bytes) -> str:
+def _reject(line: bytes) -> Row:
     try:
-        return str(decode_json(line, dict[str, Any])["reject_reason"])
-    except (msgspec.DecodeError, ValueError, KeyError, RecursionError):
-        return "no reject_reason"
+        reject: Row = decode_json(line, dict[str, Any])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return {"manifest_text": line.decode("utf-8", "replace")}
+    return reject
 
 
 def row_of_cut(cut: Any) -> Row:

@@ -37,7 +37,7 @@ def sections_of(found: Inspection) -> list[Section]:
 def notes_of(found: Inspection) -> list[str]:
     """What deserves a look: odd or missing things, and what to do next."""
     notes = list(found.notes)
-    if found.unusable:
+    if found.unusable and found.kind != "rejects":
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.unusable.items()))
         total = sum(found.unusable.values())
         notes.append(f"{total:,} lines cannot be used ({reasons}); the first is {found.first_unusable}")
@@ -59,13 +59,14 @@ def notes_of(found: Inspection) -> list[str]:
 
 def _contents(found: Inspection) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    if found.lines:
+    if found.kind == "rejects":
+        rows.append(("rejects", f"{found.lines:,}, {found.records:,} of them readable as records"))
+        rows.append(("reasons", counted(found.reject_reasons)))
+    elif found.lines:
         skipped = f", {found.skipped:,} more passed over (_skipme)" if found.skipped else ""
         rows.append(("records", f"{found.records:,}{skipped}" + (f" in {found.files:,} files" * (found.files > 1))))
         mean = f", {found.hours * 3600 / found.records:.2f} s a record on average" if found.records else ""
         rows.append(("audio", length(found.hours) + mean))
-    if found.reject_reasons:
-        rows.append(("reasons", counted(found.reject_reasons)))
     if found.segments:
         rows.append(("segments", f"{found.segments:,} records begin later than their file (offset above 0)"))
     if found.speakers:

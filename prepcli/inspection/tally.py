@@ -92,7 +92,8 @@ class Tally:
     def _add_rows(self, found: Rows) -> None:
         rows = found.rows
         self.num_records += len(rows)
-        self.first += rows[: max(NUM_FIRST - len(self.first), 0)]
+        shown = found.rejects if self.kind == "rejects" else rows
+        self.first += shown[: max(NUM_FIRST - len(self.first), 0)]
         self.fields.update(chain.from_iterable(rows))
         durations = [row["duration"] for row in rows]
         seconds = np.array(durations, np.float64)

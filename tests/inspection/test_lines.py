@@ -152,7 +152,9 @@ def test_rejects_by_reason(tarred: Path) -> None:
         tarred.parent / "rejects.jsonl", [line, broken, {"manifest_text": "{", "reject_reason": "broken_json"}]
     )
     assert look(both).reject_reasons == {"missing_audio": 1, "bad_duration": 1, "broken_json": 1}
-    assert look(both).records == 1
+    found = look(both)
+    assert (found.lines, found.records) == (3, 1)
+    assert [one["reject_reason"] for one in found.first_records] == ["missing_audio", "bad_duration", "broken_json"]
 
 
 def test_memory_grows_with_numbers_not_with_text(tmp_path: Path) -> None:
