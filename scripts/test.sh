@@ -33,6 +33,7 @@ missing=()
 command -v sox >/dev/null || missing+=(sox libsox-fmt-all)
 command -v flac >/dev/null || missing+=(flac)
 command -v ffmpeg >/dev/null || missing+=(ffmpeg)
+command -v chromium >/dev/null || missing+=(chromium)
 if ((${#missing[@]})); then say "some tests will be skipped; for all of them: sudo apt-get install ${missing[*]}"; fi
 
 step "ruff check" "$python" -m ruff check .
