@@ -61,7 +61,7 @@ class Entry:
     @property
     def is_magpies(self) -> bool:
         """Whether the speaker is in the form without which MagpieTTSLhotseDataset raises."""
-        return _language_of(self.speaker or "") is not None
+        return language_of(self.speaker or "") is not None
 
     def cut(self, sampling_rate: int, num_samples: int) -> Cut:
         """The cut, for stored audio of `num_samples` at `sampling_rate` (Hz)."""
@@ -113,7 +113,7 @@ def read_entry(record: Record, turn: int, has_context: bool) -> Entry:
     if context is not None:
         custom["context_recording_id"] = recording_id(context.audio_filepath)
     speaker = _speaker(record)
-    language = _language_of(speaker or "")
+    language = language_of(speaker or "")
     lang = _string(record, "lang") or language
     id = segment_id("cut", recording_id(target.audio_filepath), target.offset, target.duration)
     if turn:
@@ -161,7 +161,8 @@ def _speaker(record: Record) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _language_of(speaker: str) -> str | None:
+def language_of(speaker: str) -> str | None:
+    """The language in a speaker of the form `| Language:xx Dataset:yy Speaker:zz |`; None for any other form."""
     match = _SPEAKER.match(speaker)
     return match[1] if match else None
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What a job runs, on its first node: one srun step with all ranks. Submitted by common.sh:
 #
-#   batch.sh SLURM_DIR CLUSTER_ENV LOG REQUEUE SUBMITTED_WITH prepcli|python ARGUMENTS
+#   batch.sh SLURM_DIR CLUSTER_ENV LOG REQUEUE CONTINUE_WITH prepcli|python ARGUMENTS
 #
 # Exit code: the ranks' highest. 4 means interrupted: with REQUEUE the job then goes back into the queue.
 set -uo pipefail
 # shellcheck disable=SC2034 # cluster.env may want it
 slurm_dir=$1
-cluster_env=$2 log=$3 requeue=$4 submitted_with=$5 word=$6
+cluster_env=$2 log=$3 requeue=$4 continue_with=$5 word=$6
 shift 6
 # shellcheck source=/dev/null
 source "$cluster_env"
@@ -25,7 +25,7 @@ case $word in
         exit 2
         ;;
 esac
-export PREPCLI_SUBMITTED_WITH=$submitted_with
+export PREPCLI_CONTINUE_WITH=$continue_with
 restarts=${SLURM_RESTART_COUNT:-0}
 say() { printf '%s job %s: %s\n' "$(date +%Y-%m-%dT%H:%M:%S)" "$job" "$*"; }
 
