@@ -5,5 +5,6 @@
 #   manifest_to_tarred.sh --ntasks=32 --time=1:00:00 -- train.json tarred --num-shards 512
 #
 # Before the -- stand options of sbatch, or --dry-run. Settings of the site: cluster.env. See README.md.
+# shellcheck source=scripts/slurm/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 submit_command cpu manifest-to-tarred "$@"

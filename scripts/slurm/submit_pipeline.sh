@@ -7,6 +7,7 @@
 #
 # What CONFIG.yaml looks like: recipes/magpietts/config.yaml. What is finished is a quiet no-op: after a failure was
 # mended, submit the same again. Settings of the site: cluster.env. See README.md.
+# shellcheck source=scripts/slurm/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 dry_run=()
