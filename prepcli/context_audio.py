@@ -137,7 +137,7 @@ class ContextJob(Job):
         most_samples = int(self._batch_duration * encoder.sampling_rate)
         made: deque[Bundle] = deque()
 
-        def batches() -> Iterator[Batch]:
+        def batches() -> Iterator[Batch[int]]:
             for unit in units:
                 made.append(self._bundle(unit))
                 yield from made[-1].batches(encoder, most_samples)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.context_entry import DIGITS, ContextLines
-from prepcli.context_merge import PartWriter, npy_bytes
+from prepcli.context_merge import PartWriter
 from prepcli.context_plan import ContextOptions, ContextPlan
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.feed import Batch, Decoded
@@ -20,6 +20,7 @@ from prepcli.models.selection import Chosen, select_contexts
 from prepcli.records import Records
 from prepcli.run.job import Advance
 from prepcli.run.publish import UnitWriter
+from prepcli.shards.npy import npy_bytes
 from prepcli.shards.split import Indices
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Bundle:
         self._batches: list[Indices] = []
         self._rejects: dict[int, RecordRejected] = {}
 
-    def batches(self, encoder: SpeakerEncoder, most_samples: int) -> Iterator[Batch]:
+    def batches(self, encoder: SpeakerEncoder, most_samples: int) -> Iterator[Batch[int]]:
         """What must be decoded, in the order in which `embed` takes it."""
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
         places = encoder.places(np.maximum(num_samples, encoder.min_samples))

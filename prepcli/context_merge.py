@@ -1,6 +1,5 @@
 """The end of a run: the bundles' parts become one manifest in the order of the input, and histograms."""
 
-import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.run.publish import HashedFile
+from prepcli.shards.npy import npy_bytes
 
 CHUNK_RECORDS = 1 << 16
 """Records that are put in order at a time."""
@@ -33,13 +33,6 @@ class PartWriter:
     def index(self) -> bytes:
         """The part's index, as `.npy`."""
         return npy_bytes(np.array(self._rows, PART_DTYPE))
-
-
-def npy_bytes(array: NDArray[Any]) -> bytes:
-    """An array as the content of a `.npy` file."""
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
 
 
 def merged_lines(parts: Sequence[tuple[Path, Path]]) -> Iterator[bytes]:

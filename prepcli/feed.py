@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.context import BaseContext
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +24,20 @@ from prepcli.processes import WorkerPool, begin_worker
 from prepcli.records import Records
 
 Samples = NDArray[np.float32]
+Item = TypeVar("Item")
+ItemIn = TypeVar("ItemIn", contravariant=True)
+Result = TypeVar("Result")
 
 TICK = 0.25
 """Seconds between two looks at the progress while a batch is waited for."""
 _KEPT_INFOS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Records to decode into rows of `num_samples`, and to be zero-padded to it."""
+@dataclass(frozen=True)
+class Batch(Generic[Item]):
+    """What to decode (numbers of records, say) into rows of `num_samples`, zero-padded to it."""
 
-    records: tuple[int, ...]
+    records: tuple[Item, ...]
     num_samples: int
 
     @property
@@ -51,6 +56,13 @@ class Decoded:
     audio: Samples
     lengths: NDArray[np.int64]
     rejects: dict[int, RecordRejected] = field(default_factory=dict)
+
+
+class Decoder(Protocol[ItemIn]):
+    """What worker processes decode with; it is sent to them, or inherited."""
+
+    def decode(self, record: ItemIn, /) -> Samples:
+        """Samples (n,) of one item of a batch; raises `RecordRejected`."""
 
 
 class SegmentDecoder:
@@ -97,79 +109,116 @@ class SegmentDecoder:
             info = self._infos[path] = probe_file(path)
         return info
 
-    def fill(self, batch: Batch, audio: Samples) -> Decoded:
-        """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out."""
-        decoded = Decoded(audio, np.zeros(len(batch.records), np.int64))
-        for row, record in enumerate(batch.records):
-            audio[row] = 0
-            try:
-                samples = self.decode(record)[: batch.num_samples]
-            except RecordRejected as rejected:
-                decoded.rejects[row] = rejected
-            else:
-                audio[row, : len(samples)] = samples
-                decoded.lengths[row] = len(samples)
-        return decoded
+
+def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples) -> Decoded:
+    """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out."""
+    decoded = Decoded(audio, np.zeros(len(batch.records), np.int64))
+    for row, record in enumerate(batch.records):
+        audio[row] = 0
+        try:
+            samples = decoder.decode(record)[: batch.num_samples]
+        except RecordRejected as rejected:
+            decoded.rejects[row] = rejected
+        else:
+            audio[row, : len(samples)] = samples
+            decoded.lengths[row] = len(samples)
+    return decoded
 
 
 class _Worker:
     """What a worker process holds; set once by `_start_worker`."""
 
-    decoder: SegmentDecoder
+    decoder: Decoder[Any]
     slots: Sequence[mmap.mmap]
 
 
-def _start_worker(decoder: SegmentDecoder, slots: Sequence[mmap.mmap]) -> None:
+def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap]) -> None:
     begin_worker()
     _Worker.decoder, _Worker.slots = decoder, slots
 
 
-def _decode(batch: Batch, slot: int | None) -> Decoded:
+def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     if slot is None:
-        return _Worker.decoder.fill(batch, np.empty((len(batch.records), batch.num_samples), np.float32))
-    decoded = _Worker.decoder.fill(batch, _view(_Worker.slots[slot], batch))
+        return fill(_Worker.decoder, batch, np.empty((len(batch.records), batch.num_samples), np.float32))
+    decoded = fill(_Worker.decoder, batch, _view(_Worker.slots[slot], batch))
     decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
     return decoded
 
 
-def _view(slot: mmap.mmap, batch: Batch) -> Samples:
+def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
     return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.records), batch.num_samples)
 
 
-def decoded_batches(
-    decoder: SegmentDecoder,
-    batches: Iterator[Batch],
-    most_samples: int,
-    num_workers: int,
-    context: BaseContext,
-    tick: Callable[[], None],
-) -> Iterator[Decoded]:
-    """Decode `batches` in worker processes and yield them in order; a few wait ready, no more.
+class DecodingPool(Generic[Item]):
+    """Worker processes that decode batches ahead of a model, and do other reading for it between them.
 
     Batches of up to `most_samples` samples come through shared memory, which is made before the processes are (it
     needs `fork`); longer ones are sent. Memory: two such batches for each worker, and two more.
 
     Raises:
-        IncompleteError: a worker was killed.
+        IncompleteError: on leaving the block, when a worker was killed.
     """
-    num_slots = 2 * num_workers + 2
-    shared = context.get_start_method() == "fork"
-    slots = [mmap.mmap(-1, 4 * most_samples) for _ in range(num_slots)] if shared else []
-    free: deque[int] = deque(range(num_slots))
-    waiting: deque[tuple[Batch, int, Future[Decoded]]] = deque()
-    with WorkerPool(num_workers, context, _start_worker, (decoder, slots)) as pool:
+
+    def __init__(self, decoder: Decoder[Item], most_samples: int, num_workers: int, context: BaseContext) -> None:
+        self._num_slots = 2 * num_workers + 2
+        self._most_samples = most_samples
+        self._shared = context.get_start_method() == "fork"
+        self._slots = [mmap.mmap(-1, 4 * most_samples) for _ in range(self._num_slots)] if self._shared else []
+        self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots))
+
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Have a worker call a module-level function."""
+        return self._pool.submit(function, *arguments)
+
+    def result(self, future: Future[Result], tick: Callable[[], None]) -> Result:
+        """Wait for what was submitted."""
+        while not self._pool.wait([future], TICK):
+            tick()
+        return future.result()
+
+    def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
+        """Decode `batches` and yield them in order; a few wait ready, no more."""
+        free: deque[int] = deque(range(self._num_slots))
+        waiting: deque[tuple[Batch[Item], int, Future[Decoded]]] = deque()
         while True:
             for batch in islice(batches, len(free)):
                 slot = free.popleft()
-                fits = shared and batch.num_values <= most_samples
-                waiting.append((batch, slot, pool.submit(_decode, batch, slot if fits else None)))
+                fits = self._shared and batch.num_values <= self._most_samples
+                waiting.append((batch, slot, self.submit(_decode, batch, slot if fits else None)))
             if not waiting:
                 return
             batch, slot, future = waiting.popleft()
-            while not pool.wait([future], TICK):
-                tick()
-            decoded = future.result()
+            decoded = self.result(future, tick)
             if not decoded.audio.size and batch.num_values:
-                decoded.audio = _view(slots[slot], batch)
+                decoded.audio = _view(self._slots[slot], batch)
             yield decoded
             free.append(slot)
+
+    def __enter__(self) -> "DecodingPool[Item]":
+        self._pool.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.__exit__(kind, error, traceback)
+
+
+def decoded_batches(
+    decoder: Decoder[Item],
+    batches: Iterator[Batch[Item]],
+    most_samples: int,
+    num_workers: int,
+    context: BaseContext,
+    tick: Callable[[], None],
+) -> Iterator[Decoded]:
+    """Decode `batches` in worker processes of their own and yield them in order; see `DecodingPool`.
+
+    Raises:
+        IncompleteError: a worker was killed.
+    """
+    with DecodingPool(decoder, most_samples, num_workers, context) as pool:
+        yield from pool.decoded(batches, tick)

@@ -15,7 +15,8 @@ from prepcli.manifest.record import Record
 from prepcli.processes import map_in_order
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
-from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, is_shar, repeated_ids
+from prepcli.run.workspace import read_json
+from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.shards.check_tarred import ShardFiles, ShardReport, check_shard, line_hash
 from prepcli.shards.nemo_tarred import (
     SHARD_MANIFEST_NAME,
@@ -26,6 +27,7 @@ from prepcli.shards.nemo_tarred import (
     read_metadata,
     tar_numbers,
 )
+from prepcli.shards.shar_files import is_shar
 
 
 class VerifyReport(msgspec.Struct):
@@ -49,6 +51,8 @@ class VerifyReport(msgspec.Struct):
 def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     """Check the tarred data set (with static buckets: each of them) or the Shar in `out`; decodes everything.
 
+    Codes are checked in step with the cuts, also where `out` holds only codes and the Shar set is elsewhere.
+
     Raises:
         UsageError: there is no data set.
     """
@@ -58,10 +62,11 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     report = VerifyReport(str(out))
     published = _published(out, report)
     shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
-    if not folders and not published and not shar:
+    codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(name.startswith("codes_") for name in published)
+    if not folders and not published and not shar and not codes:
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar "
-            "(cuts/cuts.<i>.jsonl.gz)"
+            "(cuts/cuts.<i>.jsonl.gz), nor codes beside a Shar"
         )
     for name in published:
         if not (out / name).is_file():
@@ -69,8 +74,23 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     for folder in folders:
         _verify_set(folder, out, published, num_workers, report)
     if shar:
-        _verify_shar(out, published, num_workers, report)
+        _verify_shar(out, None, published, num_workers, report)
+    elif codes:
+        _verify_shar(_coded_set(out), out, published, num_workers, report)
     return report
+
+
+def _coded_set(out: Path) -> Path:
+    """The Shar set whose codes are in `out`, as the plans beside it tell."""
+    for workspace in workspaces_of(out):
+        plan = read_json(workspace.plan_file) or {}
+        for file in plan.get("inputs", []):
+            folder = Path(plan["run_in"], file["path"]).parent.parent
+            if is_shar(folder):
+                return folder
+    raise UsageError(
+        f"{out} holds codes, but the Shar set they belong to cannot be found; give the directory that has its cuts"
+    )
 
 
 def _is_tarred(folder: Path) -> bool:
@@ -145,9 +165,11 @@ def _verify_set(
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
 
 
-def _verify_shar(out: Path, published: dict[str, PublishedFile], num_workers: int, report: VerifyReport) -> None:
+def _verify_shar(
+    folder: Path, codes_in: Path | None, published: dict[str, PublishedFile], num_workers: int, report: VerifyReport
+) -> None:
     report.kind = "shar"
-    shards, problems = find_shards(out, lambda name: published[name].sha256 if name in published else None)
+    shards, problems = find_shards(folder, lambda name: published[name].sha256 if name in published else None, codes_in)
     report.problems += problems
     hashes: list[Hashes] = []
     results = map_in_order(check_shar_shard, shards, num_workers)

@@ -49,6 +49,15 @@ def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_speaker_model(tmp_path_factory.mktemp("model") / "speaker.nemo")
 
 
+@pytest.fixture(scope="session")
+def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small NeMo audio codec as a `.nemo` file; skips without NeMo."""
+    pytest.importorskip("nemo.collections.tts")
+    from tests.codec_models import save_codec
+
+    return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a finished command left."""
@@ -96,10 +105,10 @@ def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str]
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def start_prepcli(*arguments: object, **environ: str) -> subprocess.Popen[str]:
-    """Start the command line and let it run."""
+def start_prepcli(*arguments: object, module: str = "prepcli", **environ: str) -> subprocess.Popen[str]:
+    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
     return subprocess.Popen(
-        [sys.executable, "-m", "prepcli", *map(str, arguments)],
+        [sys.executable, "-m", module, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -28,9 +28,24 @@ class Case:
     undisturbed: dict[str, str]
     units: str = "shard_*"
     verified: bool = True
+    module: str = "prepcli"
+    out_option: str | None = None
+    records: str = ""
+    """Folder below OUT.prepcli of a run that adds to OUT."""
 
     def arguments(self, out: Path) -> list[object]:
-        return [self.command, self.manifest, out, *self.options, "--num-workers", 2]
+        where = [self.out_option, out] if self.out_option else [out]
+        return [self.command, self.manifest, *where, *self.options, "--num-workers", 2]
+
+    def workspace(self, out: Path) -> Path:
+        return workspace_of(out, self.records)
+
+    def start(self, out: Path, *more: object) -> Process:
+        return start_prepcli(*self.arguments(out), *more, module=self.module)
+
+
+def workspace_of(out: Path, records: str) -> Path:
+    return out.with_name(out.name + ".prepcli") / records
 
 
 def undisturbed_case(
@@ -44,15 +59,16 @@ def undisturbed_case(
 ) -> Case:
     """The case, after one whole run in `folder`."""
     case = Case(command, manifest, options, num_shards, num_rejects, {}, **more)
-    done = prepcli(*case.arguments(folder / "out"))
-    assert done.code == 0, done.err
-    assert len(read_lines(folder / "out.prepcli/rejects.jsonl")) == num_rejects
+    done = case.start(folder / "out")
+    _, err = done.communicate(timeout=300)
+    assert done.returncode == 0, err
+    assert len(read_lines(case.workspace(folder / "out") / "rejects.jsonl")) == num_rejects
     return replace(case, undisturbed=tree(folder / "out"))
 
 
-def wait_for_markers(out: Path, count: int, process: Process, units: str = "shard_*") -> None:
+def wait_for_markers(out: Path, count: int, process: Process, units: str = "shard_*", records: str = "") -> None:
     """Until `count` units are published, or the process has ended."""
-    done = out.with_name(out.name + ".prepcli") / "done"
+    done = workspace_of(out, records) / "done"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         if (count == 0 and done.exists()) or (done.exists() and len(list(done.glob(f"{units}.json"))) >= count):
@@ -92,7 +108,7 @@ def wait_until_gone(pids: list[int]) -> None:
 def resume(case: Case, out: Path, world_size: int) -> None:
     """Continue with `world_size` ranks at once; the result must be the undisturbed one."""
     ranks = [["--rank", rank, "--world-size", world_size] if world_size > 1 else [] for rank in range(world_size)]
-    processes = [start_prepcli(*case.arguments(out), *rank) for rank in ranks]
+    processes = [case.start(out, *rank) for rank in ranks]
     for process in processes:
         _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
@@ -101,8 +117,8 @@ def resume(case: Case, out: Path, world_size: int) -> None:
 
 def check_kill_of_one_process(case: Case, out: Path, victim: Victim, markers: int, world_size: int) -> None:
     """Kill the main process or a worker after `markers` units; continue with `world_size` ranks."""
-    process = start_prepcli(*case.arguments(out))
-    wait_for_markers(out, markers, process, case.units)
+    process = case.start(out)
+    wait_for_markers(out, markers, process, case.units, case.records)
     time.sleep(random.random() * 0.1)
     workers = children(process.pid)
     victim(process)
@@ -115,7 +131,7 @@ def check_kill_of_one_process(case: Case, out: Path, victim: Victim, markers: in
     half = {name: digest for name, digest in tree(out).items() if case.undisturbed.get(name) != digest}
     assert half == {}  # nothing half under a final name
     resume(case, out, world_size)
-    assert len(read_lines(out.with_name(out.name + ".prepcli") / "rejects.jsonl")) == case.num_rejects
+    assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == case.num_rejects
     if case.verified:
         checked = prepcli("verify", out)
         assert checked.code == 0, checked.out
@@ -123,8 +139,8 @@ def check_kill_of_one_process(case: Case, out: Path, victim: Victim, markers: in
 
 def check_kill_of_one_rank(case: Case, out: Path, world_size: int) -> None:
     """Of two ranks one is killed, the other goes on; then `world_size` ranks continue."""
-    ranks = [start_prepcli(*case.arguments(out), "--rank", rank, "--world-size", 2) for rank in range(2)]
-    wait_for_markers(out, random.randrange(case.num_shards // 2), ranks[0], case.units)
+    ranks = [case.start(out, "--rank", rank, "--world-size", 2) for rank in range(2)]
+    wait_for_markers(out, random.randrange(case.num_shards // 2), ranks[0], case.units, case.records)
     ranks[1].kill()
     for process in ranks:
         process.communicate(timeout=60)
@@ -134,15 +150,15 @@ def check_kill_of_one_rank(case: Case, out: Path, world_size: int) -> None:
 
 def check_signal(case: Case, out: Path, number: signal.Signals) -> None:
     """A signal ends the run with exit code 4, tidily, and the same command continues it."""
-    process = start_prepcli(*case.arguments(out), "--json")
-    wait_for_markers(out, 2, process, case.units)
+    process = case.start(out, "--json")
+    wait_for_markers(out, 2, process, case.units, case.records)
     process.send_signal(number)
     stdout, err = process.communicate(timeout=60)
     assert process.returncode == 4, err
     assert f"stopped by {number.name}" in err
     assert "Traceback" not in err
     assert '"status":"incomplete"' in stdout
-    assert not any((out.with_name(out.name + ".prepcli") / "tmp").iterdir())
+    assert not any((case.workspace(out) / "tmp").iterdir())
     status = prepcli("status", out, "--json").json
     assert status["state"] == "stopped"
     assert 0 < status["units_done"] < case.num_shards

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from prepcli import context_merge, context_plan
-from prepcli.context_merge import PART_DTYPE, PartWriter, merged_lines, npy_bytes
+from prepcli.context_merge import PART_DTYPE, PartWriter, merged_lines
 from prepcli.context_plan import plan_bundles
 from prepcli.manifest.index import FieldKey, ManifestIndex, index_manifests
 from prepcli.run.publish import HashedFile
 from prepcli.shards.names import normal_path
+from prepcli.shards.npy import npy_bytes
 
 
 def make_index(folder: Path, speakers: list[str], durations: list[float] | None = None) -> ManifestIndex:

@@ -34,7 +34,7 @@ def records(tmp_path: Path) -> Records:
     return Records([str(write_lines(tmp_path / "m.json", lines))])
 
 
-def feed(records: Records, batches: list[Batch], most: int = 10 * RATE, workers: int = 2) -> Iterator[Decoded]:
+def feed(records: Records, batches: list[Batch[int]], most: int = 10 * RATE, workers: int = 2) -> Iterator[Decoded]:
     decoder = SegmentDecoder(records, RATE, 320)
     return decoded_batches(decoder, iter(batches), most, workers, worker_context(), lambda: None)
 
@@ -86,7 +86,7 @@ def test_batches_come_in_order_whatever_their_size(records: Records, most: int) 
 def test_few_batches_are_made_ahead(records: Records) -> None:
     taken = []
 
-    def batches() -> Iterator[Batch]:
+    def batches() -> Iterator[Batch[int]]:
         for number in range(100):
             taken.append(number)
             yield Batch((0,), RATE)

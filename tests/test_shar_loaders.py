@@ -130,8 +130,8 @@ def test_lhotse_reads_what_is_no_strict_json(tmp_path: Path) -> None:
     assert np.isnan(cut.supervisions[0].cer)
 
 
-def magpie_batches(out: Path, rate: int) -> list[dict[str, Any]]:
-    """Everything that MagpieTTS sees of a set, through NeMo's data loader."""
+def magpie_batches(out: Path, rate: int, codes: Path | None = None) -> list[dict[str, Any]]:
+    """Everything that MagpieTTS sees of a set, through NeMo's data loader; with its `codes` (a folder codes_<name>)."""
     pytest.importorskip("nemo.collections.tts")
     from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
     from nemo.collections.tts.data.text_to_speech_dataset_lhotse import MagpieTTSLhotseDataset
@@ -143,7 +143,7 @@ def magpie_batches(out: Path, rate: int) -> list[dict[str, Any]]:
         volume_norm=False,
         codec_model_samples_per_frame=1,
         num_audio_codebooks=8,
-        load_cached_codes_if_available=False,
+        load_cached_codes_if_available=codes is not None,
         load_16khz_audio=False,
         context_duration_min=0.01,
         context_duration_max=0.01,
@@ -157,6 +157,8 @@ def magpie_batches(out: Path, rate: int) -> list[dict[str, Any]]:
     }
     if (out / "context_audio").exists():
         fields["context_audio"] = f"{out}/context_audio/recording.{number}.tar"
+    if codes is not None:
+        fields |= {field.name: f"{field}/codes.{number}.tar" for field in codes.iterdir()}
     config = OmegaConf.create(
         {
             "shar_path": fields,

@@ -8,6 +8,7 @@ import typer
 
 from prepcli import __version__
 from prepcli.cli.estimate_bins import estimate_bins
+from prepcli.cli.extend_codec_codes import extend_codec_codes
 from prepcli.cli.extend_context_audio import extend_context_audio
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("manifest-to-tarred")(manifest_to_tarred)
 app.command("manifest-to-shar")(manifest_to_shar)
 app.command("extend-context-audio")(extend_context_audio)
+app.command("extend-codec-codes")(extend_codec_codes)
 app.command("estimate-bins")(estimate_bins)
 app.command("status")(status)
 app.command("verify")(verify)

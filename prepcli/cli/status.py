@@ -37,8 +37,9 @@ def _lines(status: "Status") -> list[str]:
 
     share = status.seconds_done / status.seconds_total if status.seconds_total else 1.0
     rejects = ", ".join(f"{count:,} {reason}" for reason, count in status.rejects.items()) or "none"
+    where = f"{status.out} ({status.part})" if status.part else status.out
     lines = [
-        f"{status.out}: {status.command}, {status.state}, {share:.1%} of the audio",
+        f"{where}: {status.command}, {status.state}, {share:.1%} of the audio",
         f"  units    {status.units_done:,} of {status.units:,} done",
         f"  records  {status.records_out:,} of {status.records_in:,} out, {status.skipped:,} passed over by _skipme",
         f"  rejects  {rejects}",

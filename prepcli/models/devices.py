@@ -50,6 +50,22 @@ def use_full_float32() -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
+def use_tf32() -> None:
+    """Products of float32 with ten bits of mantissa, on GPUs that can; elsewhere nothing changes."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+
+
+def use_same_algorithms() -> None:
+    """Convolutions on a GPU by algorithms that depend on shapes alone and give the same bits at every run."""
+    import torch
+
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
 def to_device(values: "Tensor", device: str) -> "Tensor":
     """The values on the device. To a GPU they go through pinned memory, beside whatever the GPU is doing."""
     if not device.startswith("cuda"):

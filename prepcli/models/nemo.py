@@ -1,6 +1,8 @@
 """NeMo's models: what a `.nemo` file holds, found out without NeMo, and loading one without its chatter."""
 
 import contextlib
+import hashlib
+import importlib
 import io
 import logging
 import tarfile
@@ -44,17 +46,28 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
         raise UsageError(f"{option} {path} holds a {found}; a {model_class} is needed")
 
 
-def load_nemo(model_class: str, name: str, option: str) -> Any:
+def file_identity(name: str) -> str:
+    """What stands for a model in a run's settings: its name, or the SHA-256 of its file."""
+    if not is_file(name):
+        return name
+    with Path(name).open("rb") as file:
+        digest = hashlib.sha256()
+        while data := file.read(1 << 20):
+            digest.update(data)
+    return f".nemo file with SHA-256 {digest.hexdigest()}"
+
+
+def load_nemo(model_class: str, name: str, option: str, collection: str = "asr") -> Any:
     """The model in a `.nemo` file, or a pretrained one by name (fetched at its first use), on the processor.
 
-    `model_class` is a class of `nemo.collections.asr.models`; the model is in inference mode.
+    `model_class` is a class of `nemo.collections.<collection>.models`; the model is in inference mode.
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
     """
     with _quiet():
         try:
-            import nemo.collections.asr.models as models
+            models = importlib.import_module(f"nemo.collections.{collection}.models")
         except ImportError as error:
             raise UsageError(
                 f"{option} {name} needs NeMo: pip install 'prepcli[nemo]' ({_first_line(error)})"

@@ -1,11 +1,14 @@
 """What a job asks of a model."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from prepcli.manifest.parts import Ints
+
+Precision = Literal["fp32", "tf32", "bf16"]
+"""float32 throughout; float32 whose products are rounded to TF32 on GPUs that have it; bfloat16 up to the quantizer."""
 
 
 class SpeakerEncoder(Protocol):
@@ -36,4 +39,33 @@ class SpeakerEncoder(Protocol):
 
         `lengths` (B,) says how many samples of each row are audio; T is the rows' place. Audio that has no embedding
         (digital silence, for some models) gives NaN.
+        """
+
+
+class Codec(Protocol):
+    """Turns audio into codes: for each frame one index into each of several codebooks.
+
+    Attributes:
+        name: the model's file or name, as it was asked for.
+        sampling_rate: Hz.
+        samples_per_frame: audio is zero-padded to a multiple of it; each of these frames gives one code a codebook.
+        num_codebooks, codebook_size: codes have the shape (num_codebooks, frames) and are below `codebook_size`.
+        min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
+    """
+
+    name: str
+    sampling_rate: int
+    samples_per_frame: int
+    num_codebooks: int
+    codebook_size: int
+    min_frames: int
+
+    def to(self, device: str) -> None:
+        """Move the model to `cpu` or `cuda:N`."""
+
+    def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
+        """Codes (B, C, F) and how many frames (B,) of each row count, of audio (B, T), float32 on the model's device.
+
+        `lengths` (B,) says how many samples of each row are audio. Where all rows have equally many frames, a row's
+        codes are those of its audio alone, but for float rounding; in a batch of mixed lengths they may not be.
         """

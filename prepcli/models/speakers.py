@@ -1,9 +1,6 @@
 """The speaker encoders that can be asked for by name."""
 
-import hashlib
-from pathlib import Path
-
-from prepcli.models.nemo import check_nemo_file, is_file
+from prepcli.models.nemo import check_nemo_file, file_identity, is_file
 from prepcli.models.nemo_speaker import MODEL_CLASS, NemoSpeakerEncoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.resemblyzer import ResemblyzerEncoder, weights_file
@@ -26,13 +23,7 @@ def check_speaker_model(name: str) -> None:
 
 def identity(name: str) -> str:
     """What stands for the model in a run's settings: its name, or the SHA-256 of its file."""
-    if name == RESEMBLYZER or not is_file(name):
-        return name
-    with Path(name).open("rb") as file:
-        digest = hashlib.sha256()
-        while data := file.read(1 << 20):
-            digest.update(data)
-    return f".nemo file with SHA-256 {digest.hexdigest()}"
+    return name if name == RESEMBLYZER else file_identity(name)
 
 
 def load_speaker_encoder(name: str) -> SpeakerEncoder:

@@ -28,9 +28,13 @@ class RankStatus(msgspec.Struct):
 
 
 class Status(msgspec.Struct):
-    """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's."""
+    """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
+
+    `part` names a run that added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it.
+    """
 
     out: str
+    part: str
     command: str
     state: str
     units: int
@@ -72,6 +76,7 @@ def read_status(workspace: Workspace) -> Status:
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.out),
+        part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
         command=plan["command"],
         state="finished" if finished else "running" if running else "stopped",
         units=len(units),
@@ -134,8 +139,9 @@ def _seconds_to_go(rank: RankProgress) -> float:
 
 
 def workspaces_of(out: Path) -> list[Workspace]:
-    """The run that made `out`, and the later ones that added to it (concatenations)."""
+    """The run that made `out`, and the later ones that added to it: concatenations, and codes by each codec."""
     root = Workspace(out).root
     later = sorted(root.glob("version_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    later += sorted(path for path in root.glob("codes_*") if (path / "plan.json").exists())
     own = [Workspace(out)] if (root / "plan.json").exists() or not later else []
     return [*own, *(Workspace(out, path) for path in later)]

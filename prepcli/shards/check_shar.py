@@ -6,13 +6,10 @@ length of all of them without a word; it does not look for ids that are there tw
 
 import gzip
 import hashlib
-import json
-import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,23 +18,28 @@ from numpy.typing import NDArray
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
+from prepcli.shards.check_codes import check_codes
 from prepcli.shards.check_tarred import ShardReport, line_hash
+from prepcli.shards.codes import CODES_FILE, CODES_OF
+from prepcli.shards.pairs import Pair, read_pairs
 from prepcli.shards.shar import AUDIO_NAME, CUTS_NAME, TARGET, shard_text
-from prepcli.shards.tar_reader import read_members
+from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, CutLine, RecordingLine, decode_json, numbered
 
-_CUTS = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
-_TAR = re.compile(r"recording\.(\d+)\.tar$")
 Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class SharFiles:
-    """One shard to check: its cuts, the tar of each field, and the SHA-256 of those files of which it is known."""
+    """One shard to check: its cuts, the tar of each field, and the SHA-256 of those files of which it is known.
+
+    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ...
+    """
 
     number: int
     cuts: Path
     tars: dict[str, Path]
     sha256: dict[Path, str] = field(default_factory=dict)
+    codes: dict[str, Path] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -47,68 +49,47 @@ class SharReport(ShardReport):
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
 
-class _Recording(msgspec.Struct):
-    id: str
-    sources: list[Any]
-    sampling_rate: int
-    num_samples: int
-    duration: float
-
-
-class _Cut(msgspec.Struct):
-    id: str
-    duration: float
-    recording: _Recording | None = None
-    supervisions: list[Any] = []
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A recording in a tar: its data's member name, the data, and its manifest's text."""
-
-    name: str
-    data: bytes
-    manifest: bytes
-
-    @property
-    def cut_id(self) -> str:
-        """The name without its extension, as the reader compares it with the cut's id."""
-        return self.name.rpartition(".")[0]
-
-
-def is_shar(folder: Path) -> bool:
-    """Whether a folder looks like a Shar data set: it holds `cuts/cuts.*.jsonl.gz`."""
-    return any(_CUTS.match(path.name) for path in folder.glob("cuts/cuts.*"))
-
-
-def find_shards(folder: Path, sha256: Callable[[str], str | None]) -> tuple[list[SharFiles], list[str]]:
+def find_shards(
+    folder: Path, sha256: Callable[[str], str | None], codes_in: Path | None = None
+) -> tuple[list[SharFiles], list[str]]:
     """The shards to check, and what is wrong with their numbers: every field must have 0..N-1.
 
-    `sha256` gives the published digest of a file by its name below `folder`, None where it is not known.
+    `sha256` gives the published digest of a file by its name below `folder`, None where it is not known. Where
+    `codes_in` is given, the codes in it are what is checked, in step with the cuts in `folder`.
     """
-    cuts = _numbered(folder / "cuts", _CUTS)
-    fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if _TAR.match(path.name)}
-    tars = {name: _numbered(folder / name, _TAR) for name in sorted(fields)}
-    count = 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
+    cuts = numbered(folder / "cuts", CUTS_FILE)
+    tars: dict[str, dict[int, Path]] = {}
     problems = []
-    for name, found in {"cuts": cuts, **tars}.items():
-        pattern = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
-        missing = [pattern.format(shard_text(number)) for number in range(count) if number not in found]
-        if missing:
-            problems.append(
-                f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
-            )
+    if codes_in is None:
+        fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if AUDIO_FILE.match(path.name)}
+        tars = {name: numbered(folder / name, AUDIO_FILE) for name in sorted(fields)}
+        count = 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
+        for name, found in {"cuts": cuts, **tars}.items():
+            pattern = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
+            missing = [pattern.format(shard_text(number)) for number in range(count) if number not in found]
+            if missing:
+                problems.append(
+                    f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
+                )
+    home = codes_in or folder
+    codes = {
+        str(path.relative_to(home)): numbered(path, CODES_FILE)
+        for path in sorted(home.glob("codes_*/*_codes"))
+        if path.name in CODES_OF.values()
+    }
+    for name, found in codes.items():
+        for number in sorted(set(cuts) ^ set(found)):
+            which = "missing" if number in cuts else "there are no such cuts"
+            problems.append(f"{name}/codes.{shard_text(number)}.tar: {which}")
     shards = []
     for number, path in sorted(cuts.items()):
         here = {name: found[number] for name, found in tars.items() if number in found}
-        digests = {file: sha256(str(file.relative_to(folder))) for file in (path, *here.values())}
-        shards.append(SharFiles(number, path, here, {file: digest for file, digest in digests.items() if digest}))
+        coded = {name: found[number] for name, found in codes.items() if number in found}
+        files = [(file, folder) for file in (path, *here.values())] + [(file, home) for file in coded.values()]
+        digests = {file: sha256(str(file.relative_to(root))) for file, root in files}
+        known = {file: digest for file, digest in digests.items() if digest}
+        shards.append(SharFiles(number, path, here, known, coded))
     return shards, problems
-
-
-def _numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
-    matches = ((pattern.match(path.name), path) for path in folder.glob("*"))
-    return {int(match[1]): path for match, path in matches if match}
 
 
 def check_shar_shard(files: SharFiles) -> SharReport:
@@ -117,14 +98,19 @@ def check_shar_shard(files: SharFiles) -> SharReport:
     cuts = _check_cuts(files, report)
     report.num_lines = len(cuts)
     report.id_hashes = np.array([line_hash(cut.id.encode("utf-8", "surrogatepass")) for cut in cuts], np.uint64)
+    seconds: dict[str, list[float | None]] = {TARGET: [cut.duration for cut in cuts]}
     for name, tar in files.tars.items():
-        _check_field(name, tar, files, cuts, report)
+        seconds[name] = _check_field(name, tar, files, cuts, report)
+    audio_of = {codes: audio for audio, codes in CODES_OF.items()}
+    for name, tar in files.codes.items():
+        lengths = seconds.get(audio_of[tar.parent.name], [])
+        check_codes(f"{name}/{tar.name}", tar, files.sha256.get(tar), [cut.id for cut in cuts], lengths, report)
     return report
 
 
-def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
+def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
     name = f"cuts/{files.cuts.name}"
-    cuts: list[_Cut] = []
+    cuts: list[CutLine] = []
     try:
         data = files.cuts.read_bytes()
         if files.sha256.get(files.cuts) not in (None, hashlib.sha256(data).hexdigest()):
@@ -138,7 +124,7 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
     for number, line in enumerate(text.splitlines(), start=1):
         where = f"{name}:{number}"
         try:
-            cut = _decode(line, _Cut)
+            cut = decode_json(line, CutLine)
         except (msgspec.DecodeError, ValueError) as error:
             report.problems.append(f"{where}: no cut: {error}")
             continue
@@ -151,37 +137,42 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[_Cut]:
     return cuts
 
 
-def _check_field(name: str, tar: Path, files: SharFiles, cuts: Sequence[_Cut], report: SharReport) -> None:
+def _check_field(
+    name: str, tar: Path, files: SharFiles, cuts: Sequence[CutLine], report: SharReport
+) -> list[float | None]:
+    """Check a field; returns the seconds of each recording, None where that is not known."""
     where = f"{name}/{tar.name}"
     count = 0
     in_step = True
-    for pair in _pairs(tar, where, files.sha256.get(tar), report):
+    seconds: list[float | None] = []
+    for pair in read_pairs(tar, where, files.sha256.get(tar), report.problems):
         cut = cuts[count] if count < len(cuts) else None
         count += 1
         if cut is not None and in_step and pair.cut_id != cut.id:
             in_step = False  # and so is everything after it
             report.problems.append(f"{where}: recording {count} is {pair.name}, but cut {count} is {cut.id}")
-        _check_recording(where, pair, cut if name == TARGET and in_step else None, report)
+        seconds.append(_check_recording(where, pair, cut if name == TARGET and in_step else None, report))
     if count != len(cuts):
         report.problems.append(f"{where}: {count} recordings, but {files.cuts.name} has {len(cuts)} cuts")
     report.num_members += count
+    return seconds
 
 
-def _check_recording(where: str, pair: _Pair, cut: _Cut | None, report: SharReport) -> None:
-    if pair.name.endswith(".nodata"):  # lhotse's placeholder for a cut that lacks this field
-        return
+def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharReport) -> float | None:
+    if pair.is_placeholder:
+        return None
     what = f"{where}: {pair.name}"
     try:
-        recording = _decode(pair.manifest, _Recording)
+        recording = decode_json(pair.manifest, RecordingLine)
     except (msgspec.DecodeError, ValueError) as error:
         report.problems.append(f"{what}: its manifest is no recording: {error}")
-        return
+        return None
     try:
         info = probe_bytes(pair.data, pair.name)
         read_segment(pair.data, info, 0, info.num_samples, name=pair.name)
     except RecordRejected as rejected:
         report.problems.append(f"{where}: {rejected.detail}")
-        return
+        return None
     if (info.num_samples, info.sampling_rate) != (recording.num_samples, recording.sampling_rate):
         report.problems.append(
             f"{what}: its manifest says {recording.num_samples} samples at {recording.sampling_rate} Hz, "
@@ -193,26 +184,7 @@ def _check_recording(where: str, pair: _Pair, cut: _Cut | None, report: SharRepo
         report.problems.append(f"{what}: {len(recording.sources)} sources; lhotse wants one")
     if cut is not None and abs(cut.duration * info.sampling_rate - info.num_samples) > 1:
         report.problems.append(f"{what}: the cut lasts {cut.duration} s, its audio {info.duration}")
-
-
-def _pairs(tar: Path, where: str, sha256: str | None, report: SharReport) -> Iterator[_Pair]:
-    """Data and manifest of each recording; what is wrong with the archive as such goes into the report."""
-    name, data = "", None
-    members = read_members(tar, where, sha256, report.problems)
-    for info, content in members:
-        member = info.name
-        if data is None:
-            name, data = member, content
-            continue
-        if member.rpartition(".")[0] != name.rpartition(".")[0] or not member.endswith((".json", ".nometa")):
-            report.problems.append(f"{where}: {name} is followed by {member}, not by its manifest")
-            for _ in members:  # to the end, for the digest
-                pass
-            return
-        yield _Pair(name, data, content)
-        data = None
-    if data is not None:
-        report.problems.append(f"{where}: {name} has no manifest after it")
+    return recording.num_samples / recording.sampling_rate if recording.sampling_rate else None
 
 
 def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
@@ -229,12 +201,3 @@ def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[
     return [
         f"cut id {id} is there {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
     ]
-
-
-def _decode(text: bytes, type: Any) -> Any:
-    try:
-        return msgspec.json.decode(text, type=type)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.convert(json.loads(text), type)  # NaN, which a manifest may hold and lhotse reads

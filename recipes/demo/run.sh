@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first look at prepcli: a small corpus becomes a tarred data set, is checked, and gets its bucket bins; then, for
-# TTS with in-context voices, every record gets context audio and the result becomes Lhotse Shar.
+# The whole way of a TTS data set with in-context voices, on the small corpus in this repository: tar shards for ASR and
+# bucket bins on the side, then context audio for every record, Lhotse Shar, and codec codes; each result is checked.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
@@ -14,9 +14,10 @@ case $WORK in
 esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-PREPCLI_EXTRAS=demo bash scripts/setup.sh
+PREPCLI_EXTRAS=demo,nemo bash scripts/setup.sh
 manifest=tests/data/mini_corpus/manifest.json
 mkdir -p "$WORK"
+SECONDS=0
 
 # Shows a command as one would type it, then runs it.
 show() {
@@ -31,7 +32,37 @@ show prepcli extend-context-audio "$manifest" "$WORK/context" --speaker-model re
     --plot "$WORK/contexts.png"
 extended=$WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
 show prepcli manifest-to-shar "$extended" "$WORK/shar" --audio-base-dir tests/data/mini_corpus --shard-size 16
+
+# There is no trained codec in this repository, so one is made: random weights, good for trying out only. Under its final
+# name it is whole, and it is made once: with another file the codes would be others.
+codec=$WORK/random_codec.nemo
+if [[ ! -f $codec ]]; then
+    show python recipes/demo/make_codec.py "$WORK/new_codec.nemo"
+    mv "$WORK/new_codec.nemo" "$codec"
+fi
+show prepcli extend-codec-codes "$WORK/shar" --codec-model "$codec" --devices cpu
 show prepcli verify "$WORK/shar"
+
+# One line for each step: how many records, how much audio, how many bytes.
+printf '\nWhat each step made, in %d s\n' "$SECONDS"
+.venv/bin/python - "$WORK" <<'END'
+import json, pathlib, sys
+
+work = pathlib.Path(sys.argv[1])
+steps = {
+    "tarred.prepcli": "tar shards and manifests for ASR",
+    "context.prepcli": "a context for every record",
+    "shar.prepcli": "cuts, target and context audio",
+    "shar.prepcli/codes_random_codec": "codec codes of targets and contexts",
+}
+print(f"  {'step':<22}{'records':>8}{'rejects':>9}{'minutes':>9}{'bytes':>12}  what")
+for folder, what in steps.items():
+    report = json.loads((work / folder / "report.json").read_text())
+    print(
+        f"  {report['command']:<22}{report['records_out']:>8}{report['rejects']:>9}{report['seconds'] / 60:>9.2f}"
+        f"{report['num_bytes']:>12,}  {what}"
+    )
+END
 
 cat <<END
 
@@ -40,15 +71,20 @@ What to look at
       the first of four shards; tar -tvf lists its FLAC files, copied as they were
   $WORK/tarred/sharded_manifests/manifest_0.json
       its records, one JSON object a line
-  $WORK/tarred.prepcli/report.json
-      what went in and what came out
   $WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
       the records, each with the most similar other utterance of its voice; how similar: $WORK/contexts.png
   $WORK/durations.png
       the histogram of durations with the bin edges
   $WORK/shar/
-      cuts, target audio and context audio in three shards, side by side
+      cuts, target audio and context audio in three shards, side by side; codes_random_codec/ is in step with them
+  $WORK/tarred.prepcli/report.json, $WORK/shar.prepcli/codes_random_codec/report.json
+      what went in and what came out
 Run this again: finished work is kept, and nothing is done twice. To read the shards in NeMo:
   manifest_filepath=$WORK/tarred/sharded_manifests/manifest__OP_0..3_CL_.json
   tarred_audio_filepaths=$WORK/tarred/audio__OP_0..3_CL_.tar
+  shar_path={cuts: $WORK/shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz,
+             target_audio: $WORK/shar/target_audio/recording._OP_000000..000002_CL_.tar,
+             context_audio: $WORK/shar/context_audio/recording._OP_000000..000002_CL_.tar,
+             target_codes: $WORK/shar/codes_random_codec/target_codes/codes._OP_000000..000002_CL_.tar,
+             context_codes: $WORK/shar/codes_random_codec/context_codes/codes._OP_000000..000002_CL_.tar}
 END

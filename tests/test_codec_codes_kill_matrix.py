@@ -1,0 +1,74 @@
+"""extend-codec-codes, killed at random points, continued by other numbers of ranks, and started twice by mistake."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, read_lines, start_prepcli, tree
+from tests.killing import (
+    Case,
+    Victim,
+    check_kill_of_one_process,
+    check_kill_of_one_rank,
+    check_signal,
+    kill_a_worker,
+    kill_main,
+    undisturbed_case,
+    wait_for_markers,
+)
+from tests.shar_sets import make
+from tests.test_codec_codes import rewrite
+from tests.toy_codec import HOLD
+
+BAD = 3
+MODULE = "tests.toy_codec"
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """The mini corpus in 12 shards, three of its recordings damaged; a unit is a shard."""
+    folder = tmp_path_factory.mktemp("kill")
+    shar = folder / "shar"
+    make(MINI_CORPUS / "manifest_with_context.json", shar, "--shard-size", 4)
+    for number in range(BAD):
+        tar = shar / f"target_audio/recording.{3 * number:06d}.tar"
+        rewrite(tar, lambda content: content.__setitem__(2, (content[2][0], b"noise")))
+    options = ("--codec-model", "toy", "--pool-duration", 1, "--max-rejects", BAD)
+    more = {"units": "shards_*", "module": MODULE, "out_option": "--output-dir", "records": "codes_toy"}
+    return undisturbed_case(folder, "extend-codec-codes", shar, options, 12, BAD, **more)
+
+
+@pytest.mark.parametrize(
+    ("victim", "markers", "world_size"), [(kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5)]
+)
+def test_kill_one_process(case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
+    check_kill_of_one_process(case, tmp_path / "out", victim, markers, world_size)
+
+
+def test_kill_one_of_two_ranks(case: Case, tmp_path: Path) -> None:
+    check_kill_of_one_rank(case, tmp_path / "out", 5)
+
+
+def test_a_signal_ends_the_run_in_good_order(case: Case, tmp_path: Path) -> None:
+    check_signal(case, tmp_path / "out", signal.SIGTERM)
+
+
+def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
+    """The first waits in the middle of its work; the second says so, does all of it, and neither harms the other."""
+    out, go = tmp_path / "out", tmp_path / "go"
+    first = start_prepcli(*case.arguments(out), module=MODULE, **{HOLD: str(go)})
+    wait_for_markers(out, 0, first, case.units, case.records)
+    progress = case.workspace(out) / "progress/rank_00000.json"
+    while not progress.exists():
+        assert first.poll() is None
+    second = start_prepcli(*case.arguments(out), module=MODULE)
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 0, err
+    assert f"note: rank 0 seems to run already (process {first.pid} on" in err
+    assert tree(out) == case.undisturbed
+    go.touch()
+    _, err = first.communicate(timeout=120)
+    assert first.returncode == 0, err
+    assert tree(out) == case.undisturbed
+    assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == BAD

@@ -1,0 +1,67 @@
+"""A codec of a few lines of PyTorch, for tests of the job: quick to load, and as touchy about padding as NeMo's.
+
+    python -m tests.toy_codec extend-codec-codes SHAR_DIR --codec-model toy ...
+
+is the command line with this codec in the place of NeMo's.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import torch
+
+from prepcli.models.protocols import Precision
+
+HOLD = "TOY_CODEC_HOLD"
+"""Environment variable: encoding begins when the file that it names exists."""
+
+
+class ToyCodec:
+    """Four codebooks of 1000 entries: one layer that reflects, and one code a frame and codebook of its output."""
+
+    num_codebooks = 4
+    min_frames = 1
+
+    def __init__(self, name: str = "toy", sampling_rate: int = 16000, codebook_size: int = 1000) -> None:
+        self.name = name
+        self.sampling_rate = sampling_rate
+        self.samples_per_frame = 160
+        self.codebook_size = codebook_size
+        self.num_encoded = 0
+        layer = torch.nn.Conv1d(1, 4, 320, stride=160, padding=80, padding_mode="reflect", bias=False)
+        with torch.no_grad():
+            weights = torch.randn(layer.weight.shape, generator=torch.Generator().manual_seed(3))
+            layer.weight.copy_(weights if name == "toy" else weights.flip(0))
+        self._layer = layer
+
+    def to(self, device: str) -> None:
+        self._layer.to(device)
+
+    def encode(
+        self, audio: torch.Tensor, lengths: torch.Tensor, precision: Precision
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        while HOLD in os.environ and not Path(os.environ[HOLD]).exists():
+            time.sleep(0.01)
+        assert audio.dtype == torch.float32
+        self.num_encoded += len(audio)
+        frames = -(-lengths // self.samples_per_frame)
+        assert audio.shape[1] == int(frames.max()) * self.samples_per_frame
+        with torch.inference_mode():
+            if precision == "bf16":
+                audio = audio.bfloat16().float()
+            out = torch.tanh(4 * self._layer(audio[:, None]))
+            return ((out + 1) / 2 * (self.codebook_size - 1)).round().long(), frames
+
+
+def main() -> None:
+    from prepcli import codec_codes
+    from prepcli.cli.app import main
+
+    for name, function in {"check_codec_model": lambda name: None, "load_codec": ToyCodec}.items():
+        setattr(codec_codes, name, function)
+    main()
+
+
+if __name__ == "__main__":
+    main()
