@@ -264,7 +264,11 @@ def prepare_manifest(
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="See --language.")] = None,
     duration_tolerance: Annotated[
-        float, typer.Option(help="Seconds by which a record's duration may differ from its file's.")
+        float,
+        typer.Option(
+            help="Seconds by which a record's duration may differ from its file's (one that ends more than 0.02 s "
+            "after its file can never be used)."
+        ),
     ] = 0.1,
     dry_run: DryRun = False,
     as_json: Json = False,

@@ -69,8 +69,12 @@ def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:
 
     An empty field that is a word of its own, or the value of an `--option=`, takes the word away.
     """
+    try:
+        split = shlex.split(template)
+    except ValueError as error:
+        raise ConfigError(f"the command of step {step}: {error}") from None
     words = []
-    for word in shlex.split(template):
+    for word in split:
         try:
             filled = word.format_map({key: "" if value is None else value for key, value in fields.items()})
         except KeyError as error:
