@@ -55,15 +55,14 @@ RECORDS_A_UNIT = 4096
 
 
 class _Counts(msgspec.Struct):
-    """Of a unit's good records: their durations (seconds), and of each speaker the records and seconds."""
+    """Of good records: their durations (seconds), and of each speaker the number of records and their seconds."""
 
     durations: list[float] = []
     speakers: dict[str, tuple[int, float]] = {}
 
-    def add(self, speaker: str, duration: float) -> None:
-        records, seconds = self.speakers.get(speaker, (0, 0.0))
-        self.speakers[speaker] = records + 1, seconds + duration
-        self.durations.append(duration)
+    def add(self, speaker: str, records: int, seconds: float) -> None:
+        before = self.speakers.get(speaker, (0, 0.0))
+        self.speakers[speaker] = before[0] + records, before[1] + seconds
 
 
 class _Rejected(msgspec.Struct):
@@ -153,7 +152,8 @@ class PrepareJob(Job):
             else:
                 part.write(record.to_json({"speaker": speaker} if speaker != record.get("speaker") else {}) + b"\n")
                 writer.count(1, record.duration)
-                counts.add(speaker, record.duration)
+                counts.add(speaker, 1, record.duration)
+                counts.durations.append(record.duration)
             advance(1, float(self._records.index.duration[i]))
         writer.open_part(f"parts/{unit.id}.counts.json").write(msgspec.json.encode(counts))
 
@@ -210,8 +210,7 @@ class PrepareJob(Job):
             counts = msgspec.json.decode((self._work / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
             total.durations += counts.durations
             for speaker, (records, seconds) in counts.speakers.items():
-                before = total.speakers.get(speaker, (0, 0.0))
-                total.speakers[speaker] = before[0] + records, before[1] + seconds
+                total.add(speaker, records, seconds)
         rejects = self._split_rejects(markers, writer)
         writer.open("stats.txt").write("".join(line + "\n" for line in _stats(total, rejects)).encode())
         return {"manifest": str(self._out / "manifest.json"), "stats": str(self._out / "stats.txt")}
@@ -232,7 +231,6 @@ class PrepareJob(Job):
 
 
 def _stats(counts: _Counts, rejects: Counter[str]) -> Iterator[str]:
-    """What a person wants to know of the clean manifest, in lines."""
     durations, speakers = np.array(counts.durations), counts.speakers
     yield f"records    {len(durations):,} of {len(durations) + rejects.total():,}"
     yield f"hours      {durations.sum() / 3600:,.2f}"

@@ -44,7 +44,7 @@ def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
     unknown = [name for name in wanted if name not in data_sets]
     if unknown:
         raise ConfigError(f"has no data set {unknown[0]}; there are {', '.join(data_sets)}")
-    common = {"config_dir": str(config_file.absolute().parent), **(config.get("defaults") or {})}
+    common = {"repository": str(Path(__file__).absolute().parents[2]), **(config.get("defaults") or {})}
     for name in wanted or data_sets:
         for step in config["steps"]:
             yield [name, *_words(step, {**common, **data_sets[name]})]

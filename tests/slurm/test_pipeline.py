@@ -23,7 +23,7 @@ RECIPE = REPOSITORY / "recipes/magpietts"
 def recipe(folder: Path, output: Path, data_sets: list[dict[str, Any]], **defaults: Any) -> dict[str, Any]:
     """The recipe's own config for other data sets, without the last step, written to `folder`."""
     config: dict[str, Any] = yaml.safe_load((RECIPE / "config.yaml").read_text())
-    config["defaults"] |= {"output": str(output), "shard_size": 8, "config_dir": str(RECIPE)} | defaults
+    config["defaults"] |= {"output": str(output), "shard_size": 8} | defaults
     config["data_sets"] = data_sets
     return config
 
@@ -120,7 +120,7 @@ def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) ->
     steps = recipe(tmp_path, tmp_path / "out", [])["steps"]
     shar = "prepcli manifest-to-shar {output}/{name}/clean/manifest.json {output}/{name}/shar --audio-base-dir={audio}"
     config: dict[str, Any] = {
-        "defaults": {"output": str(tmp_path / "out"), "config_dir": str(RECIPE), "audio": str(MINI_CORPUS)}
+        "defaults": {"output": str(tmp_path / "out"), "audio": str(MINI_CORPUS)}
         | {"audio_base_dir": str(MINI_CORPUS), "language": None, "dataset": None},
         "data_sets": [
             {"name": "broken", "manifest": str(tmp_path / "nowhere.json")},

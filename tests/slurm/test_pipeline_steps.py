@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.conftest import Outcome
-from tests.slurm.conftest import SCRIPTS
+from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
 CONFIG = {
     "defaults": {"out": "/o", "language": None},
@@ -21,7 +21,7 @@ CONFIG = {
             "command": "prepcli extend-codec-codes {out}/{name}",
             "sbatch": "--ntasks=2 --comment={name}",
         },
-        {"name": "third", "command": "python {config_dir}/x.py 'a b'", "on": "gpu"},
+        {"name": "third", "command": "python {repository}/x.py 'a b'", "on": "gpu"},
     ],
 }
 
@@ -39,10 +39,10 @@ def test_steps_of_each_data_set(tmp_path: Path) -> None:
     assert lines == [
         ["one", "first", "cpu", "--", "prepcli", "manifest-to-shar", "/a b/{x}.json", "/o/one"],
         ["one", "second", "gpu", "--ntasks=2", "--comment=one", "--", "prepcli", "extend-codec-codes", "/o/one"],
-        ["one", "third", "gpu", "--", "python", f"{tmp_path}/x.py", "a b"],
+        ["one", "third", "gpu", "--", "python", f"{REPOSITORY}/x.py", "a b"],
         ["two", "first", "cpu", "--", "prepcli", "manifest-to-shar", "'$(rm)'", "p q/two"],
         ["two", "second", "gpu", "--ntasks=2", "--comment=two", "--", "prepcli", "extend-codec-codes", "p q/two"],
-        ["two", "third", "gpu", "--", "python", f"{tmp_path}/x.py", "a b"],
+        ["two", "third", "gpu", "--", "python", f"{REPOSITORY}/x.py", "a b"],
     ]
     assert [line.split()[0] for line in steps(tmp_path, CONFIG, "two").out.splitlines()] == ["two"] * 3
 
