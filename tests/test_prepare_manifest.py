@@ -1,5 +1,6 @@
 """Step 1 of the Magpie-TTS recipe: every check, the files it leaves, and that it is a job like any other."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,8 @@ CASES: list[tuple[dict[str, Any], str | None]] = [
     ({"text": None, "normalized_text": "a"}, None),
     ({"speaker": None}, "missing_field"),
     ({"speaker": "1"}, "bad_speaker"),
+    ({"speaker": ["1"]}, "bad_field"),
+    ({"speaker": f"{SPEAKER} \ud800"}, "bad_field"),
     ({"speaker": 1}, "bad_speaker"),
     ({"speaker": "Language:en Dataset:x Speaker:1"}, "bad_speaker"),
 ]
@@ -74,7 +77,11 @@ def test_each_check(corpus: Path) -> None:
         record = GOOD | {"audio_filepath": f"{number}.wav", "case": number} | changes
         records.append({key: value for key, value in record.items() if value is not None})
     out = corpus / "out"
-    done = prepare(write_lines(corpus / "m.json", records), out, "--max-rejects", len(records))
+    manifest = corpus / "m.json"
+    manifest.write_text(
+        "".join(json.dumps(record) + "\n" for record in records)
+    )  # in ASCII: one holds half a character
+    done = prepare(manifest, out, "--max-rejects", len(records))
     assert done.code == 0, done.err
     clean = read_lines(out / "manifest.json")
     assert clean == [record for record in records if CASES[record["case"]][1] is None]

@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
@@ -48,7 +49,7 @@ from prepcli.run.publish import Marker, UnitWriter
 from prepcli.run.rejects import merge_rejects
 from prepcli.run.report import CONTINUE_WITH
 from prepcli.run.workspace import Workspace
-from prepcli.shar_entry import language_of
+from prepcli.shar_entry import language_of, speaker_of, text_field
 from prepcli.shards.names import normal_path
 
 RECORDS_A_UNIT = 4096
@@ -79,6 +80,7 @@ class PrepareJob(Job):
         self,
         manifests: Sequence[str],
         workspace: Workspace,
+        spool: Path | None,
         audio_base_dir: Path | None,
         language: str | None,
         dataset: str | None,
@@ -89,14 +91,9 @@ class PrepareJob(Job):
             raise UsageError("--language and --dataset make a speaker's name together: give both or none")
         if language is not None and dataset is not None and not re.fullmatch(r"\w+ [^\s|]+", f"{language} {dataset}"):
             raise UsageError("--language is a word such as en, and --dataset a name without blanks and |")
-        self._manifests = manifests
-        self._out = workspace.out
-        self._work = workspace.root
-        self._audio_base_dir = audio_base_dir
-        self._language = language
-        self._dataset = dataset
-        self._tolerance = duration_tolerance
-        self._num_workers = num_workers
+        self._manifests, self._audio_base_dir, self._num_workers = manifests, audio_base_dir, num_workers
+        self._out, self._work, self._spool = workspace.out, workspace.root, spool
+        self._language, self._dataset, self._tolerance = language, dataset, duration_tolerance
         self._plan: Plan | None = None
         self._last_audio: tuple[str, AudioInfo] | None = None
 
@@ -116,7 +113,7 @@ class PrepareJob(Job):
                 self._manifests,
                 self._audio_base_dir,
                 keys={"path": normal_path},
-                work=self._work,
+                work=self._spool,
                 num_workers=self._num_workers,
             )
             files = file_identity(self._records.index, self._audio_base_dir)
@@ -159,28 +156,26 @@ class PrepareJob(Job):
 
     def _check_fields(self, record: Record) -> str:
         """Text and speaker; returns the speaker as Magpie-TTS takes it."""
-        texts = {name: record.get(name) for name in ("text", "normalized_text") if record.get(name) is not None}
-        if not texts:
+        text, normalized = text_field(record, "text"), text_field(record, "normalized_text")
+        read = text if normalized is None else normalized  # the model reads normalized_text, where there is one
+        if read is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is neither text nor normalized_text")
-        for name, text in texts.items():
-            if not isinstance(text, str):
-                raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is no string")
-        name, text = list(texts.items())[-1]  # normalized_text, where there is one: it is what the model reads
-        if not text.strip():
-            raise RecordRejected(RejectReason.EMPTY_TEXT, f"{name} is empty")
-        speaker = record.get("speaker")
+        if not read.strip():
+            raise RecordRejected(
+                RejectReason.EMPTY_TEXT, f"{'text' if normalized is None else 'normalized_text'} is empty"
+            )
+        speaker = speaker_of(record)
         if speaker is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
-        if isinstance(speaker, str) and language_of(speaker):
+        if language_of(speaker):
             return speaker
-        plain = type(speaker) is int or (isinstance(speaker, str) and re.fullmatch(r"[^|]*[^|\s][^|]*", speaker))
-        if self._language is None or not plain:
+        if self._language is None or "|" in speaker or not speaker.strip():
             raise RecordRejected(
                 RejectReason.BAD_SPEAKER,
                 f"speaker is {speaker!r}; Magpie-TTS takes '| Language:xx Dataset:yy Speaker:zz |' "
                 "(--language and --dataset make it from a plain name)",
             )
-        return f"| Language:{self._language} Dataset:{self._dataset} Speaker:{str(speaker).strip()} |"
+        return f"| Language:{self._language} Dataset:{self._dataset} Speaker:{speaker.strip()} |"
 
     def _check_audio(self, i: int, record: Record) -> None:
         """Is the file there, can it be read, and is it as long as the record says?
@@ -202,17 +197,18 @@ class PrepareJob(Job):
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts, sort the rejects by reason, and count."""
         total = _Counts()
+        durations = [np.empty(0)]
         clean = writer.open("manifest.json")
         for marker in markers:
             with (self._work / f"parts/{marker.unit}.jsonl").open("rb") as part:
                 while block := part.read(1 << 20):
                     clean.write(block)
             counts = msgspec.json.decode((self._work / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
-            total.durations += counts.durations
+            durations.append(np.array(counts.durations))
             for speaker, (records, seconds) in counts.speakers.items():
                 total.add(speaker, records, seconds)
-        rejects = self._split_rejects(markers, writer)
-        writer.open("stats.txt").write("".join(line + "\n" for line in _stats(total, rejects)).encode())
+        lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(markers, writer))
+        writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
         return {"manifest": str(self._out / "manifest.json"), "stats": str(self._out / "stats.txt")}
 
     def _split_rejects(self, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
@@ -230,8 +226,9 @@ class PrepareJob(Job):
         return counts
 
 
-def _stats(counts: _Counts, rejects: Counter[str]) -> Iterator[str]:
-    durations, speakers = np.array(counts.durations), counts.speakers
+def _stats(
+    durations: NDArray[np.float64], speakers: dict[str, tuple[int, float]], rejects: Counter[str]
+) -> Iterator[str]:
     yield f"records    {len(durations):,} of {len(durations) + rejects.total():,}"
     yield f"hours      {durations.sum() / 3600:,.2f}"
     if len(durations):
@@ -283,9 +280,9 @@ def prepare_manifest(
     """
     options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
     workspace = Workspace(out)
-    job = PrepareJob(
-        expand_paths(manifest), workspace, audio_base_dir, language, dataset, duration_tolerance, options.num_workers
-    )
+    spool = None if dry_run else workspace.root
+    options_of_job = (audio_base_dir, language, dataset, duration_tolerance, options.num_workers)
+    job = PrepareJob(expand_paths(manifest), workspace, spool, *options_of_job)
     run_or_plan(job, workspace, options, dry_run=dry_run, as_json=as_json)
 
 
