@@ -6,8 +6,9 @@
 The loop is what one writes first, and what NeMo's script does: for each shard a DataLoader with one spawned worker,
 which loads and resamples through lhotse; batches of 32 in the order of the cuts, padded to the longest, targets and
 contexts apart; lhotse's writer after each batch. Both read the same Lhotse Shar: real speech (see
-tests/conftest.py for where it is looked for), or else synthetic files; each context is one of a third of the
-speaker's files, so contexts repeat. The codec has random weights (recipes/demo/make_codec.py).
+tests/conftest.py for where it is looked for), or else synthetic files. Each context is one of a third of the
+speaker's files (of real speech the longest, as contexts must be long), so contexts repeat. The codec has random
+weights (recipes/demo/make_codec.py).
 
 Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process. Then prepcli's own
 account: time in the codec over the time of encoding, and the codec alone on full batches in memory. On a GPU its
@@ -143,6 +144,28 @@ def make_shar(folder: Path, count: int, shard_size: int) -> tuple[Path, str]:
     return out, what
 
 
+def print_work(shar: Path) -> None:
+    """How much audio each of the two gives to the codec; the machine has no part in it."""
+    from tests.shar_sets import FIELDS, recordings
+
+    padded = true = 0.0
+    distinct: dict[bytes, float] = {}
+    for field in FIELDS:
+        for tar in sorted((shar / field).iterdir()):
+            stored = recordings(tar)
+            seconds = [one.manifest["duration"] for one in stored]
+            distinct |= {one.data: one.manifest["duration"] for one in stored}
+            true += sum(seconds)
+            padded += sum(
+                len(rows) * max(rows) for rows in (seconds[at : at + 32] for at in range(0, len(seconds), 32))
+            )
+    once = sum(distinct.values())
+    print(
+        f"  through the codec: the loop {padded / 60:.1f} min ({1 - true / padded:.0%} padding), "
+        f"prepcli {once / 60:.1f} min ({1 - once / true:.0%} of {true / 60:.1f} min are repeats): {padded / once:.1f} x"
+    )
+
+
 class Gpu(threading.Thread):
     """Looks at the first GPU twice a second: utilisation (%) and memory (MB)."""
 
@@ -239,6 +262,7 @@ def main() -> None:
             lambda: clear(theirs),
         )
         print(f"{what}, {options.shard_size} a shard; codec of {channels} channels on {device}")
+        print_work(shar)
         if options.no_loop:
             gpu = Gpu()
             gpu.start()
