@@ -1,8 +1,9 @@
 """Duration bins for bucketed training: where to cut, and how much padding a batch then carries."""
 
-import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import resolve_input
+from prepcli.padding import ascending, evenly, padding
 
 Floats = npt.NDArray[np.float64]
 
@@ -17,8 +19,6 @@ PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 """Shares of the examples (%) for which the report gives durations."""
 OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
 """Numbers of buckets whose padding the report compares."""
-_SAMPLE = 100_000
-_MIN_BATCHES = 64
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         num_examples=options.num_examples,
     )
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{_why_none(found)}")
+        raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
     durations = np.sort(found.seconds)
     bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
-    sample = _sample(durations)
+    sample = evenly(durations)
     others = {count: bins if count == options.num_buckets else None for count in OTHER_NUM_BUCKETS}
     others[options.num_buckets] = bins
     paddings = {
@@ -94,7 +94,6 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         for count, edges in sorted(others.items())
         if count <= len(sample)
     }
-    ranks = [math.ceil(share / 100 * (len(durations) - 1)) for share in PERCENTILES]
     return BinsReport(
         num_buckets=options.num_buckets,
         bucket_duration_bins=bins,
@@ -106,7 +105,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         num_skipped=found.num_skipped,
         num_rejected=found.num_rejected,
         first_rejected=found.first_rejected,
-        percentiles={f"p{share}": float(durations[rank]) for share, rank in zip(PERCENTILES, ranks, strict=True)},
+        percentiles=percentiles(durations),
         buckets=_buckets(durations, bins),
         batch_duration=options.batch_duration,
         padding=paddings[options.num_buckets],
@@ -125,88 +124,49 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
     may come twice. `durations`: seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2
     buckets and for fewer durations than buckets.
     """
-    sizes = _sorted(durations)
+    sizes = ascending(durations)
     if num_buckets < 2:
         raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
     if num_buckets > len(sizes):
         raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
-    target = sizes.sum() / num_buckets
-    block = max(256, len(sizes) // num_buckets // 4)
-    bins: list[float] = []
-    total, at = np.zeros(1), 0
+    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
+    return [float(sizes[place]) for place in places]
+
+
+def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
+    """By name (`p50`) the values, of ascending ones, below which so many percent of them lie."""
+    ranks = [math.ceil(share / 100 * (len(values) - 1)) for share in PERCENTILES]
+    return {f"p{share}": float(values[rank]) for share, rank in zip(PERCENTILES, ranks, strict=True)}
+
+
+def walk(
+    sizes: npt.NDArray[Any],
+    target: Any,
+    guess: int,
+    restart: Callable[[Any], Any] = lambda size: size,
+) -> list[int]:
+    """Places in `sizes` before which the running sum exceeds `target`, the sum starting anew at each of them.
+
+    The sums are rounded to the type of `sizes` after every addition, as a loop over them would round; the first of a
+    new sum is `restart` of the size there. `guess`: about how many sizes go to a sum.
+    """
+    block = max(256, guess // 4)
+    places: list[int] = []
+    total, at, first = np.zeros(1, sizes.dtype), 0, False
     while at < len(sizes):
+        piece = np.concatenate([total, sizes[at : at + block]])
+        if first:
+            piece[1] = restart(piece[1])
         # np.cumsum adds one by one, as the loop that is imitated does, so every sum is rounded alike.
-        before = np.cumsum(np.concatenate([total, sizes[at : at + block]]))
+        before = np.cumsum(piece, dtype=sizes.dtype)
         step = int(np.searchsorted(before[:-1], target, side="right"))
         if step == len(before) - 1:
-            total, at = before[-1:], at + step
+            total, at, first = before[-1:], at + step, False
         else:
             at += step
-            bins.append(float(sizes[at]))
-            total = np.zeros(1)
-    return bins
-
-
-def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float, seed: int = 0) -> float:
-    """The share of padding in the frames of an epoch of batches, from 0 to 1; no `bins`: without bucketing.
-
-    A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each
-    bucket (`above < duration <= up_to`, its `select_bucket`) examples are drawn in random order, and a batch ends
-    where one more example as long as the longest would exceed `batch_duration`. Each bucket counts by its
-    seconds. Seeded; of large data, 100,000 evenly spaced durations and some 64 batches a bucket are looked at
-    (the standard error is below 0.2 percentage points). `durations`: seconds, any order, shape (examples,).
-    """
-    lengths = _sorted(durations)
-    sample = _sample(lengths)
-    random = np.random.default_rng(seed)
-    edges = [0, *np.searchsorted(sample, bins, side="right").tolist(), len(sample)]
-    min_batches = max(_MIN_BATCHES, 1000 // (len(bins) + 1))
-    frames = 0.0
-    for start, end in itertools.pairwise(edges):
-        if end > start:
-            bucket = sample[start:end]
-            ratio = _frames_per_second(bucket, batch_duration, random, min_batches, len(sample) == len(lengths))
-            frames += ratio * float(bucket.sum())
-    return 1 - float(sample.sum()) / frames if frames else 0.0
-
-
-def _frames_per_second(
-    bucket: Floats, batch_duration: float, random: np.random.Generator, min_batches: int, whole: bool
-) -> float:
-    """Seconds in batches, padding included, for a second of audio; `whole`: the bucket's last batch counts too."""
-    frames = seconds = 0.0
-    num_batches = num_rounds = 0
-    counts = np.arange(2, len(bucket) + 2)
-    while num_batches < min_batches and num_rounds < 16:
-        order = random.permutation(bucket)
-        at = 0
-        guess = min(len(order), 64)
-        while at < len(order) and num_batches < min_batches:
-            longest = np.maximum.accumulate(order[at : at + guess])
-            full = longest * counts[: len(longest)] > batch_duration
-            size = int(full.argmax()) + 1
-            if not full[size - 1]:
-                if at + guess < len(order):
-                    guess *= 2
-                    continue
-                size = len(longest)
-                if num_batches and not whole:
-                    break
-            frames += size * float(longest[size - 1])
-            seconds += float(order[at : at + size].sum())
-            at += size
-            num_batches += 1
-        num_rounds += 1
-    return frames / seconds
-
-
-def _sorted(durations: npt.ArrayLike) -> Floats:
-    values = np.asarray(durations, np.float64)
-    return values if (values[1:] >= values[:-1]).all() else np.sort(values)
-
-
-def _sample(lengths: Floats) -> Floats:
-    return lengths if len(lengths) <= _SAMPLE else lengths[:: -(-len(lengths) // _SAMPLE)]
+            places.append(at)
+            total, first = np.zeros(1, sizes.dtype), True
+    return places
 
 
 def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
@@ -218,7 +178,8 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
     ]
 
 
-def _why_none(found: Durations) -> str:
+def why_none(found: Durations) -> str:
+    """Why no example was found, in brackets for a message."""
     reasons = []
     if found.num_discarded:
         reasons.append(f"{found.num_discarded} are outside the duration limits")

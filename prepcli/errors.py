@@ -44,7 +44,6 @@ class RejectReason(str, Enum):
     BEYOND_AUDIO = "beyond_audio"
     DURATION_MISMATCH = "duration_mismatch"
     BAD_SPEAKER = "bad_speaker"
-    EMPTY_TEXT = "empty_text"
     CONTEXT_IS_TARGET = "context_is_target"
     SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"
     # The user's own options ask for these: listed, but not counted against `--max-rejects`.
@@ -53,6 +52,8 @@ class RejectReason(str, Enum):
     REMAINDER_DROPPED = "remainder_dropped"
     NO_LONG_CONTEXT = "no_long_context"
     NO_SIMILAR_CONTEXT = "no_similar_context"
+    LOW_CONFIDENCE = "low_confidence"
+    EMPTY_TEXT = "empty_text"
 
     @property
     def asked_for(self) -> bool:
@@ -67,6 +68,8 @@ _ASKED_FOR = frozenset(
         RejectReason.REMAINDER_DROPPED,
         RejectReason.NO_LONG_CONTEXT,
         RejectReason.NO_SIMILAR_CONTEXT,
+        RejectReason.LOW_CONFIDENCE,
+        RejectReason.EMPTY_TEXT,
     }
 )
 

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from prepcli.bins import BinsOptions, duration_bins, estimate_bins, padding
+from prepcli.bins import BinsOptions, duration_bins, estimate_bins
 from prepcli.errors import UsageError
+from prepcli.padding import padding
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.cli.app import app
+from tests.commands import COMMANDS
 from tests.conftest import prepcli
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ def test_shown_commands_give_the_shown_output(command: str, output: str, tmp_pat
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    helps = "".join(prepcli(command.name, "--help").out for command in app.registered_commands)
+    helps = "".join(prepcli(*command.split(), "--help").out for command in COMMANDS)
     helps += prepcli("--help").out
     without_pip = re.sub(r"pip install [^`]*", "", README)
     without_pip = re.sub(r"scripts/slurm/\S+ .* -- ", "", without_pip)  # options of sbatch

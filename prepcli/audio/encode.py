@@ -156,12 +156,14 @@ def _wav(samples: "NDArray[Any]", rate: int, subtype: str) -> bytes:
 
     tag, bits = _WAV_TAGS[subtype]
     frames, channels = samples.shape
+    body: bytes | memoryview
     if bits == 24:
         # The upper three of an int32's bytes.
         quads = np.ascontiguousarray(samples, "<i4").view(np.uint8).reshape(-1, 4)
         body = quads[:, 1:].tobytes()
     else:
-        body = samples.astype(samples.dtype.newbyteorder("<"), copy=False).tobytes()
+        # The bytes where they are: they are copied once, when all is joined.
+        body = np.ascontiguousarray(samples, samples.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
     if len(body) > _MAX_WAV_BYTES:
         raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"WAV holds at most 4 GiB, the audio has {len(body)} bytes")
     align = channels * bits // 8

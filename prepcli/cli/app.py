@@ -7,13 +7,17 @@ from typing import Annotated
 import typer
 
 from prepcli import __version__
+from prepcli.cli.download import download
 from prepcli.cli.estimate_bins import estimate_bins
+from prepcli.cli.estimate_bins_2d import estimate_bins_2d
+from prepcli.cli.estimate_token_bins import estimate_token_bins
 from prepcli.cli.extend_codec_codes import extend_codec_codes
 from prepcli.cli.extend_context_audio import extend_context_audio
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
 from prepcli.cli.options import is_own_rank
 from prepcli.cli.status import status
+from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError
 
@@ -29,11 +33,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+app.add_typer(download)
 app.command("manifest-to-tarred")(manifest_to_tarred)
 app.command("manifest-to-shar")(manifest_to_shar)
 app.command("extend-context-audio")(extend_context_audio)
 app.command("extend-codec-codes")(extend_codec_codes)
 app.command("estimate-bins")(estimate_bins)
+app.command("estimate-bins-2d", cls=VariadicCommand)(estimate_bins_2d)
+app.command("estimate-token-bins", cls=VariadicCommand)(estimate_token_bins)
 app.command("status")(status)
 app.command("verify")(verify)
 

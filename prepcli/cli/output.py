@@ -60,13 +60,15 @@ def conclude(
     options: "RunOptions",
     *,
     as_json: bool,
+    quiet: bool = False,
     after: "Callable[[Report], object] | None" = None,
 ) -> None:
-    """Print the summary of a run and leave with the right exit code; see `run_or_plan`."""
+    """Print the summary of a run (unless `quiet`) and leave with the right exit code; see `run_or_plan`."""
     if not is_own_rank():
         if after is not None and report.status != "incomplete":
             after(report)
-        print_json(report) if as_json else print_summary(report, workspace)
+        if not quiet:
+            print_json(report) if as_json else print_summary(report, workspace)
         if report.status == "too_many_rejects":
             print(
                 f"prepcli: {report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "

@@ -54,13 +54,17 @@ def _named(path: Path) -> Path:
 
 def _read(outs: Sequence[Path], expect_all: bool) -> "list[Status]":
     """The runs of each output; one that no run is known of has not started, or with `expect_all` is an error."""
+    from prepcli.errors import UsageError
     from prepcli.run.status import not_started, read_status, workspaces_of
 
     found = []
     for path in outs:
-        for workspace in workspaces_of(path):
-            known = expect_all or workspace.plan_file.exists()
-            found.append(read_status(workspace) if known else not_started(path))
+        try:
+            found += [read_status(workspace) for workspace in workspaces_of(path)]
+        except UsageError:
+            if expect_all:
+                raise
+            found.append(not_started(path))
     return found
 
 

@@ -33,13 +33,15 @@ class _CutLine(msgspec.Struct, gc=False):
 class _Values(NamedTuple):
     """The values of one or more lines, equally long; without `offset` and `paths` for cuts.
 
-    `texts`: for each of `Columns.field_keys` what its function made of the lines' fields.
+    `texts`: for each of `Columns.field_keys` what its function made of the lines' fields. `number`: what
+    `Columns.numbers` made of the lines.
     """
 
     duration: list[float]
     offset: list[float]
     paths: list[str]
     texts: list[list[str]]
+    number: list[int]
 
 
 _cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_CutLine)
@@ -60,6 +62,7 @@ class LineBlocks:
         self._lengths: list[Ints] = []
         self._durations: list[Floats] = []
         self._offsets: list[Floats] = []
+        self._numbers: list[npt.NDArray[np.int32]] = []
         self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
         self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields)
@@ -96,6 +99,7 @@ class LineBlocks:
             length=np.concatenate([np.empty(0, np.int64), *self._lengths]).astype(np.int32),
             duration=np.concatenate([np.empty(0), *self._durations]),
             offset=np.concatenate([np.empty(0), *self._offsets]),
+            number=np.concatenate([np.empty(0, np.int32), *self._numbers]),
             keys={name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._hashes.items()},
             gaps=self.gaps,
             problems=self.problems,
@@ -117,20 +121,23 @@ class LineBlocks:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         duration = [record.duration for record in records]
-        if self.columns.cuts:
-            return _Values(duration, [], [], [])
-        paths = [record.audio_filepath for record in records]
-        if "\0" in "".join(paths) or any(map(_skipme, records)):
-            return None
-        offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
+        paths: list[str] = []
+        offset: list[float] = []
+        texts: list[list[str]] = []
         try:
-            texts = [
-                [key.function(str(value)) for value in map(self._getters[key.field], records)]
-                for _, key in self.columns.field_keys
-            ]
-        except RecordRejected:
+            if not self.columns.cuts:
+                paths = [record.audio_filepath for record in records]
+                if "\0" in "".join(paths) or any(map(_skipme, records)):
+                    return None
+                offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
+                texts = [
+                    [key.function(str(value)) for value in map(self._getters[key.field], records)]
+                    for _, key in self.columns.field_keys
+                ]
+            number = self.columns.numbers(data) if self.columns.numbers else []
+        except (RecordRejected, msgspec.DecodeError):
             return None
-        return _Values(duration, offset, paths, texts)
+        return _Values(duration, offset, paths, texts, number)
 
     def _add_odd_line(self, line: bytes, at: int) -> None:
         values = None
@@ -151,6 +158,7 @@ class LineBlocks:
 
     def _keep(self, values: _Values, ends: Ints, at: int) -> None:
         self._durations.append(np.array(values.duration, np.float64))
+        self._numbers.append(np.array(values.number, np.int32))
         if self.columns.spans:
             starts = np.concatenate([[0], ends[:-1] + 1])
             self._starts.append(starts + at)
@@ -197,12 +205,13 @@ def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
     if columns.cuts:
         from prepcli.manifest.cuts import cut_duration
 
-        return _Values([cut_duration(fields)], [], [], [])
+        return _Values([cut_duration(fields)], [], [], [], columns.numbers(line) if columns.numbers else [])
     if is_skipped(fields):
         return None
     record = Record(fields)
     texts = [[key.function(_field_text(record, key))] for _, key in columns.field_keys]
-    return _Values([record.duration], [record.offset], [record.audio_filepath], texts)
+    number = columns.numbers(line) if columns.numbers else []
+    return _Values([record.duration], [record.offset], [record.audio_filepath], texts, number)
 
 
 def _field_text(record: Record, key: FieldKey) -> str:

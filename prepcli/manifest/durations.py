@@ -1,9 +1,11 @@
-"""Only the durations of some data: what bins need."""
+"""Only the durations of some data, and a number for each example where one is wanted: what bins need."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.inputs import DataSet, Mix
@@ -13,12 +15,18 @@ from prepcli.manifest.parts import Columns, Floats, Part
 # Fewer examples than this are read sooner by one process than workers are started.
 _FEW_EXAMPLES = 200_000
 
+Numbers: TypeAlias = Callable[[bytes], list[int]]
+"""See `prepcli.manifest.parts.Columns.numbers`."""
+Counts = npt.NDArray[np.int32]
+
 
 @dataclass
 class Durations:
     """Durations in seconds of the examples that take part, and what became of all other lines."""
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
+    numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
+    """One for each of these examples, where they were asked for; else empty."""
     num_discarded: int = 0
     """Usable, but shorter than the minimum or longer than the maximum."""
     num_skipped: int = 0
@@ -51,54 +59,83 @@ def read_input(
     min_duration: float = -np.inf,
     max_duration: float = np.inf,
     num_examples: int = -1,
+    numbers: Callable[[DataSet], Numbers] | None = None,
 ) -> Durations:
     """The durations of `data`, those from `min_duration` to `max_duration` seconds, both included.
 
     With `num_examples` above 0, about the first so many that a training run would draw: see
-    `prepcli.manifest.mixing`. Raises `UsageError` and `IncompleteError` as `index_manifests` does.
+    `prepcli.manifest.mixing`. `numbers` gives for a data set the function that makes a number of each of its lines;
+    equal functions must compare equal. Raises `UsageError` and `IncompleteError` as `index_manifests` does.
     """
+    leaves = [(leaf, _columns_of(leaf, numbers)) for leaf in leaves_of(data)]
     if num_examples > 0:
-        return _read_some(data, num_workers, (min_duration, max_duration), num_examples)
+        return _read_some(data, leaves, num_workers, (min_duration, max_duration), num_examples)
     found = Durations()
     kept: list[Floats] = []
-    leaves = leaves_of(data)
-    for cuts in (False, True):
-        paths = [path for leaf in leaves if leaf.cuts == cuts for path in leaf.paths]
-        for seconds in _columns(paths, cuts, num_workers, found):
+    kept_numbers: list[Counts] = []
+    alike: list[Columns] = []  # files that are read alike share one pool of workers
+    for _, columns in leaves:
+        if columns not in alike:
+            alike.append(columns)
+    for columns in alike:
+        paths = [path for leaf, of_leaf in leaves if of_leaf == columns for path in leaf.paths]
+        for part in _parts(paths, columns, num_workers, found):
+            seconds = part.duration
             inside = (seconds >= min_duration) & (seconds <= max_duration)
-            kept.append(seconds if inside.all() else seconds[inside])
+            whole = inside.all()
+            kept.append(seconds if whole else seconds[inside])
             found.num_discarded += len(seconds) - len(kept[-1])
+            if columns.numbers:
+                kept_numbers.append(part.number if whole else part.number[inside])
     found.seconds = np.concatenate([np.empty(0), *kept])
+    found.numbers = np.concatenate([np.empty(0, np.int32), *kept_numbers])
     return found
 
 
-def _read_some(data: DataSet | Mix, num_workers: int, limits: tuple[float, float], wanted: int) -> Durations:
+def _columns_of(data: DataSet, numbers: Callable[[DataSet], Numbers] | None) -> Columns:
+    return Columns(spans=False, digest=False, cuts=data.cuts, numbers=numbers(data) if numbers else None)
+
+
+def _read_some(
+    data: DataSet | Mix,
+    leaves: list[tuple[DataSet, Columns]],
+    num_workers: int,
+    limits: tuple[float, float],
+    wanted: int,
+) -> Durations:
     found = Durations()
     # No leaf gives more than all that is wanted, so reading stops there; unless its length is its weight.
     stop = wanted if isinstance(data, DataSet) or _all_weighed(data) else None
     if stop is not None and wanted < _FEW_EXAMPLES:
         num_workers = 1
-    leaves = []
-    for leaf in leaves_of(data):
+    read = []
+    numbers = []
+    for leaf, columns in leaves:
         before = found.num_lines
         pieces: list[Floats] = []
+        more: list[Counts] = []
         kept = 0
-        for seconds in _columns(leaf.paths, leaf.cuts, num_workers, found):
-            pieces.append(seconds)
-            kept += int(((seconds >= limits[0]) & (seconds <= limits[1])).sum())
+        for part in _parts(leaf.paths, columns, num_workers, found):
+            pieces.append(part.duration)
+            more.append(part.number)
+            kept += int(((part.duration >= limits[0]) & (part.duration <= limits[1])).sum())
             if stop is not None and kept >= stop:
                 break
         seconds = np.concatenate([np.empty(0), *pieces])
         inside = (seconds >= limits[0]) & (seconds <= limits[1])
-        leaves.append(LeafDurations(seconds, inside, found.num_lines - before))
-    found.seconds, num_drawn = draw(data, leaves, wanted)
+        read.append(LeafDurations(seconds, inside, found.num_lines - before))
+        numbers.append(np.concatenate([np.empty(0, np.int32), *more]))
+    places, num_drawn = draw(data, read, wanted)
+    found.seconds = np.concatenate([np.empty(0), *(leaf.seconds[at] for leaf, at in zip(read, places, strict=True))])
+    found.numbers = np.concatenate(
+        [np.empty(0, np.int32), *(of_leaf[at] for of_leaf, at in zip(numbers, places, strict=True) if len(of_leaf))]
+    )
     found.num_discarded = num_drawn - len(found.seconds)
     return found
 
 
-def _columns(paths: Sequence[str], cuts: bool, num_workers: int, found: Durations) -> Iterator[Floats]:
-    """Durations part by part; all else is noted in `found`."""
-    columns = Columns(spans=False, digest=False, cuts=cuts)
+def _parts(paths: Sequence[str], columns: Columns, num_workers: int, found: Durations) -> Iterator[Part]:
+    """The parts of all files, in order; what became of their lines is noted in `found`."""
     for path, parts in zip(paths, scan_files(paths, columns, num_workers), strict=True):
         lines = num_bytes = 0
         for part in parts:
@@ -106,7 +143,7 @@ def _columns(paths: Sequence[str], cuts: bool, num_workers: int, found: Duration
             lines += part.num_lines
             num_bytes += part.num_bytes
             check_is_manifest(path, part, num_bytes)
-            yield part.duration
+            yield part
 
 
 def _all_weighed(mix: Mix) -> bool:

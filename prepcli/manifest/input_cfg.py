@@ -1,23 +1,47 @@
 """NeMo's `input_cfg`: data sets and groups of them, with weights, in YAML."""
 
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.manifest.inputs import DataSet, Mix, of_config
+from prepcli.manifest.inputs import DataSet, Mix, Notes, of_config
 from prepcli.manifest.sources import check_file
 
 # NeMo has more types (texts, conversations, ...); these are the ones whose items are utterances with a duration.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
 
 
-def of_input_cfg(value: Any, seen: tuple[str, ...] = ()) -> DataSet | Mix:
+def of_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None) -> DataSet | Mix:
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file that holds one.
 
     An entry has a `type` (one of `TYPES`), and a `weight` if any entry of its list has one; a `group` has an
-    `input_cfg` of its own. Without weights all entries of a list weigh the same, however long they are. Tags
-    and all other keys have no say in durations. Relative paths start from the working directory, as in NeMo.
+    `input_cfg` of its own. Without weights all entries of a list weigh the same, however long they are. `tags`,
+    `text_field`, `lang_field` and `force_finite` become the data sets' `Notes`, those of groups too: an outer tag
+    counts before an inner one, all else of an inner entry before the outer. Other keys have no say. Relative paths
+    start from the working directory, as in NeMo.
     Raises `UsageError` for what NeMo would refuse, and for files that include each other.
+    """
+    parts, weights = [], []
+    for entry, kind, within, entry_notes in entries_of(value, TYPES, seen, notes or Notes()):
+        weights.append(entry.get("weight"))
+        if kind == "group":
+            parts.append(of_input_cfg(entry.get("input_cfg"), within, entry_notes))
+            continue
+        keys = ("manifest_filepath",) if kind.startswith("nemo") else ("shar_path", "cuts_path")
+        if not any(entry.get(key) for key in keys):
+            raise UsageError(f"an entry{of_file(within)} of type {kind} has no {' or '.join(keys)}")
+        parts.append(_noted(of_config({key: entry.get(key) for key in keys}), entry_notes))
+    return mix_of(parts, weights, seen)
+
+
+def entries_of(
+    value: Any, types: Collection[str], seen: tuple[str, ...], notes: Notes
+) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
+    """The entries of an `input_cfg` (a list, or the path of a file that holds one), of the known `types`.
+
+    With each its type, the files that led to it, and its notes, which inherit from `notes`. Raises `UsageError`.
     """
     if isinstance(value, str):
         if value in seen:
@@ -27,33 +51,45 @@ def of_input_cfg(value: Any, seen: tuple[str, ...] = ()) -> DataSet | Mix:
     if isinstance(value, dict) and "input_cfg" in value:
         value = value["input_cfg"]
     if not isinstance(value, list) or not value:
-        raise UsageError(f"an input_cfg{_of(seen)} must be a list of entries, and not an empty one")
-    parts = [_of_entry(entry, seen) for entry in value]
-    weights = [entry.get("weight") for entry in value]
-    if len(parts) == 1:
-        return parts[0]
-    return Mix(tuple(parts), _weights(weights, seen))
+        raise UsageError(f"an input_cfg{of_file(seen)} must be a list of entries, and not an empty one")
+    for entry in value:
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if not isinstance(kind, str) or kind not in types:
+            raise UsageError(f"an entry{of_file(seen)} has the type {kind!r}; estimating bins knows {', '.join(types)}")
+        tags = entry.get("tags") or {}
+        if not isinstance(tags, dict):
+            raise UsageError(f"the tags of an entry{of_file(seen)} must be a mapping, not {tags!r}")
+        yield entry, kind, seen, _inherit(notes, entry, tags)
 
 
-def _of_entry(entry: Any, seen: tuple[str, ...]) -> DataSet | Mix:
-    kind = entry.get("type") if isinstance(entry, dict) else None
-    if kind not in TYPES:
-        raise UsageError(f"an entry{_of(seen)} has the type {kind!r}; estimating bins knows {', '.join(TYPES)}")
-    if kind == "group":
-        return of_input_cfg(entry.get("input_cfg"), seen)
-    keys = ("manifest_filepath",) if kind.startswith("nemo") else ("shar_path", "cuts_path")
-    if not any(entry.get(key) for key in keys):
-        raise UsageError(f"an entry{_of(seen)} of type {kind} has no {' or '.join(keys)}")
-    return of_config({key: entry.get(key) for key in keys})
+def mix_of(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:
+    """The one part there is, or all in proportion to their weights; raises `UsageError` for missing weights."""
+    return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
 
 
-def _weights(weights: list[Any], seen: tuple[str, ...]) -> tuple[float, ...]:
+def _inherit(outer: Notes, entry: dict[str, Any], tags: dict[str, Any]) -> Notes:
+    finite = entry.get("force_finite")
+    return Notes(
+        tags=tuple({**tags, **dict(outer.tags)}.items()),
+        text_field=entry.get("text_field", outer.text_field),
+        lang_field=entry.get("lang_field", outer.lang_field),
+        endless=outer.endless if finite is None else not finite,
+    )
+
+
+def _noted(data: DataSet | Mix, notes: Notes) -> DataSet | Mix:
+    if isinstance(data, DataSet):
+        return replace(data, notes=notes)
+    return replace(data, parts=tuple(_noted(part, notes) for part in data.parts))
+
+
+def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]:
     if all(weight is None for weight in weights):
         return (1.0,) * len(weights)
     for weight in weights:
         if not isinstance(weight, int | float) or not weight > 0:
             raise UsageError(
-                f"where one entry of a list{_of(seen)} has a weight, each needs one above 0; found {weight}"
+                f"where one entry of a list{of_file(seen)} has a weight, each needs one above 0; found {weight}"
             )
     return tuple(map(float, weights))
 
@@ -68,5 +104,6 @@ def _load(path: str) -> Any:
         raise UsageError(f"{path} is no readable YAML: {' '.join(str(error).split())}") from None
 
 
-def _of(seen: tuple[str, ...]) -> str:
+def of_file(seen: tuple[str, ...]) -> str:
+    """Of which file an entry is, for messages."""
     return f" of {seen[-1]}" if seen else ""

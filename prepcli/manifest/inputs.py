@@ -21,11 +21,24 @@ KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
 
 
 @dataclass(frozen=True)
+class Notes:
+    """What an `input_cfg` says of a data set besides where it is; durations do not depend on it."""
+
+    tags: tuple[tuple[str, Any], ...] = ()
+    """Fields for all its records, over their own."""
+    text_field: str | None = None
+    lang_field: str | None = None
+    endless: bool = False
+    """It says `force_finite: false`: a training run would read it again and again."""
+
+
+@dataclass(frozen=True)
 class DataSet:
     """Files that are read one after the other: NeMo manifests, or with `cuts` lhotse cuts (`.jsonl`)."""
 
     paths: tuple[str, ...]
     cuts: bool = False
+    notes: "Notes" = Notes()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ that still have examples, in proportion to their weights; a group is one such da
 it. Over all the data, weights therefore change the order alone, and the bins not at all. In the first N
 examples each data set has a share, and this is the share that is expected: after t steps, w·t examples of
 weight w until a data set is used up, the others then moving faster. Within a data set examples come in
-order (NeMo also shuffles the shards of Shar data, which is not followed here).
+order (NeMo also shuffles the shards of Shar data, which is not followed here). An endless data set, one that
+is read again and again, is never used up.
 """
 
 import itertools
@@ -15,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.manifest.inputs import DataSet, Mix
-from prepcli.manifest.parts import Floats
+from prepcli.manifest.parts import Floats, Ints
+
+_FOR_EVER = 1 << 40
 
 
 @dataclass
@@ -34,32 +37,47 @@ def leaves_of(data: DataSet | Mix) -> list[DataSet]:
     return [leaf for part in data.parts for leaf in leaves_of(part)]
 
 
-def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple[Floats, int]:
-    """Durations of the first `wanted` examples that pass the filter, and how many were drawn to get them.
+def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple[list[Ints], int]:
+    """Places, in each leaf, of the first `wanted` examples that pass the filter, and how many were drawn for them.
 
-    `leaves` are those of `leaves_of(data)`, in order. The examples come data set by data set.
+    `leaves` are those of `leaves_of(data)`, in order. Of an endless one a place may come several times.
     """
     kept_before = [np.concatenate([[0], np.cumsum(leaf.inside)]) for leaf in leaves]
     num_lines = [leaf.num_lines for leaf in leaves]
-    sizes = [len(leaf.seconds) for leaf in leaves]
+    sizes = [
+        _FOR_EVER if data_set.notes.endless and kept[-1] else len(leaf.seconds)
+        for leaf, kept, data_set in zip(leaves, kept_before, leaves_of(data), strict=True)
+    ]
 
     def kept_after(num_drawn: int) -> int:
-        shares = allot(data, sizes, num_lines, num_drawn)
-        return sum(int(kept[share]) for kept, share in zip(kept_before, shares, strict=True))
+        kept_in = zip(kept_before, allot(data, sizes, num_lines, num_drawn), strict=True)
+        return sum(
+            share // (len(kept) - 1) * int(kept[-1]) + int(kept[share % (len(kept) - 1)])
+            for kept, share in kept_in
+            if share
+        )
 
     low, high = 0, sum(sizes)
     while low < high:  # the fewest draws that give enough
         middle = (low + high) // 2
         low, high = (low, middle) if kept_after(middle) >= wanted else (middle + 1, high)
     shares = allot(data, sizes, num_lines, low)
-    drawn = [leaf.seconds[:share][leaf.inside[:share]] for leaf, share in zip(leaves, shares, strict=True)]
-    excess = sum(map(len, drawn)) - wanted  # rounding may give one or two too many
-    for i, seconds in sorted(enumerate(drawn), key=lambda item: -len(item[1])):
+    places = [_kept_places(leaf.inside, share) for leaf, share in zip(leaves, shares, strict=True)]
+    excess = sum(map(len, places)) - wanted  # rounding may give one or two too many
+    for i, of_leaf in sorted(enumerate(places), key=lambda item: -len(item[1])):
         if excess > 0:
-            cut = min(excess, len(seconds))
-            drawn[i] = seconds[: len(seconds) - cut]
+            cut = min(excess, len(of_leaf))
+            places[i] = of_leaf[: len(of_leaf) - cut]
             excess, low = excess - cut, low - cut
-    return np.concatenate([np.empty(0), *drawn]), low
+    return places, low
+
+
+def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
+    """Places of the examples that pass among the first `num_drawn`, beginning again after the last one."""
+    if num_drawn <= len(inside):
+        return np.flatnonzero(inside[:num_drawn])
+    rounds, rest = divmod(num_drawn, len(inside))
+    return np.concatenate([*[np.flatnonzero(inside)] * rounds, np.flatnonzero(inside[:rest])])
 
 
 def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn: int) -> list[int]:

@@ -54,6 +54,8 @@ class Columns:
     """The same for other fields, and where a function may reject a line."""
     cuts: bool = False
     """The lines are lhotse cuts, not NeMo records."""
+    numbers: Callable[[bytes], list[int]] | None = None
+    """Makes a whole number of each line of a block of usable lines; of a single line it may raise `RecordRejected`."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ class Part:
     length: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     duration: Floats = field(default_factory=lambda: np.empty(0))
     offset: Floats = field(default_factory=lambda: np.empty(0))
+    number: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    """What `Columns.numbers` made of the lines; empty without it."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     gaps: list[int] = field(default_factory=list)
     """Lines that hold no usable record, ascending."""

@@ -65,7 +65,7 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
     """
-    with _quiet():
+    with quiet():
         try:
             models = importlib.import_module(f"nemo.collections.{collection}.models")
         except ImportError as error:
@@ -85,7 +85,7 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Within the context nothing is printed, logged or warned of from Python."""
     level = logging.root.manager.disable
     with (

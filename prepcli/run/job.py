@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
-from typing import Any, ClassVar
+from typing import Any
 
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.progress import SharedCounter
@@ -38,12 +38,15 @@ class Job(ABC):
     settings only: that is what makes the output the same for any number of ranks and workers.
 
     Attributes:
-        command: the command's name, e.g. `manifest-to-tarred`.
         output_patterns: globs below OUT that cover everything the job writes; `--overwrite` removes just these.
     """
 
-    command: ClassVar[str]
     output_patterns: Sequence[str]
+
+    @property
+    @abstractmethod
+    def command(self) -> str:
+        """The command's name, e.g. `manifest-to-tarred`."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import os
 import shutil
 import time
 from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -13,12 +15,15 @@ import msgspec
 
 from prepcli import __version__
 from prepcli.errors import RecordRejected
+from prepcli.processes import no_interruption
 from prepcli.run.plan import Unit
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.run.workspace import Workspace, write_json
 
 WRITEBACK_BYTES = 4 << 20
 """How much of a file may wait in the page cache before the disk is told to begin."""
+MANY_FILES = 16
+"""From so many files on, so many are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -84,6 +89,27 @@ class HashedFile:
         self._file.close()
 
 
+class WholeFile:
+    """A file that was written at once. It holds no descriptor, so that a unit may have thousands of them."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+        self._path = path
+        self._published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
+
+    def close(self) -> PublishedFile:
+        """Flush to the disk and say what was written."""
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return self._published
+
+    def discard(self) -> None:
+        """Nothing is open."""
+
+
 class UnitWriter:
     """Collects one unit's files and rejects in a temporary directory, and publishes them.
 
@@ -105,7 +131,7 @@ class UnitWriter:
         self.unit = unit
         self._started = time.monotonic()
         self._tmp = workspace.make_tmp(unit.id)
-        self._files: dict[str, HashedFile] = {}
+        self._files: dict[str, HashedFile | WholeFile] = {}
         self._work_files: dict[str, HashedFile] = {}
         self._rejects: Counter[str] = Counter()
         self._reject_file: HashedFile | None = None
@@ -115,8 +141,13 @@ class UnitWriter:
 
     def open(self, name: str) -> HashedFile:
         """A new file that will become `OUT/name`."""
-        file = self._files[name] = HashedFile(self._tmp / f"{len(self._files)}.out")
+        file = HashedFile(self._tmp / f"{len(self._files)}.out")
+        self._files[name] = file
         return file
+
+    def add(self, name: str, data: bytes) -> None:
+        """A whole file that will become `OUT/name`; the way for units of many small files."""
+        self._files[name] = WholeFile(self._tmp / f"{len(self._files)}.out", data)
 
     def open_part(self, name: str) -> HashedFile:
         """A new file that will become `OUT.prepcli/name`: material for the job's finishing merge."""
@@ -155,8 +186,7 @@ class UnitWriter:
                 f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
                 f"{self.num_rejects} rejected"
             )
-        files = {name: file.close() for name, file in self._files.items()}
-        work_files = {name: file.close() for name, file in self._work_files.items()}
+        files, work_files = _close_all(self._files), _close_all(self._work_files)
         for number, name in enumerate(files):
             _move(self._tmp / f"{number}.out", self._workspace.out / name)
         for number, name in enumerate(work_files):
@@ -187,6 +217,14 @@ class UnitWriter:
         for file in (*self._files.values(), *self._work_files.values()):
             file.discard()
         shutil.rmtree(self._tmp, ignore_errors=True)
+
+
+def _close_all(files: Mapping[str, HashedFile | WholeFile]) -> dict[str, PublishedFile]:
+    """Close the files; many at once, for waiting for the disk together takes a fraction of waiting in turn."""
+    if len(files) < MANY_FILES:
+        return {name: file.close() for name, file in files.items()}
+    with no_interruption(), ThreadPoolExecutor(MANY_FILES) as pool:
+        return dict(zip(files, pool.map(lambda file: file.close(), files.values()), strict=True))
 
 
 def _move(source: Path, target: Path) -> None:

@@ -174,9 +174,19 @@ def _seconds_to_go(rank: RankProgress) -> float:
 
 
 def workspaces_of(out: Path) -> list[Workspace]:
-    """The run that made `out`, and the later ones that added to it: concatenations, and codes by each codec."""
+    """The run that made `out`, and those that added to it: concatenations, a codec's codes, data sets of a corpus.
+
+    Raises:
+        UsageError: of a corpus nothing is unpacked yet.
+    """
     root = Workspace(out).root
     later = sorted(root.glob("version_*"), key=lambda path: int(path.name.rpartition("_")[2]))
-    later += sorted(path for path in root.glob("codes_*") if (path / "plan.json").exists())
+    later += sorted(path.parent for pattern in ("codes_*", "sets/*") for path in root.glob(f"{pattern}/plan.json"))
+    unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
+    if not later and unplanned:
+        raise UsageError(
+            f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
+            "download again to continue"
+        )
     own = [Workspace(out)] if (root / "plan.json").exists() or not later else []
     return [*own, *(Workspace(out, path) for path in later)]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from prepcli.manifest.durations import read_input
-from prepcli.manifest.inputs import DataSet, Mix, resolve_input
+from prepcli.manifest.inputs import DataSet, Mix, Notes, resolve_input
 from prepcli.manifest.mixing import LeafDurations, allot, draw
 
 A, B, C = (DataSet((name,)) for name in "abc")
@@ -54,15 +54,31 @@ def test_only_examples_that_pass_the_filter_count() -> None:
         LeafDurations(np.arange(100.0), np.arange(100) % 2 == 0, 100),  # every other one passes
         LeafDurations(np.full(100, 0.5), np.ones(100, bool), 100),
     ]
-    found, num_drawn = draw(mixed((1, 1), A, B), leaves, 30)
+    (of_a, of_b), num_drawn = draw(mixed((1, 1), A, B), leaves, 30)
     # Equal numbers are drawn, so a third of what passes is from the first.
-    assert (len(found), num_drawn) == (30, 40)
-    assert found.tolist() == [*np.arange(0, 20, 2.0), *[0.5] * 20]
+    assert num_drawn == 40
+    assert of_a.tolist() == list(range(0, 20, 2))
+    assert of_b.tolist() == list(range(20))
+
+
+def test_an_endless_data_set_begins_again() -> None:
+    endless = DataSet(("a",), notes=Notes(endless=True))
+    leaves = [
+        LeafDurations(np.arange(3.0), np.array([True, False, True]), 3),
+        LeafDurations(np.arange(100.0), np.ones(100, bool), 100),
+    ]
+    (of_a, of_b), num_drawn = draw(mixed((1, 1), endless, B), leaves, 13)
+    assert of_a.tolist() == [0, 2, 0, 2, 0]  # of 8 drawn
+    assert (len(of_b), num_drawn) == (8, 16)
+    (of_a, _), _ = draw(mixed((1, 1), A, B), leaves, 13)
+    assert of_a.tolist() == [0, 2]
+    nothing = LeafDurations(np.arange(3.0), np.zeros(3, bool), 3)
+    assert [len(of_leaf) for of_leaf in draw(mixed((1, 1), endless, B), [nothing, leaves[1]], 9)[0]] == [0, 9]
 
 
 def test_fewer_than_wanted_are_all() -> None:
-    found, num_drawn = draw(A, [LeafDurations(np.arange(5.0), np.ones(5, bool), 5)], 9)
-    assert (len(found), num_drawn) == (5, 5)
+    (places,), num_drawn = draw(A, [LeafDurations(np.arange(5.0), np.ones(5, bool), 5)], 9)
+    assert (len(places), num_drawn) == (5, 5)
 
 
 def test_examples_come_from_the_start_of_each_input(tmp_path: Path) -> None:

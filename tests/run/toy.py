@@ -59,7 +59,7 @@ class ToyJob(Job):
             self.before_unit(unit)
         number = int(unit.id.rpartition("_")[2])
         data = writer.open(f"{unit.id}.txt")
-        listing = writer.open(f"list/{unit.id}.txt")
+        listed = b""
         for record in range(4 * number, 4 * number + 4):
             time.sleep(self.seconds_a_unit / 4)
             if record in self.bad:
@@ -68,9 +68,10 @@ class ToyJob(Job):
                 writer.reject(line, rejected, Origin(MANIFEST, record + 10))
             else:
                 data.write(b"record %d seed %d\n" % (record, self.seed) * 100)
-                listing.write(b"%d\n" % record)
+                listed += b"%d\n" % record
                 writer.count(1, 2.5)
             advance(1, 2.5)
+        writer.add(f"list/{unit.id}.txt", listed)
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         whole = writer.open("all.txt")

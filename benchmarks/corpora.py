@@ -1,0 +1,167 @@
+"""`prepcli download librispeech` against a sox and a soxi process a file; hashing and unpacking, alone and together.
+
+    python benchmarks/corpora.py                  # 1,000 utterances of about 12 s at 16 kHz, 2 workers
+    python benchmarks/corpora.py --files 4000
+
+The archive is made here, in LibriSpeech's layout, and is on the disk already: what a network would add is not measured.
+"Converting" is FLAC to WAV with durations and the manifest, from a tree that is unpacked. The rival does what NeMo's
+script does for each line of a transcript, in as many processes: sox makes the WAV, soxi tells its duration. It flushes
+nothing to the disk; prepcli flushes every file. "CPU" counts all processes of a run, and is what other work on the
+machine hardly touches.
+"""
+
+import argparse
+import hashlib
+import io
+import resource
+import shutil
+import statistics
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from side_by_side import PREPCLI, Contestant, in_turn, print_table
+
+from prepcli.corpora.unpack import file_checksum, unpack, unpack_checked
+
+RIVAL = """
+import json, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+source, target, workers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+target.mkdir()
+
+def convert(line):
+    transcript, words = line
+    name, _, text = words.partition(" ")
+    wav = target / f"{name}.wav"
+    subprocess.run(["sox", transcript.parent / f"{name}.flac", wav], check=True)
+    duration = float(subprocess.check_output(["soxi", "-D", wav]))
+    return json.dumps({"audio_filepath": str(wav), "duration": duration, "text": text.lower()})
+
+lines = [(path, line) for path in sorted(source.glob("*/*/*.trans.txt")) for line in path.read_text().splitlines()]
+with ThreadPoolExecutor(workers) as pool, open(f"{target}.json", "w") as manifest:
+    for record in pool.map(convert, lines):
+        manifest.write(record + "\\n")
+"""
+
+
+def make_archive(path: Path, count: int) -> None:
+    """Utterances of 9 to 15 s at 16 kHz that compress like speech, 25 a chapter."""
+    generator = np.random.default_rng(0)
+    with tarfile.open(path, "w:gz", compresslevel=6) as out:
+
+        def add(name: str, data: bytes) -> None:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            out.addfile(member, io.BytesIO(data))
+
+        lines: list[str] = []
+        for number in range(count):
+            speaker, chapter, index = 1000 + number // 100, 100000 + number // 25, number % 25
+            moment = np.arange(int(16000 * (9 + number * 7 % 60 / 10))) / 16000
+            envelope = np.clip(np.sin(2 * np.pi * (1.3 + number % 5 * 0.2) * moment), 0, 1) ** 2
+            voice = np.sin(2 * np.pi * (90 + number % 90) * moment) + 0.3 * np.sin(2 * np.pi * 1700 * moment)
+            samples = 5000 * envelope * voice + generator.normal(0, 20 + 200 * envelope)
+            flac = io.BytesIO()
+            soundfile.write(flac, samples.astype(np.int16), 16000, format="FLAC")
+            folder = f"LibriSpeech/dev-clean/{speaker}/{chapter}"
+            add(f"{folder}/{speaker}-{chapter}-{index:04d}.flac", flac.getvalue())
+            lines.append(f"{speaker}-{chapter}-{index:04d} SO IT WAS SAID\n")
+            if index == 24 or number == count - 1:
+                add(f"{folder}/{speaker}-{chapter}.trans.txt", "".join(lines).encode())
+                lines = []
+
+
+def prepcli(data: Path, archive: Path, checksums: Path, *more: str) -> list[str]:
+    """The command, for data that are to be made in `data`."""
+    command = [*PREPCLI, "download", "librispeech", "--data-root", str(data), "--archive", str(archive)]
+    return [*command, "--checksums", str(checksums), *more]
+
+
+def forget_conversion(data: Path) -> None:
+    """Leave what unpacking left, so that the next run converts again."""
+    shutil.rmtree(data / "LibriSpeech/dev-clean-processed", ignore_errors=True)
+    (data / "dev_clean.json").unlink(missing_ok=True)
+    work = data.with_name(f"{data.name}.prepcli") / "sets/dev_clean"
+    for name in ("done", "parts", "launches", "progress", "tmp"):
+        shutil.rmtree(work / name, ignore_errors=True)
+    for name in ("plan.json", "report.json", "rejects.jsonl"):
+        (work / name).unlink(missing_ok=True)
+
+
+def compare_conversion(folder: Path, archive: Path, checksums: Path, workers: int, runs: int) -> None:
+    data = folder / "data"
+    own = prepcli(data, archive, checksums, "--num-workers", str(workers))
+    rival_out = folder / "rival"
+    Contestant("unpack", [*own, "--fetch-only"]).run()
+    contestants = [
+        Contestant("prepcli, from an unpacked tree", own, lambda: forget_conversion(data)),
+        Contestant(
+            "sox and soxi, a process each a file",
+            [sys.executable, "-c", RIVAL, str(data / "LibriSpeech/dev-clean"), str(rival_out), str(workers)],
+            lambda: shutil.rmtree(rival_out, ignore_errors=True),
+        ),
+    ]
+    in_turn(contestants, runs)
+    print(f"converting, {workers} workers each")
+    print_table(contestants, contestants[0])
+    for contestant in contestants:
+        contestant.prepare()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        contestant.run(count=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"  {contestant.name:<44} {seconds:7.2f} s of CPU")
+    for path in rival_out.glob("*.wav"):
+        mine, _ = soundfile.read(data / "LibriSpeech/dev-clean-processed" / path.name, dtype="int16")
+        theirs, _ = soundfile.read(path, dtype="int16")
+        assert (mine == theirs).all(), path
+    print("  the samples of all files are equal")
+
+
+def measure(name: str, work: Callable[[Path], object], folder: Path, runs: int) -> None:
+    seconds = []
+    for _ in range(runs):
+        out = folder / "unpacked"
+        shutil.rmtree(out, ignore_errors=True)
+        start = time.perf_counter()
+        work(out)
+        seconds.append(time.perf_counter() - start)
+    print(f"  {name:<44} {statistics.median(seconds):7.2f} s ({min(seconds):.2f} to {max(seconds):.2f})")
+
+
+def compare_overlap(folder: Path, archive: Path, runs: int) -> None:
+    print(f"hashing and unpacking, {archive.stat().st_size / 1e6:.0f} MB of archive")
+    measure("unpacking alone", lambda out: unpack(archive, out), folder, runs)
+    for algorithm in ("sha256", "md5"):
+        checksum = file_checksum(archive, algorithm)
+        measure(f"{algorithm} alone", lambda _, a=algorithm: file_checksum(archive, a), folder, runs)  # type: ignore[misc]
+        measure(f"both at once, {algorithm}", lambda out, c=checksum: unpack_checked(archive, out, c), folder, runs)  # type: ignore[misc]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--work", type=Path, help="folder for the files (default: a temporary one)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.work) as name:
+        folder = Path(name)
+        archive = folder / "dev-clean.tar.gz"
+        make_archive(archive, options.files)
+        checksums = folder / "md5sum.txt"
+        checksums.write_text(f"{hashlib.md5(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+        compare_conversion(folder, archive, checksums, options.workers, options.runs)
+        compare_overlap(folder, archive, options.runs)
+
+
+if __name__ == "__main__":
+    main()

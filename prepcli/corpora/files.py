@@ -1,0 +1,43 @@
+"""Finding a corpus's files under the folders where somebody has put it."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
+    """For each pattern the files whose whole name matches it: lower-case first group -> path.
+
+    Of several files for one group the first in the order of the sorted paths counts: the same on every
+    machine. Links to folders are followed, each folder is visited once.
+    """
+    found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
+    for path in sorted(_walk(roots)):
+        name = os.path.basename(path)
+        for pattern, files in zip(patterns, found, strict=True):
+            matched = pattern.fullmatch(name)
+            if matched is not None:
+                files.setdefault(matched[1].lower(), path)
+    return found
+
+
+def _walk(roots: Sequence[Path]) -> Iterator[str]:
+    seen: set[tuple[int, int]] = set()
+    for root in roots:
+        for folder, folders, files in os.walk(root, followlinks=True):
+            status = os.stat(folder)
+            if (status.st_dev, status.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            yield from (os.path.join(folder, file) for file in files)
+
+
+def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines of a text file that are neither empty nor comments, with their numbers from 1."""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            stripped = line.strip()
+            if stripped and not stripped.startswith(comment):
+                yield number, stripped

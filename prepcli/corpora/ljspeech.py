@@ -1,0 +1,88 @@
+"""LJSpeech 1.1: one reader, 24 hours of audio books for TTS, 22.05 kHz WAV."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prepcli.corpora.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.corpora.fetch import Archive
+from prepcli.corpora.speaker import speaker_name
+from prepcli.errors import RejectReason, UsageError
+
+_TREE = "LJSpeech-1.1"
+_METADATA = f"{_TREE}/metadata.csv"
+_SPEAKER = speaker_name("en", "LJSpeech", "LJ")
+# Under these names Tacotron 2 and WaveGlow look for them.
+_LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("train", "val", "test")}
+
+
+def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
+    """The whole corpus in three parts. The recordings serve as they are."""
+    return DataSet(
+        corpus="ljspeech",
+        name="ljspeech",
+        archive=Archive(
+            "LJSpeech-1.1.tar.bz2",
+            ("https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",),
+            2748572632,  # what that server says
+            # torchaudio/datasets/ljspeech.py
+            "sha256:be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
+        ),
+        trees=(_TREE,),
+        manifests=tuple(_manifest(part) for part in _LISTS),
+        read=partial(_read, sizes={"val": val_size, "test": test_size}, seed=split_seed),
+        derive=_derive,
+        derived=tuple(_LISTS.values()),
+        settings={"val_size": val_size, "test_size": test_size, "split_seed": split_seed},
+    )
+
+
+def _manifest(part: str) -> str:
+    return f"{_TREE}/{part}_manifest.json"
+
+
+def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
+    """`metadata.csv` has lines `LJ001-0001|text|normalised text`, without quoting."""
+    rows = dict(_rows(root))
+    # By a hash of the id: the same on every machine, and whatever else is in the corpus hardly moves it.
+    shuffled = sorted(rows, key=lambda id: hashlib.sha256(f"{seed}:{id}".encode()).digest())
+    num_val, num_test = sizes["val"], sizes["test"]
+    if num_val + num_test >= len(rows):
+        raise UsageError(f"--val-size and --test-size leave nothing of the {len(rows)} utterances to train on")
+    part_of = dict.fromkeys(shuffled[:num_val], "val") | dict.fromkeys(shuffled[num_val : num_val + num_test], "test")
+    for part in _LISTS:
+        for id, utterance in rows.items():
+            if part_of.get(id, "train") == part:
+                utterance.manifest = _manifest(part)
+                yield utterance
+    recordings = ((path.stem, path.relative_to(root).as_posix()) for path in (root / _TREE / "wavs").glob("*.wav"))
+    yield from unmatched(_manifest("test"), sorted(source for id, source in recordings if id not in rows))
+
+
+def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
+    for number, line in lines_of(root / _METADATA):
+        columns = line.split("|")
+        id = columns[0]
+        utterance = Utterance("", f"{_TREE}/wavs/{id}.wav", {}, f"{_METADATA}:{number}")
+        if len(columns) != 3 or not columns[2].strip():
+            utterance.fields = {"text": line}
+            utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not id|text|normalised text"
+        else:
+            utterance.fields = {
+                "text": columns[1].strip(),
+                "normalized_text": columns[2].strip(),
+                "speaker": _SPEAKER,
+            }
+        yield id, utterance
+
+
+def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:
+    """`path|text`, the path from the folder that holds LJSpeech-1.1, the text as it is spoken."""
+    lines: dict[str, list[str]] = {part: [] for part in _LISTS}
+    for manifest, record in records:
+        part = Path(manifest).stem.removesuffix("_manifest")
+        lines[part].append(f"{_TREE}/{record['audio_filepath']}|{record['normalized_text']}")
+    for part, name in _LISTS.items():
+        yield name, lines[part]

@@ -1,0 +1,66 @@
+"""A telephone recording from which many short pieces are taken, each right to the sample."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prepcli.audio import shorten
+from prepcli.audio.info import NOT_PASSABLE, AudioInfo
+from prepcli.audio.probe import probe_file
+from prepcli.audio.read import read_segment
+from prepcli.audio.source import open_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A file on disk, of which only the wanted samples are read.
+
+    Attributes:
+        decoded: all samples, of shape (num_samples, num_channels), where the file cannot be read in part, such as one
+            that is compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
+    """
+
+    path: str
+    info: AudioInfo
+    decoded: "NDArray[Any] | None" = None
+
+    def read(self, start: int, num_samples: int, channel: int) -> "NDArray[Any]":
+        """Samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
+
+        Raises `RecordRejected` as `read_segment` does.
+        """
+        if self.decoded is not None:
+            return self.decoded[start : start + num_samples, channel]
+        samples: NDArray[Any] = read_segment(self.path, self.info, start, num_samples)[:, channel]
+        return samples
+
+
+def open_recording(path: str) -> Recording:
+    """Look into a recording.
+
+    Raises `RecordRejected`: MISSING_AUDIO where there is no such file, UNREADABLE_AUDIO for what can't be read or ends
+    early.
+    """
+    with open_source(path, path) as source:
+        sphere = shorten.shortened_sphere(source)
+        if sphere is not None:
+            import numpy as np
+
+            decoded = np.frombuffer(shorten.decode(source, sphere, path), "<i2").reshape(-1, sphere.num_channels)
+            size = len(decoded), sphere.num_channels
+            info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
+            return Recording(path, info, decoded)
+    info = probe_file(path)
+    return Recording(path, info, read_segment(path, info) if info.format == NOT_PASSABLE else None)
+
+
+def undecodable_coding(path: str) -> str | None:
+    """The `sample_coding` of a file that is compressed with shorten, if nothing on this machine decodes it.
+
+    Raises `RecordRejected` as `open_source` does.
+    """
+    with open_source(path, path) as source:
+        sphere = shorten.shortened_sphere(source)
+    return sphere.coding if sphere is not None and shorten.decoder(sphere.coding) is None else None

@@ -1,0 +1,152 @@
+"""Unpacking an archive that a stranger made: inside one folder, plain files only, and whole or not at all."""
+
+import bz2
+import gzip
+import hashlib
+import posixpath
+import shutil
+import tarfile
+import threading
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+from prepcli.corpora.fetch import algorithm_of
+from prepcli.errors import PrepcliError
+
+_BLOCK = 1 << 20
+_END_OF_TAR = bytes(1024)
+_MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
+
+
+class DamagedArchiveError(Exception):
+    """The archive is not what was published, or ends early. The message starts with its name."""
+
+
+class UnsafeArchiveError(PrepcliError):
+    """The archive holds something that would end up outside of its folder, or is no file; nothing of it is kept."""
+
+
+def unpack_checked(archive: Path, into: Path, checksum: str | None) -> int:
+    """Unpack `archive` below `into`, and hash it in another thread meanwhile; returns the number of files.
+
+    What was written must be thrown away when this raises.
+
+    Raises:
+        DamagedArchiveError: the checksum differs, or the archive cannot be read to its end.
+        UnsafeArchiveError: see `unpack`.
+    """
+    if checksum is None:
+        return unpack(archive, into)
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(file_checksum, archive, algorithm_of(checksum), stop)
+        try:
+            problem: DamagedArchiveError | None = None
+            try:
+                num_files = unpack(archive, into)
+            except DamagedArchiveError as error:
+                problem = error
+            found = digest.result()
+        except BaseException:
+            stop.set()
+            raise
+    if found != checksum:
+        raise DamagedArchiveError(f"{archive.name} is damaged ({found} instead of {checksum})")
+    if problem is not None:
+        raise problem
+    return num_files
+
+
+def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = None) -> str:
+    """`sha256:<hex>` or the like of a whole file; may be stopped early, with a meaningless result."""
+    digest = hashlib.new(algorithm)
+    with path.open("rb") as file:
+        while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
+            digest.update(block)
+    return f"{algorithm}:{digest.hexdigest()}"
+
+
+def unpack(archive: Path, into: Path) -> int:
+    """Unpack a tar, plain or in gzip or bzip2, below `into`; returns the number of files.
+
+    Only directories and files are made, with the modes that the user's umask gives. Links within the tree are left
+    out (no corpus needs one); anything else refuses the archive.
+
+    Raises:
+        DamagedArchiveError: it ends early, a CRC differs, or it is no tar.
+        UnsafeArchiveError: absolute paths, `..`, links out of the tree, devices.
+    """
+    with archive.open("rb") as raw:
+        opener = _MAGIC.get(raw.read(2))
+        raw.seek(0)
+        try:
+            with opener(raw, "rb") if opener else raw as plain:
+                return _unpack(_Tail(plain), into, archive.name)
+        except (EOFError, zlib.error, tarfile.TarError) as error:
+            raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
+        except OSError as error:
+            if error.errno is not None:  # the disk is full, ...
+                raise
+            raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
+
+
+class _Tail:
+    """Passes a stream on and remembers how it ended: a tar that is cut between two members looks whole otherwise."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.tail = b""
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._stream.read(size)
+        self.tail = (self.tail + data)[-len(_END_OF_TAR) :] if data else self.tail
+        return data
+
+
+def _unpack(stream: _Tail, into: Path, name: str) -> int:
+    num_files = 0
+    source: Any = stream  # all that tarfile asks of a stream is `read`
+    with tarfile.open(fileobj=source, mode="r|", bufsize=_BLOCK) as tar:
+        for member in tar:
+            target = into / _safe_name(member, name)
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.isreg():
+                content = tar.extractfile(member)
+                assert content is not None
+                _write(content, target)
+                num_files += 1
+    while stream.read(_BLOCK):  # the CRC stands behind everything
+        pass
+    if stream.tail != _END_OF_TAR:
+        raise DamagedArchiveError(f"{name} is damaged (its tar ends early)")
+    return num_files
+
+
+def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
+    """The member's name, if it and what it may point at stay within the tree."""
+    name = member.name
+    points_at = name
+    if member.issym():
+        points_at = posixpath.join(posixpath.dirname(name), member.linkname)
+    elif member.islnk():
+        points_at = member.linkname
+    for path in (name, points_at):
+        if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
+            raise UnsafeArchiveError(
+                f"{archive} is not to be trusted: its member {name!r} would reach outside of the folder that it is "
+                "unpacked in; nothing of it is kept"
+            )
+    if not (member.isdir() or member.isreg() or member.issym() or member.islnk()):
+        raise UnsafeArchiveError(
+            f"{archive} is not to be trusted: its member {name!r} is neither a file nor a folder; nothing of it is kept"
+        )
+    return posixpath.normpath(name)
+
+
+def _write(content: IO[bytes], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as file:
+        shutil.copyfileobj(content, file, _BLOCK)

@@ -1,0 +1,104 @@
+"""Lines of texts, of pairs of texts, and of conversations, as the turns that a model reads and writes."""
+
+import gzip
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.sources import is_gzip
+from prepcli.manifest.text_inputs import TextSet
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a conversation; `duration` in seconds for one of audio, whose text is the tag that stands for it."""
+
+    role: str
+    text: str
+    duration: float | None = None
+
+
+def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
+    """The turns of each line of a file, the last of them the output; None for a line to pass over.
+
+    `target_path`: of pairs, the file with the targets. Raises `UsageError` where it has not as many lines.
+    """
+    if data.kind == "multimodal_conversation":
+        yield from _conversations(data, path)
+        return
+    with _open(path) as lines:
+        if target_path is None:
+            # With its line end, as NeMo has it; the tokenizer decides what that counts.
+            for line in lines:
+                yield [Turn("assistant", line)]
+            return
+        questions = _questions(data)
+        with _open(target_path) as targets:
+            for number, (source, target) in enumerate(itertools.zip_longest(lines, targets)):
+                if source is None or target is None:
+                    longer = path if target is None else target_path
+                    raise UsageError(f"{path} and {target_path} are no pair: {longer} has more lines")
+                # NeMo draws a question for each line; taking them in turn gives as many of each.
+                asked = [questions[number % len(questions)]] if questions else []
+                yield [Turn("user", " ".join([*asked, source.strip()])), Turn("assistant", target.strip())]
+
+
+def _questions(data: TextSet) -> list[str]:
+    if data.questions_path is None:
+        return []
+    with _open(data.questions_path) as lines:
+        return [line.strip() for line in lines]
+
+
+def _open(path: str) -> IO[str]:
+    # Bytes that are no UTF-8 become lone surrogates, which counting then rejects line by line.
+    if is_gzip(path):
+        return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape")
+    return Path(path).open(encoding="utf-8", errors="surrogateescape")
+
+
+def _conversations(data: TextSet, path: str) -> Iterator[list[Turn] | RecordRejected | None]:
+    with gzip.open(path, "rb") if is_gzip(path) else Path(path).open("rb") as lines:
+        for line in lines:
+            try:
+                yield _conversation(line, data) if line.strip() else None
+            except RecordRejected as rejected:
+                yield rejected
+
+
+def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
+    """Turns as NeMo's `NeMoMultimodalConversationJsonlAdapter` reads them; raises `RecordRejected`."""
+    fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
+    custom = fields.get("custom")
+    if isinstance(custom, dict) and custom.get("_skipme"):
+        return None
+    conversation = fields.get("conversations")
+    if not isinstance(conversation, list) or not conversation:
+        raise RecordRejected(RejectReason.MISSING_FIELD, "there are no conversations")
+    turns = [_turn(one, data.audio_locator_tag or "") for one in conversation]
+    context, system = data.tags.get("context"), data.tags.get("system_prompt")
+    if context is not None and turns[0].role == "user" and turns[0].duration is not None:
+        turns.insert(0, Turn("user", str(context)))
+    if system is not None and turns[0].role != "system":
+        turns.insert(0, Turn("system", str(system)))
+    return turns
+
+
+def _turn(turn: Any, audio_tag: str) -> Turn:
+    try:
+        role, kind, value = turn["from"].lower(), turn["type"], turn["value"]
+        text = msgspec.convert(value, str)
+    except (KeyError, TypeError, AttributeError, msgspec.ValidationError):
+        raise RecordRejected(RejectReason.BAD_FIELD, "a turn needs from, type and value, all of them text") from None
+    if kind == "text":
+        return Turn(role, text)
+    duration = turn.get("duration")
+    if kind != "audio" or isinstance(duration, bool) or not isinstance(duration, int | float) or not duration > 0:
+        raise RecordRejected(RejectReason.BAD_DURATION, "a turn that is no text needs type audio and a duration")
+    return Turn(role, audio_tag, float(duration))

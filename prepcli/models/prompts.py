@@ -1,0 +1,203 @@
+"""NeMo's prompt formats: how many tokens a record is once it stands in the prompt that a model is trained with."""
+
+import ast
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.texts import Turn
+from prepcli.models.nemo import quiet
+from prepcli.tokenizers.counting import TokenizerSpec, kind_of_tokenizer
+
+_NOT_CUSTOM = ("audio_filepath", "duration", "offset", "sampling_rate", "sample_rate")
+
+
+@dataclass(frozen=True)
+class PromptedLines:
+    """Counts the tokens of each line in its prompt: what `TokensOfLines` is for plain texts.
+
+    `tags` are fields for every record, over its own; the slots of the spec's `prompt` stand in for fields that a
+    record does not have.
+    """
+
+    spec: TokenizerSpec
+    text_field: str = "text"
+    lang_field: str = "lang"
+    tags: tuple[tuple[str, Any], ...] = ()
+    cuts: bool = False
+
+    def __call__(self, data: bytes) -> list[int]:
+        """One number a line; raises `RecordRejected` when a line lacks what the prompt asks for."""
+        prompt = load_prompt(self.spec)
+        make = self._lhotse_cut if self.cuts else self._cut
+        return [prompt.num_tokens(make(line)) for line in data.split(b"\n") if line.strip()]
+
+    def _cut(self, line: bytes) -> Any:
+        """As NeMo's iterator makes it of a line, but for the recording, which has no say in prompts."""
+        from lhotse import MonoCut, SupervisionSegment
+
+        fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
+        duration = float(fields["duration"])
+        name = str(fields["audio_filepath"])
+        tags = dict(self.tags)
+        cut = MonoCut(id=name, start=0, duration=duration, channel=0, supervisions=[])
+        cut.supervisions.append(
+            SupervisionSegment(
+                id=name,
+                recording_id=name,
+                start=0,
+                duration=duration,
+                text=fields.get(self.text_field),
+                language=fields.get(self.lang_field) or tags.get(self.lang_field),
+            )
+        )
+        cut.custom = {name: value for name, value in fields.items() if name not in _NOT_CUSTOM}
+        return self._tagged(cut)
+
+    def _lhotse_cut(self, line: bytes) -> Any:
+        from lhotse.serialization import deserialize_item
+
+        try:
+            cut = deserialize_item(json.loads(line))
+        except Exception as error:  # lhotse raises what its classes happen to raise
+            raise RecordRejected(RejectReason.BAD_FIELD, f"lhotse cannot read the cut: {_line(error)}") from None
+        cut.custom = cut.custom or {}
+        return self._tagged(cut)
+
+    def _tagged(self, cut: Any) -> Any:
+        for name, value in self.tags:
+            setattr(cut, name, value)
+        return cut
+
+
+class Prompt:
+    """A prompt format with its tokenizer."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        """Load NeMo's formatter and tokenizers; raises `UsageError` where that is impossible."""
+        assert spec.prompt_format is not None
+        defaults = _parse_slots(spec.prompt)
+        with quiet():
+            try:
+                from nemo.collections.common.data import prompt_fn
+                from nemo.collections.common.data.lhotse import text_adapters
+                from nemo.collections.common.prompts import PromptFormatter
+            except ImportError as error:
+                raise UsageError(
+                    f"--prompt-format {spec.prompt_format} needs NeMo: pip install 'prepcli[nemo]' ({_line(error)})"
+                ) from None
+            try:
+                formatter = PromptFormatter.resolve(spec.prompt_format)
+                self._formatter = formatter(_nemo_tokenizer(spec), defaults=defaults)
+            except UsageError:
+                raise
+            except Exception as error:
+                raise UsageError(f"--prompt-format {spec.prompt_format}: {_line(error)}") from None
+        self._apply = prompt_fn.apply_prompt_format_fn
+        self._adapters = text_adapters
+        users = [turn for turn in defaults or () if turn["role"] == "user"]
+        self._slots: dict[str, Any] = dict(users[0].get("slots") or {}) if users else {}
+
+    def num_tokens(self, cut: Any) -> int:
+        """Tokens of prompt and answer together, as NeMo's samplers measure a cut; raises `RecordRejected`."""
+        cut.custom = {**self._slots, **(cut.custom or {})}
+        return len(self.encode(cut)["input_ids"])
+
+    def lengths(self, kind: str, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int]:
+        """Tokens of input and output of an example of `kind` (an `input_cfg` type), as NeMo's samplers measure it.
+
+        Raises `RecordRejected`, also for one that does not end with the model's turn and so has no output.
+        """
+        example = self._conversation(turns, seconds_per_token)
+        if kind == "txt":
+            example = self._adapters.TextExample(turns[0].text)
+        elif kind == "txt_pair":
+            source, target = (self._adapters.TextExample(turn.text) for turn in turns)
+            example = self._adapters.SourceTargetTextExample(source=source, target=target)
+        encoded = self.encode(example)
+        if "answer_ids" not in encoded:
+            raise RecordRejected(RejectReason.BAD_FIELD, "the last turn is not the model's, so there is no output")
+        example.input_ids, example.context_ids = encoded["input_ids"], encoded["context_ids"]
+        example.answer_ids = encoded["answer_ids"]
+        return int(example.input_length), int(example.output_length)
+
+    def _conversation(self, turns: Sequence[Turn], seconds_per_token: float) -> Any:
+        from lhotse import MonoCut
+
+        made: list[Any] = []
+        for turn in turns:
+            if turn.duration is None:
+                made.append(self._adapters.TextTurn(value=turn.text, role=turn.role))
+                continue
+            cut = MonoCut(id="audio", start=0, duration=turn.duration, channel=0)
+            made.append(self._adapters.AudioTurn(cut=cut, role=turn.role, audio_locator_tag=turn.text))
+        return self._adapters.NeMoMultimodalConversation(
+            id="conversation", turns=made, token_equivalent_duration=seconds_per_token
+        )
+
+    def encode(self, example: Any) -> Any:
+        """What NeMo makes of an example: `input_ids`, `context_ids`, `answer_ids`; raises `RecordRejected`."""
+        try:
+            return self._apply(example, self._formatter)
+        except KeyError as error:
+            raise RecordRejected(
+                RejectReason.MISSING_FIELD, f"the prompt needs {_line(error)}, which is not there"
+            ) from None
+        except (RuntimeError, AssertionError, TypeError, AttributeError, ValueError, IndexError) as error:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"the prompt cannot be made: {_line(error)[:200]}") from None
+
+
+@lru_cache
+def load_prompt(spec: TokenizerSpec) -> Prompt:
+    """The prompt, once a process: a worker that is forked has that of its parent."""
+    return Prompt(spec)
+
+
+def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
+    """Canary's own tokenizer for several languages and a canary prompt, as NeMo's scripts choose it."""
+    from nemo.collections.common.tokenizers import (
+        AggregateTokenizer,
+        AutoTokenizer,
+        CanaryTokenizer,
+        SentencePieceTokenizer,
+    )
+
+    loaded = []
+    for path in spec.tokenizers:
+        kind, found = kind_of_tokenizer(path)
+        if kind == "hf":
+            loaded.append(AutoTokenizer(found.removesuffix("/tokenizer.json"), use_fast=True))
+            continue
+        try:
+            loaded.append(SentencePieceTokenizer(found))
+        except (OSError, RuntimeError):
+            raise UsageError(f"{found} is no SentencePiece model") from None
+    if len(loaded) == 1:
+        return loaded[0]
+    canary = "canary" in (spec.prompt_format or "")
+    if canary and "spl_tokens" not in spec.langs:
+        raise UsageError("a canary prompt needs the tokenizer of its special tokens: --langs spl_tokens ...")
+    return (CanaryTokenizer if canary else AggregateTokenizer)(dict(zip(spec.langs, loaded, strict=True)))
+
+
+def _parse_slots(prompt: str | None) -> list[dict[str, Any]] | None:
+    if prompt is None:
+        return None
+    for parse in (ast.literal_eval, json.loads):
+        try:
+            slots = parse(prompt)
+        except (ValueError, SyntaxError):
+            continue
+        if isinstance(slots, list) and all(isinstance(turn, dict) and "role" in turn for turn in slots):
+            return slots
+    raise UsageError(
+        "--prompt must be a list of turns such as [{'role':'user','slots':{'source_lang':'en','task':'asr'}}]"
+    )
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

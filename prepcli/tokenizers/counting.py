@@ -1,0 +1,130 @@
+"""One way to count tokens with any tokenizer: several, one a language; SentencePiece, Hugging Face, or in a prompt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+
+class TokenCounter(Protocol):
+    """What counts the tokens of texts; nothing is added to them (no BOS, no EOS)."""
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text; an empty text has none."""
+        ...
+
+
+class WordsDiffer(Exception):  # noqa: N818 - it is an outcome: the job counts again in another way
+    """Words counted one by one gave another number of tokens than their text as a whole."""
+
+
+@dataclass(frozen=True)
+class TokenizerSpec:
+    """Which tokenizers there are: enough to load them anew in a worker process.
+
+    `langs` names the language of each, where there are several. `by_word`: words may be counted one by one, where the
+    model allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text
+    into one of NeMo's prompts.
+    """
+
+    tokenizers: tuple[str, ...]
+    langs: tuple[str, ...] = ()
+    by_word: bool = True
+    prompt_format: str | None = None
+    prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tokenizers:
+            raise UsageError("no tokenizer is named")
+        if len(self.tokenizers) > 1 and len(self.langs) != len(self.tokenizers):
+            raise UsageError(
+                f"{len(self.tokenizers)} tokenizers need as many languages (--langs); there are {len(self.langs)}"
+            )
+        if len(self.tokenizers) == 1 and len(self.langs) > 1:
+            raise UsageError(f"{len(self.langs)} languages (--langs) need as many tokenizers; there is 1")
+        if len(set(self.langs)) < len(self.langs):
+            raise UsageError(f"--langs names a language twice: {', '.join(self.langs)}")
+        if self.prompt is not None and self.prompt_format is None:
+            raise UsageError("--prompt goes with a --prompt-format")
+
+
+class Tokenizers:
+    """All tokenizers of a `TokenizerSpec`; each text goes to that of its language."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        """Load them; raises `UsageError` for what is no tokenizer and for a missing package."""
+        counters = [_load_one(path, spec.by_word) for path in spec.tokenizers]
+        self._only = counters[0] if len(counters) == 1 else None
+        self._of_lang = dict(zip(spec.langs, counters, strict=False))
+
+    def counts(self, texts: Sequence[str], langs: Sequence[str | None]) -> list[int]:
+        """The number of tokens of each text; `langs` has no say where there is one tokenizer.
+
+        Raises `RecordRejected` with MISSING_FIELD or BAD_FIELD for a language without a tokenizer.
+        """
+        if self._only is not None:
+            return self._only.counts(texts)
+        counts = [0] * len(texts)
+        places: dict[str | None, list[int]] = {}
+        for place, lang in enumerate(langs):
+            places.setdefault(lang, []).append(place)
+        for lang, of_lang in places.items():
+            counter = self._of_lang.get(lang) if lang is not None else None
+            if counter is None:
+                raise self._unknown(lang)
+            for place, count in zip(of_lang, counter.counts([texts[place] for place in of_lang]), strict=True):
+                counts[place] = count
+        return counts
+
+    def _unknown(self, lang: str | None) -> RecordRejected:
+        known = ", ".join(self._of_lang)
+        if lang is None:
+            return RecordRejected(RejectReason.MISSING_FIELD, f"there is no language; tokenizers are there for {known}")
+        return RecordRejected(
+            RejectReason.BAD_FIELD, f"there is no tokenizer for the language {lang!r}, only for {known}"
+        )
+
+
+def refuse_surrogates(texts: Sequence[str]) -> None:
+    """Raise `RecordRejected` if a text holds half a character, which JSON can say and UTF-8 cannot."""
+    if any("\ud800" <= char <= "\udfff" for text in texts for char in text):
+        raise RecordRejected(RejectReason.BAD_FIELD, "the text has a lone surrogate, which is no text in UTF-8")
+
+
+@lru_cache
+def load_tokenizers(spec: TokenizerSpec) -> Tokenizers:
+    """The tokenizers, once a process: a worker that is forked has those of its parent."""
+    return Tokenizers(spec)
+
+
+def _load_one(path: str, by_word: bool) -> TokenCounter:
+    kind, found = kind_of_tokenizer(path)
+    if kind == "hf":
+        from prepcli.tokenizers.hf import HfCounter
+
+        return HfCounter(found)
+    from prepcli.tokenizers.sentencepieces import SentencePieceCounter
+
+    return SentencePieceCounter(found, by_word)
+
+
+def kind_of_tokenizer(name: str) -> tuple[str, str]:
+    """`hf` or `sentencepiece`, and what to load: a file, or the name of a tokenizer on Hugging Face's hub.
+
+    A folder is looked into for `tokenizer.json` (Hugging Face) and `tokenizer.model` (SentencePiece; NeMo's folders).
+    Raises `UsageError` where there is nothing of the kind.
+    """
+    path = Path(name)
+    if path.is_dir():
+        for kind, file in (("hf", "tokenizer.json"), ("sentencepiece", "tokenizer.model")):
+            if (path / file).is_file():
+                return kind, str(path / file)
+        raise UsageError(f"the folder {name} holds no tokenizer: neither tokenizer.json nor tokenizer.model")
+    if path.exists():
+        return ("hf" if path.suffix == ".json" else "sentencepiece"), name
+    if path.suffix in (".model", ".json", ".spm") or path.is_absolute() or name.count("/") > 1 or name.startswith("."):
+        raise UsageError(f"tokenizer not found: {name}")
+    return "hf", name

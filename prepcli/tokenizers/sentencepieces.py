@@ -1,0 +1,100 @@
+"""SentencePiece models: how many pieces a text is, counted word by word where that is the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from prepcli.errors import UsageError
+from prepcli.tokenizers.counting import WordsDiffer, refuse_surrogates
+
+_SPACE = "\u2581"  # how SentencePiece writes a space
+_UNKNOWN = "\ue000"  # a character for private use: hardly a model knows it, and no normaliser changes it
+_MAX_WORDS = 1_000_000
+_CHECK_EVERY = 64
+
+
+class SentencePieceCounter:
+    """Counts pieces as `SentencePieceProcessor.encode` gives them.
+
+    With `by_word`, and where the model allows it (`splits_at_spaces`), each word is encoded once and its count
+    kept. Whether that is the same for the user's texts is looked at in one of 64, those at fixed places of a block.
+    """
+
+    def __init__(self, path: str, by_word: bool = True) -> None:
+        """Load the model; raises `UsageError` when the file is none and without the package."""
+        try:
+            import sentencepiece
+        except ImportError:
+            raise UsageError("SentencePiece tokenizers need a package: pip install 'prepcli[bins2d]'") from None
+        self._model = sentencepiece.SentencePieceProcessor()
+        try:
+            self._model.Load(path)
+        except (OSError, RuntimeError):
+            raise UsageError(f"{path} is no SentencePiece model") from None
+        self.by_word = by_word and splits_at_spaces(self._model)
+        self._words = _Words(self._model)
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of pieces of each text.
+
+        Raises `WordsDiffer` when a text that was looked at has another number as a whole, and `RecordRejected` for a
+        single text with a lone surrogate, which is no text in UTF-8.
+        """
+        try:
+            return self._by_word(texts) if self.by_word else self._whole(texts)
+        except (UnicodeEncodeError, RuntimeError, TypeError):  # it depends on the version
+            refuse_surrogates(texts)
+            raise
+
+    def _by_word(self, texts: Sequence[str]) -> list[int]:
+        count = self._words.__getitem__
+        # A written-out U+2581 is a space that words are not split at here.
+        counts = [
+            sum(map(count, text.split(" "))) if text.isascii() or _SPACE not in text else self._whole([text])[0]
+            for text in texts
+        ]
+        if counts[::_CHECK_EVERY] != self._whole(texts[::_CHECK_EVERY]):
+            raise WordsDiffer
+        return counts
+
+    def _whole(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) for ids in self._model.encode(list(texts), num_threads=1)]
+
+
+class _Words(dict[str, int]):
+    """The number of pieces of each word met so far."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self._model = model
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MAX_WORDS:
+            self.clear()
+        self[word] = count = len(self._model.encode(word))
+        return count
+
+
+def splits_at_spaces(model: Any) -> bool:
+    """Whether a text has as many pieces as its words between single spaces, as far as the model itself can tell.
+
+    So it is when no piece goes across the beginning of a word, a space alone is a piece (or runs of unknown
+    characters would become one across words), every word begins alike wherever it stands, and further spaces
+    change nothing. Models of whole words, those without a dummy prefix, with spaces as suffixes, or that keep all
+    spaces, are not of this kind.
+    """
+    pieces = model.id_to_piece(list(range(model.get_piece_size())))
+    if any(_SPACE in piece[1:] or " " in piece for piece in pieces):
+        return False
+    space = model.piece_to_id(_SPACE)
+    if space == model.unk_id() or model.is_unused(space):
+        return False
+
+    def size(text: str) -> int:
+        return len(model.encode(text))
+
+    words = ("x", "Xylophone", _UNKNOWN, _UNKNOWN * 2, "1")
+    return all(
+        size(f"{one} {other}") == size(f" {one}  {other} ") == size(one) + size(other)
+        for one in words
+        for other in words
+    )

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Fisher English to tar shards: slices of one speaker, shards, and bins for the training config.
+#
+#   LDC_ROOT=/corpora/LDC recipes/fisher/run.sh   # a licensed copy of LDC2004S13, LDC2005S13 or both, with transcripts
+#   recipes/fisher/run.sh --mini                  # a small tree of the same form, with tones for speech; no licence
+#   WORK=/data/fisher … recipes/fisher/run.sh     # results elsewhere than in recipes/fisher/work
+#
+# Safe to run again: what is finished is kept.
+set -euo pipefail
+WORK=${WORK:-recipes/fisher/work}
+case $WORK in
+    /* | recipes/fisher/work) ;;
+    *) WORK=$PWD/$WORK ;; # relative to where it was called
+esac
+if [[ -n ${LDC_ROOT:-} ]]; then LDC_ROOT=$(realpath "$LDC_ROOT"); fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+case ${1:-} in
+    --mini) shards=2 bins=3 ;;
+    "")
+        if [[ -z ${LDC_ROOT:-} ]]; then
+            echo "fisher: set LDC_ROOT to the folder with LDC2004S13 and LDC2005S13, or give --mini" >&2
+            exit 2
+        fi
+        shards=512 bins=30
+        ;;
+    *)
+        echo "fisher: the only option is --mini, not $1" >&2
+        exit 2
+        ;;
+esac
+
+PREPCLI_EXTRAS=demo bash scripts/setup.sh
+mkdir -p "$WORK"
+if [[ ${1:-} == --mini ]]; then
+    LDC_ROOT=$WORK/ldc
+    if [[ ! -e $LDC_ROOT ]]; then
+        rm -rf "$LDC_ROOT.tmp"
+        .venv/bin/python -m tests.corpora.make_fisher "$LDC_ROOT.tmp" 20
+        mv "$LDC_ROOT.tmp" "$LDC_ROOT"
+    fi
+fi
+
+# Shows a command as one would type it, then runs it.
+show() {
+    printf '\n$ %s\n' "$*"
+    ".venv/bin/$1" "${@:2}"
+}
+
+show prepcli download fisher --ldc-root "$LDC_ROOT" --dest-root "$WORK/fisher" --remove-noises
+show prepcli manifest-to-tarred "$WORK/fisher/manifest_train.json" "$WORK/tarred" --num-shards "$shards" --shuffle
+show prepcli verify "$WORK/tarred"
+show prepcli estimate-bins "$WORK/fisher/manifest_train.json" -b "$bins"
+
+cat <<END
+
+What to look at
+  $WORK/fisher/train/
+      the slices: one speaker each, 8 kHz
+  $WORK/fisher/manifest_train.json
+      what is said in them; validation and test stand beside it
+  $WORK/fisher.prepcli/rejects.jsonl
+      the lines of the transcripts that are in no slice, and why
+  $WORK/tarred/
+      the shards, as NeMo's loaders take them
+END

@@ -1,0 +1,151 @@
+"""an4, aishell, aishell2 and ljspeech: what each writes, from archives in the published layouts."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from tests.conftest import Outcome, prepcli, read_lines, tree
+from tests.corpora.conftest import Serve
+from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files
+
+
+def test_an4(serve: Serve, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = prepcli("download", "an4", "--data-root", data, "--base-url", serve().url)
+    assert (done.code, done.err) == (0, "")
+    train, test = (read_lines(data / f"an4/{part}_manifest.json") for part in ("train", "test"))
+    assert (len(train), len(test)) == (6, 3)
+    assert train[1] == {
+        "audio_filepath": "wav/an4_clstk/fs01/an251-fs01-b.wav",
+        "duration": 1.28,
+        "text": "the kettle is boiling.",
+        "speaker": "| Language:en Dataset:AN4 Speaker:fs01 |",
+    }
+    assert test[0]["audio_filepath"] == "wav/an4test_clstk/fs03/cen4-fs03-b.wav"
+    assert test[0]["text"] == utterances("s03")[0][1].lower()  # the test part has no <s> and </s>
+    for record in [*train, *test]:
+        path = data / "an4" / record["audio_filepath"]
+        samples, rate = soundfile.read(path, dtype="int16")
+        published, _ = soundfile.read(path.with_suffix(".sph"), dtype="int16")
+        assert rate == 16000
+        assert (samples == published).all()
+        assert record["duration"] == len(samples) / rate
+
+
+def test_an4_lines_that_are_none(serve: Serve, tmp_path: Path) -> None:
+    from tests.corpora.miniatures import an4, tar_gz
+
+    files = an4()
+    name = "an4/etc/an4_train.transcription"
+    files[name] = b"<s> NO ID </s>\n<s> </s> (an251-fs01-b)\n" + files[name]
+    site = serve({"an4_sphere.tar.gz": tar_gz(files)})
+    done = prepcli("download", "an4", "--data-root", tmp_path / "d", "--base-url", site.url, "--max-rejects", 3)
+    assert done.code == 0, done.err
+    rejects = read_lines(tmp_path / "d.prepcli/sets/an4/rejects.jsonl")
+    assert [reject["reject_detail"] for reject in rejects] == [
+        f"{name}:1: the line does not end with a file id in brackets",
+        f"{name}:2: the line has no words",
+    ]
+
+
+def test_aishell(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    arguments = ["--base-url", serve().url, "--checksums", checksums, "--max-rejects", 1]
+    done = prepcli("download", "aishell", "--data-root", data, *arguments)
+    assert done.code == 0, done.err
+    parts = {part: read_lines(data / f"data_aishell/{part}.json") for part in ("train", "dev", "test")}
+    assert {part: len(records) for part, records in parts.items()} == {"train": 7, "dev": 4, "test": 4}
+    assert parts["dev"][0] == {
+        "audio_filepath": "wav/dev/S0724/BAC009S0724W0122.wav",
+        "duration": 1.12,
+        "text": "而对楼市成交抑制作用最大的限购",
+        "speaker": "| Language:zh Dataset:AISHELL Speaker:S0724 |",
+    }
+    for part in parts.values():
+        assert all((data / "data_aishell" / record["audio_filepath"]).is_file() for record in part)
+    texts = [record["text"] for part in parts.values() for record in part]
+    counts = Counter("".join(texts))
+    vocabulary = (data / "data_aishell/vocab.txt").read_text().splitlines()
+    assert sorted(vocabulary) == sorted(counts)
+    assert [counts[character] for character in vocabulary] == sorted(counts.values(), reverse=True)
+    assert not list(data.rglob("*.tar.gz"))
+    reject = read_lines(tmp_path / "data.prepcli/sets/aishell/rejects.jsonl")[0]
+    assert reject["reject_detail"] == "data_aishell/wav/train/S0003/BAC009S0003W0125.wav: no transcript names it"
+
+
+@pytest.mark.parametrize("nemo_layout", [False, True])
+def test_aishell2(tmp_path: Path, nemo_layout: bool) -> None:
+    corpus = write_files(aishell2(nemo_layout), tmp_path / "corpus")
+    before = tree(corpus)
+    arguments = ["download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data"]
+    planned = prepcli(*arguments, "--dry-run", "--json")
+    assert planned.json["records_in"] == 12
+    assert not (tmp_path / "data").exists()
+    done = prepcli(*arguments)
+    assert (done.code, done.err) == (0, "")
+    records = read_lines(tmp_path / "data/train.json")
+    assert len(records) == len(MANDARIN)
+    assert records[1]["text"] == "也成为地方政府的眼中钉 YES"
+    assert records[1]["duration"] == 1.28
+    assert Path(records[1]["audio_filepath"]).is_file()
+    vocabulary = (tmp_path / "data/vocab.txt").read_text().splitlines()
+    assert sorted(vocabulary) == sorted({*"".join(MANDARIN), *"YES"})
+    assert tree(corpus) == before
+    assert "nothing to do" in prepcli(*arguments).out
+    (corpus / ("transcript/dev/trans.txt" if nemo_layout else "iOS/dev/trans.txt")).write_text("ID0012W0009 后\n")
+    changed = prepcli(*arguments)
+    assert changed.code == 2
+    assert "has another content" in changed.error_line
+
+
+def test_aishell2_is_not_there(tmp_path: Path) -> None:
+    done = prepcli("download", "aishell2", "--audio-folder", tmp_path, "--data-root", tmp_path / "data")
+    assert done.code == 2
+    assert "holds no part of AISHELL-2: looked for iOS/data/trans.txt" in done.error_line
+
+
+def ljspeech(data: Path, serve: Serve, checksums: Path, *more: object) -> Outcome:
+    arguments = ["--base-url", serve().url, "--checksums", checksums, "--val-size", 3, "--test-size", 5, *more]
+    return prepcli("download", "ljspeech", "--data-root", data, *arguments)
+
+
+def test_ljspeech(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = ljspeech(data, serve, checksums)
+    assert (done.code, done.err) == (0, "")
+    parts = {part: read_lines(data / f"LJSpeech-1.1/{part}_manifest.json") for part in ("train", "val", "test")}
+    assert {part: len(records) for part, records in parts.items()} == {"train": 16, "val": 3, "test": 5}
+    first = parts["train"][0]
+    assert first["text"].endswith(" in 1455,")
+    assert first["normalized_text"].endswith(" in fourteen fifty-five,")
+    assert first["speaker"] == "| Language:en Dataset:LJSpeech Speaker:LJ |"
+    paths = [record["audio_filepath"] for records in parts.values() for record in records]
+    assert len(set(paths)) == 24
+    for part, records in parts.items():
+        lines = (data / f"filelists/ljs_audio_text_{part}_filelist.txt").read_text().splitlines()
+        for line, record in zip(lines, records, strict=True):
+            path, text = line.split("|")
+            assert (data / path).samefile(data / "LJSpeech-1.1" / record["audio_filepath"])
+            assert text == record["normalized_text"]
+
+
+def test_ljspeech_split_depends_on_the_seed_alone(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    for name, seed, workers in (("a", 0, 1), ("b", 0, 2), ("c", 1, 2)):
+        assert ljspeech(tmp_path / name, serve, checksums, "--split-seed", seed, "--num-workers", workers).code == 0
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+    assert tree(tmp_path / "a") != tree(tmp_path / "c")
+
+
+def test_ljspeech_with_nothing_to_train_on(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    done = ljspeech(tmp_path / "data", serve, checksums, "--test-size", 21)
+    assert done.code == 2
+    assert "leave nothing of the 24 utterances to train on" in done.error_line
+    assert ljspeech(tmp_path / "data", serve, checksums).code == 0
+
+
+def test_help_lists_corpora_with_size_licence_and_needs() -> None:
+    text = " ".join(prepcli("download", "--help").out.split())
+    for words in ("CC BY 4.0", "64 MB, licence not stated", "15.6 GB, Apache 2.0", "needs your copy", "public domain"):
+        assert words in text

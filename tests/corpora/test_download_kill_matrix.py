@@ -1,0 +1,145 @@
+"""SIGKILL while fetching, unpacking and converting; then the same command again gives the undisturbed tree."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import prepcli, start_prepcli, tree
+from tests.corpora.conftest import Serve
+from tests.corpora.miniatures import SPEAKERS, checksum_list, librispeech, tar_gz
+from tests.killing import children, gone, kill_a_worker, wait_until_gone
+
+NAME = "dev-clean-2.tar.gz"
+
+
+@pytest.fixture(scope="module")
+def archive() -> bytes:
+    """A larger miniature: every speaker twelve times, 576 utterances in 9 units, 30 MB."""
+    return tar_gz(librispeech("dev-clean-2", SPEAKERS, copies=12))
+
+
+@pytest.fixture(scope="module")
+def checksum_file(archive: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("list") / "md5sum.txt"
+    path.write_text(checksum_list({NAME: archive}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(archive: bytes, checksum_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / NAME).write_bytes(archive)
+    arguments = ["--data-sets", "dev_clean_2", "--archive", folder / NAME, "--checksums", checksum_file]
+    done = prepcli("download", "librispeech", "--data-root", folder / "data", *arguments)
+    assert done.code == 0, done.err
+    found = tree(folder / "data")
+    assert len([name for name in found if name.endswith(".wav")]) == 576
+    return found
+
+
+def fetched(root: Path, work: Path) -> int:
+    """Bytes that have arrived."""
+    part = root / f"archives/{NAME}.part"
+    return part.stat().st_size if part.exists() else 0
+
+
+def unpacked(root: Path, work: Path) -> int:
+    return sum(1 for _ in (work / "unpacking").rglob("*.flac"))
+
+
+def moved(root: Path, work: Path) -> int:
+    return int((work / "unpacked.json").exists())
+
+
+def converted(root: Path, work: Path) -> int:
+    return sum(1 for _ in (work / "done").glob("batch_*.json"))
+
+
+Watch = Callable[[Path, Path], int]
+MOMENTS: list[tuple[Watch, int]] = [
+    (fetched, 1),
+    (fetched, 5_000_000),
+    (unpacked, 1),
+    (unpacked, 300),
+    (moved, 1),
+    (converted, 1),
+    (converted, 5),
+]
+
+
+def wait_for(watch: Watch, count: int, root: Path, work: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if watch(root, work) >= count:
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize(("watch", "count"), MOMENTS, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_stopped_and_run_again(
+    serve: Serve,
+    archive: bytes,
+    checksum_file: Path,
+    undisturbed: dict[str, str],
+    tmp_path: Path,
+    watch: Watch,
+    count: int,
+    number: signal.Signals,
+) -> None:
+    data = tmp_path / "data"
+    work = tmp_path / "data.prepcli/sets/dev_clean_2"
+    # The first connection breaks, so that there is time to be killed while a part lies there.
+    cuts = [5_000_000] * 3 if watch is fetched else []
+    site = serve({NAME: archive}, cut_after=cuts)
+    arguments = ["download", "librispeech", "--data-sets", "dev_clean_2", "--data-root", data, "--num-workers", 2]
+    arguments += ["--base-url", site.url, "--checksums", checksum_file]
+    process = start_prepcli(*arguments)
+    wait_for(watch, count, data, work, process)
+    workers = children(process.pid) if not gone(process.pid) else []
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    if number == signal.SIGTERM and process.returncode != 0:
+        assert process.returncode == 4, err
+        assert "stopped by SIGTERM" in err
+        assert "Continue with: prepcli download librispeech" in err
+        assert "Traceback" not in err
+    wait_until_gone(workers)
+    half = {name for name, digest in tree(data).items() if undisturbed.get(name) != digest}
+    assert {name for name in half if not name.startswith("archives/")} == set()  # nothing half under a final name
+    there = fetched(data, work)
+    assert there or count != 5_000_000  # which is where the connection broke
+    done = prepcli(*arguments)
+    assert done.code == 0, done.err
+    if there:
+        assert site.asked[-1][1] is not None and site.asked[-1][1].startswith("bytes=")  # it went on where it was
+    assert tree(data) == undisturbed
+    assert "nothing to do" in prepcli(*arguments).out
+
+
+def test_a_killed_worker_is_named(
+    serve: Serve, archive: bytes, checksum_file: Path, undisturbed: dict[str, str], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    work = tmp_path / "data.prepcli/sets/dev_clean_2"
+    arguments = ["download", "librispeech", "--data-sets", "dev_clean_2", "--data-root", data, "--num-workers", 2]
+    arguments += ["--base-url", serve({NAME: archive}).url, "--checksums", checksum_file]
+    process = start_prepcli(*arguments)
+    wait_for(converted, 2, data, work, process)
+    kill_a_worker(process)
+    _, err = process.communicate(timeout=60)
+    if process.returncode != 0:
+        assert process.returncode == 4, err
+        assert "SIGKILL" in err
+    ranks = [start_prepcli(*arguments, "--rank", rank, "--world-size", 2) for rank in range(2)]
+    for rank in ranks:
+        _, err = rank.communicate(timeout=60)
+        assert rank.returncode == 0, err
+    assert tree(data) == undisturbed

@@ -1,0 +1,62 @@
+"""The kill matrix over the slicing of Fisher: hundreds of small files, which appear a few conversations at a time."""
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import prepcli, read_lines, tree
+from tests.corpora.make_fisher import folders, make_fisher
+from tests.killing import (
+    Case,
+    Victim,
+    check_kill_of_one_process,
+    check_kill_of_one_rank,
+    check_signal,
+    kill_a_worker,
+    kill_main,
+)
+
+CONVERSATIONS = 60
+NUM_UNITS = 12 + 2 + 2
+
+
+class FisherCase(Case):
+    """`manifest` is the LDC's tree."""
+
+    def arguments(self, out: Path) -> list[object]:
+        where = ["--ldc-root", self.manifest, "--dest-root", out]
+        return ["download", "fisher", *where, *self.options, "--num-workers", 2]
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """Sixty conversations, one of them without its recording."""
+    folder = tmp_path_factory.mktemp("kill")
+    make_fisher(folder / "ldc", CONVERSATIONS, 100.0)
+    (folders(folder / "ldc", 7)[0] / "fe_03_00007.sph").unlink()
+    options = ("--min-slice-duration", 0, "--max-rejects", 0.1)
+    case = FisherCase("download fisher", folder / "ldc", options, NUM_UNITS, 0, {}, units="t*_*", verified=False)
+    done = prepcli(*case.arguments(folder / "out"), "--json")
+    assert done.code == 0, done.err
+    assert done.json["units"] == NUM_UNITS
+    listed = read_lines(folder / "out.prepcli/rejects.jsonl")
+    assert {line["reject_reason"] for line in listed} == {"missing_audio"}
+    return replace(case, num_rejects=len(listed), undisturbed=tree(folder / "out"))
+
+
+@pytest.mark.parametrize("victim", [kill_main, kill_a_worker])
+@pytest.mark.parametrize(("markers", "world_size"), [(0, 1), (3, 2), (8, 5)])
+def test_kill_one_process(case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
+    check_kill_of_one_process(case, tmp_path / "out", victim, markers, world_size)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 5])
+def test_kill_one_of_two_ranks(case: Case, tmp_path: Path, world_size: int) -> None:
+    check_kill_of_one_rank(case, tmp_path / "out", world_size)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_signals_end_the_run_in_good_order(case: Case, tmp_path: Path, number: signal.Signals) -> None:
+    check_signal(case, tmp_path / "out", number)

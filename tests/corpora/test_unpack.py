@@ -1,0 +1,117 @@
+"""Unpacking archives of strangers: nothing outside of the folder, nothing half, nothing but files."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack, unpack_checked
+from tests.conftest import tree
+from tests.corpora.miniatures import tar, tar_gz
+
+FILES = {"corpus/a.txt": b"a" * 3000, "corpus/deep/er/b.txt": b"", "corpus/naïve 目录.txt": b"c" * 512}
+BIG = {f"corpus/{n:03d}": hashlib.sha512(str(n).encode()).digest() * 500 for n in range(100)}
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+    """A tar with a good file, then one such member, then another good one."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as out:
+        for info in (tarfile.TarInfo("corpus/good"), tarfile.TarInfo(name), tarfile.TarInfo("corpus/later")):
+            if info.name == name:
+                info.type, info.linkname = kind, link
+            out.addfile(info)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+def test_whole(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(compress(tar(FILES)))
+    assert unpack(archive, tmp_path / "out") == 3
+    assert tree(tmp_path / "out") == {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
+    (tmp_path / "out/corpus/a.txt").write_text("the archive's read-only mode is not taken over")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "link"),
+    [
+        ("../evil", tarfile.REGTYPE, ""),
+        ("corpus/../../evil", tarfile.REGTYPE, ""),
+        ("/tmp/evil", tarfile.REGTYPE, ""),
+        ("corpus/link", tarfile.SYMTYPE, "/etc/passwd"),
+        ("corpus/link", tarfile.SYMTYPE, "../../evil"),
+        ("corpus/link", tarfile.LNKTYPE, "../evil"),
+        ("corpus/link", tarfile.LNKTYPE, "/etc/passwd"),
+        ("..", tarfile.DIRTYPE, ""),
+        ("corpus/device", tarfile.CHRTYPE, ""),
+        ("corpus/pipe", tarfile.FIFOTYPE, ""),
+    ],
+)
+def test_what_reaches_out_refuses_the_archive(tmp_path: Path, name: str, kind: bytes, link: str) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(member(name, kind, link))
+    with pytest.raises(UnsafeArchiveError, match=r"a\.tar is not to be trusted: its member .* nothing of it is kept"):
+        unpack(archive, tmp_path / "inner/out")
+    assert not list(tmp_path.rglob("evil"))
+    assert not Path("/tmp/evil").exists()
+
+
+def test_links_within_the_tree_are_left_out(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(member("corpus/link", tarfile.SYMTYPE, "good"))
+    assert unpack(archive, tmp_path / "out") == 2
+    assert sorted(tree(tmp_path / "out")) == ["corpus/good", "corpus/later"]
+    assert not (tmp_path / "out/corpus/link").is_symlink()
+
+
+def test_every_truncation_is_found(tmp_path: Path) -> None:
+    whole = tar_gz(BIG)
+    archive = tmp_path / "a.tgz"
+    for length in (0, 1, 2, 10, 100, len(whole) // 3, len(whole) // 2, len(whole) - 8, len(whole) - 1):
+        archive.write_bytes(whole[:length])
+        with pytest.raises(DamagedArchiveError, match=r"a\.tgz is damaged"):
+            unpack(archive, tmp_path / "out")
+
+
+def test_a_tar_that_ends_between_two_members_is_not_whole(tmp_path: Path) -> None:
+    """tarfile and GNU tar take it for whole."""
+    plain = tar(BIG)
+    cut = plain[: 512 + 50 * (512 + 32256)]
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(gzip.compress(cut))
+    with tarfile.open(archive) as judge:
+        assert len(judge.getnames()) == 51
+    with pytest.raises(DamagedArchiveError, match="its tar ends early"):
+        unpack(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("where", [0.1, 0.5, 0.9999])
+def test_a_wrong_byte_is_found_by_the_crc(tmp_path: Path, where: float) -> None:
+    data = bytearray(gzip.compress(tar(BIG), 0))  # stored: inflating notices nothing
+    data[int(len(data) * where) if where < 0.99 else -6] ^= 1
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(data)
+    with pytest.raises(DamagedArchiveError, match="CRC check failed"):
+        unpack(archive, tmp_path / "out")
+
+
+def test_the_checksum_is_taken_on_the_way(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(tar_gz(BIG))
+    checksum = f"md5:{hashlib.md5(archive.read_bytes()).hexdigest()}"
+    assert unpack_checked(archive, tmp_path / "out", checksum) == 100
+    with pytest.raises(DamagedArchiveError, match=f"a.tgz is damaged .{checksum} instead of md5:0000"):
+        unpack_checked(archive, tmp_path / "out", "md5:0000")
+
+
+def test_what_is_no_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(b"<html>a page for people</html>" * 100)
+    with pytest.raises(DamagedArchiveError):
+        unpack(archive, tmp_path / "out")
