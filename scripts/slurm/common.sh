@@ -54,8 +54,8 @@ submit() {
         gpu) tasks=$GPU_TASKS cpus=$GPU_CPUS_PER_TASK partition=$GPU_PARTITION time=$GPU_TIME ;;
         *) die "a step runs on cpu or gpu, not on '$kind'" ;;
     esac
-    case $step in # these run as one process
-        estimate-bins*) tasks=1 ;;
+    case $step in # one process's work, unless --ntasks says otherwise
+        estimate-bins* | download) tasks=1 ;;
     esac
     local ids=%j
     if [[ -n $array ]]; then

@@ -52,7 +52,7 @@ def test_every_wrapper_submits_its_command(wrapper: str) -> None:
     assert f"--job-name=train_set.{command}" in line
     assert f"--output=/tmp/slurm_logs/train_set.{command}-%j.log" in line
     assert line[-4:] == ["prepcli", command, "/data/train set.json", "out dir"]
-    tasks = 1 if wrapper == "estimate_bins" else 8 if kind == "gpu" else 4
+    tasks = 1 if wrapper in ("estimate_bins", "download") else 8 if kind == "gpu" else 4
     assert f"--ntasks={tasks}" in line
     head = (SCRIPTS / f"{wrapper}.sh").read_text()
     assert f"#   {wrapper}.sh " in head  # an example
