@@ -4,8 +4,8 @@ It runs as the user who runs the tests, has ports and sockets of its own, and kn
 installed beside it. The nodes claim more processors than there are: jobs wait for each other as little as possible.
 """
 
-import getpass
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -85,6 +85,10 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
+def _user() -> str:
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
     """Look ten times a second until `condition` holds."""
     deadline = time.monotonic() + seconds
@@ -129,7 +133,7 @@ class Cluster:
         (folder / "slurm.conf").write_text(
             _CONFIGURATION.format(
                 folder=folder,
-                user=getpass.getuser(),
+                user=_user(),
                 host=socket.gethostname().partition(".")[0],
                 controller_port=controller_port,
                 n1_port=n1_port,
@@ -174,8 +178,8 @@ class Cluster:
     def stop(self) -> None:
         """End all jobs, then the daemons, by their own process ids."""
         if len(self._daemons) > 1:
-            self.run("scancel", f"--user={getpass.getuser()}", check=False)
-            self.run("scancel", "--signal=KILL", f"--user={getpass.getuser()}", check=False)
+            self.run("scancel", f"--user={_user()}", check=False)
+            self.run("scancel", "--signal=KILL", f"--user={_user()}", check=False)
             deadline = time.monotonic() + 15
             while self.run("squeue", "--noheader", "--states=R,CG", check=False).strip():
                 if time.monotonic() > deadline:
