@@ -42,6 +42,8 @@ class RejectReason(str, Enum):
     MISSING_AUDIO = "missing_audio"
     UNREADABLE_AUDIO = "unreadable_audio"
     BEYOND_AUDIO = "beyond_audio"
+    DURATION_MISMATCH = "duration_mismatch"
+    BAD_SPEAKER = "bad_speaker"
     CONTEXT_IS_TARGET = "context_is_target"
     SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"
     # The user's own options ask for these: listed, but not counted against `--max-rejects`.

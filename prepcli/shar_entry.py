@@ -61,7 +61,7 @@ class Entry:
     @property
     def is_magpies(self) -> bool:
         """Whether the speaker is in the form without which MagpieTTSLhotseDataset raises."""
-        return _language_of(self.speaker or "") is not None
+        return language_of(self.speaker or "") is not None
 
     def cut(self, sampling_rate: int, num_samples: int) -> Cut:
         """The cut, for stored audio of `num_samples` at `sampling_rate` (Hz)."""
@@ -100,7 +100,7 @@ def read_entry(record: Record, turn: int, has_context: bool) -> Entry:
     context = _context(record) if has_context else None
     if context is not None and context.is_same(target):
         raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
-    text, normalized = _string(record, "text"), _string(record, "normalized_text")
+    text, normalized = text_field(record, "text"), text_field(record, "normalized_text")
     custom: dict[str, str | msgspec.Raw] = {name: raw for name, raw in record.fields.items() if name not in _NOT_CUSTOM}
     if not (normalized and normalized.strip()):
         # MagpieTTS puts normalized_text in the place of the text, even when there is nothing in it.
@@ -112,9 +112,9 @@ def read_entry(record: Record, turn: int, has_context: bool) -> Entry:
         raise RecordRejected(RejectReason.MISSING_FIELD, "there is no text, and no normalized_text either")
     if context is not None:
         custom["context_recording_id"] = recording_id(context.audio_filepath)
-    speaker = _speaker(record)
-    language = _language_of(speaker or "")
-    lang = _string(record, "lang") or language
+    speaker = speaker_of(record)
+    language = language_of(speaker or "")
+    lang = text_field(record, "lang") or language
     id = segment_id("cut", recording_id(target.audio_filepath), target.offset, target.duration)
     if turn:
         id = f"{id}-{turn + 1}"  # no id of NeMo's form ends so: the last thing there is a decimal point and two digits
@@ -140,7 +140,8 @@ def of_context(rejected: RecordRejected) -> RecordRejected:
     return RecordRejected(rejected.reason, f"context: {rejected.detail}")
 
 
-def _string(record: Record, name: str) -> str | None:
+def text_field(record: Record, name: str) -> str | None:
+    """The text of a field, None where there is none; raises `RecordRejected(BAD_FIELD)` for what is no text."""
     value = record.get(name)
     if value is None or (isinstance(value, str) and value.isascii()):
         return value
@@ -153,15 +154,17 @@ def _string(record: Record, name: str) -> str | None:
     raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {_shown(record, name)}; it must be a string")
 
 
-def _speaker(record: Record) -> str | None:
+def speaker_of(record: Record) -> str | None:
+    """The speaker, a number as text; None where there is none. Raises `RecordRejected(BAD_FIELD)`."""
     raw = record.fields.get("speaker")
     if raw is not None and type(decode_value(raw)) is int:
         return str(decode_value(raw))  # NeMo's FastPitch manifests number their speakers
-    return _string(record, "speaker")
+    return text_field(record, "speaker")
 
 
 @lru_cache(maxsize=4096)
-def _language_of(speaker: str) -> str | None:
+def language_of(speaker: str) -> str | None:
+    """The language in a speaker of the form `| Language:xx Dataset:yy Speaker:zz |`; None for any other form."""
     match = _SPEAKER.match(speaker)
     return match[1] if match else None
 

@@ -34,6 +34,12 @@ command -v sox >/dev/null || missing+=(sox libsox-fmt-all)
 command -v flac >/dev/null || missing+=(flac)
 command -v ffmpeg >/dev/null || missing+=(ffmpeg)
 command -v chromium >/dev/null || missing+=(chromium)
+for program in slurmctld slurmd sbatch munged; do
+    if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
+        missing+=(slurm-wlm munge)
+        break
+    fi
+done
 if ((${#missing[@]})); then say "some tests will be skipped; for all of them: sudo apt-get install ${missing[*]}"; fi
 
 step "ruff check" "$python" -m ruff check .
@@ -42,8 +48,8 @@ step mypy "$python" -m mypy
 
 if command -v shellcheck >/dev/null; then
     shopt -s nullglob
-    shell_files=(scripts/*.sh scripts/*/*.sh scripts/*/*.sbatch recipes/*/*.sh .ci/run)
-    step shellcheck shellcheck "${shell_files[@]}"
+    shell_files=(scripts/*.sh scripts/*/*.sh scripts/*/*.env recipes/*/*.sh .ci/run)
+    step shellcheck shellcheck -x "${shell_files[@]}"
 elif [[ ${CI:-} == true ]]; then
     say "shellcheck is missing: sudo apt-get install shellcheck"
     failed+=(shellcheck)

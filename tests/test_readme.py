@@ -26,6 +26,7 @@ def test_options_that_the_readme_names_exist() -> None:
     helps = "".join(prepcli(*command.split(), "--help").out for command in COMMANDS)
     helps += prepcli("--help").out
     without_pip = re.sub(r"pip install [^`]*", "", README)
+    without_pip = re.sub(r"scripts/slurm/\S+ .* -- ", "", without_pip)  # options of sbatch
     for option in set(re.findall(r"(--[a-z][a-z-]+)", without_pip)):
         assert option in helps, option
 

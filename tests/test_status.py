@@ -1,5 +1,6 @@
 """status: read from the files beside the output, while ranks run and after they have stopped."""
 
+import json
 import shlex
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from prepcli.run.progress import new_progress, progress_file
 from prepcli.run.ranks import Rank
 from prepcli.run.status import read_status
 from prepcli.run.workspace import Workspace, write_json
-from tests.conftest import MINI_CORPUS, prepcli
+from tests.conftest import MINI_CORPUS, prepcli, start_prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 
@@ -63,3 +64,49 @@ def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
     assert "slowest: rank 1" in text
     assert "rank 3: not_started" in text
     assert msgspec.to_builtins(status)["state"] == "running"
+
+
+def test_several_outputs_are_one_table(tmp_path: Path) -> None:
+    done, stopped, later = tmp_path / "done", tmp_path / "stopped", tmp_path / "later"
+    prepcli("manifest-to-tarred", MANIFEST, done, "--num-shards", 2)
+    prepcli("manifest-to-tarred", MANIFEST, stopped, "--num-shards", 4, "--rank", 0, "--world-size", 2)
+    shown = prepcli("status", done, done.with_name("done.prepcli"), stopped, later)
+    assert shown.code == 0, shown.err
+    table, details = shown.out.split("\n\n", 1)
+    rows = [line.split() for line in table.splitlines()[1:]]
+    assert [(row[0], row[2], row[3], row[4]) for row in rows] == [
+        (str(done), "finished", "100%", "2/2"),
+        (str(stopped), "stopped", rows[1][3], "2/4"),
+        (str(later), "not_started", "0%", "0/0"),
+    ]
+    assert len({len(line) for line in table.splitlines()}) == 1
+    assert "continue with: cd" in details
+    assert [one["state"] for one in json.loads(prepcli("status", done, stopped, later, "--json").out)] == [
+        "finished",
+        "stopped",
+        "not_started",
+    ]
+
+
+def test_watch_speaks_when_something_changes_and_ends_with_the_runs(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    watching = start_prepcli("status", first, second, "--watch", "--every", 0.1)
+    assert watching.stdout is not None
+    begin = [watching.stdout.readline() for _ in range(2)]
+    assert all("not_started" in line for line in begin)
+    for out in (first, second):
+        prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 2)
+    rest, err = watching.communicate(timeout=60)
+    assert watching.returncode == 0, err
+    lines = rest.splitlines()
+    assert len(lines) == len({line.split(maxsplit=1)[1] for line in lines})  # none says what one before has said
+    for out in (first, second):
+        assert [line for line in lines if str(out) in line][-1].split()[3] == "finished"
+
+
+def test_watch_tells_by_its_exit_code_that_a_run_has_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4, "--rank", 0, "--world-size", 2)
+    watched = prepcli("status", out, "--watch")
+    assert watched.code == 4
+    assert watched.out.split()[3] == "stopped"

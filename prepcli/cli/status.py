@@ -1,5 +1,8 @@
 """`prepcli status`."""
 
+import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,36 +13,143 @@ from prepcli.cli.options import Json
 if TYPE_CHECKING:
     from prepcli.run.status import Status
 
+_HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
+
 
 def status(
     out: Annotated[list[Path], typer.Argument(metavar="OUT...", help="Output directories of other commands.")],
     as_json: Json = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it again and again, until nothing runs and nothing waits for its start."),
+    ] = False,
+    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks of --watch.")] = 5.0,
 ) -> None:
     """Show how far runs are: done, missing, rejects, rate, time to go, slowest rank, and how to continue.
 
-    Reads only the files in OUT.prepcli/, so it works while ranks run, also on other machines.
+    Several outputs become one table, followed by those that have stopped. Reads only the files in OUT.prepcli/, so it
+    works while ranks run, also on other machines. With --watch the exit code is 4 if a run has stopped unfinished;
+    where the output is no terminal, a line appears only when something has changed.
 
-    Example: prepcli status tarred/
+    Example: prepcli status clean/ context/ shar/ --watch
     """
     from prepcli.cli.output import print_json
-    from prepcli.run.status import read_status, workspaces_of
 
-    found = [read_status(workspace) for path in out for workspace in workspaces_of(path)]
+    outs = list(dict.fromkeys(_named(path) for path in out))
+    if watch:
+        raise typer.Exit(_watch(outs, every, as_json))
+    found = _read(outs, expect_all=len(outs) == 1)
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
-        return
-    for number, one in enumerate(found):
-        typer.echo(("\n" if number else "") + "\n".join(_lines(one)))
+    elif len(outs) == 1:
+        typer.echo("\n\n".join("\n".join(_lines(one)) for one in found))
+    else:
+        typer.echo("\n".join(_overview(found)))
+
+
+def _named(path: Path) -> Path:
+    """`out.prepcli` means `out`: patterns of the shell catch both."""
+    return path.with_name(path.name.removesuffix(".prepcli")) if path.name != ".prepcli" else path
+
+
+def _read(outs: Sequence[Path], expect_all: bool) -> "list[Status]":
+    """The runs of each output; one that no run is known of has not started, or with `expect_all` is an error."""
+    from prepcli.errors import UsageError
+    from prepcli.run.status import not_started, read_status, workspaces_of
+
+    found = []
+    for path in outs:
+        try:
+            found += [read_status(workspace) for workspace in workspaces_of(path)]
+        except UsageError:
+            if expect_all:
+                raise
+            found.append(not_started(path))
+    return found
+
+
+def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
+    """Look until nothing runs or waits; returns the exit code."""
+    from prepcli.cli.output import print_json
+
+    shown: list[list[str]] = []
+    try:
+        while True:
+            found = _read(outs, expect_all=False)
+            if as_json:
+                print_json(found)
+            elif sys.stdout.isatty():
+                typer.echo("\033[H\033[J" + "\n".join(_overview(found)))
+            else:
+                rows = [_row(one) for one in found]
+                for row in _aligned([row for row in rows if row not in shown]):
+                    typer.echo(f"{time.strftime('%H:%M:%S')}  {row}")
+                shown = rows
+                sys.stdout.flush()
+            if not any(one.state in ("running", "finishing", "not_started") for one in found):
+                return 0 if all(one.state == "finished" for one in found) else 4
+            time.sleep(every)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _overview(found: "Sequence[Status]") -> list[str]:
+    """A table of all runs, and below it those that have stopped."""
+    lines = _aligned([list(_HEAD), *map(_row, found)])
+    for one in found:
+        if one.state == "stopped":
+            lines += ["", *_lines(one)]
+    return lines
+
+
+def _row(one: "Status") -> list[str]:
+    running = one.state == "running"
+    return [
+        _where(one),
+        one.command,
+        one.state,
+        f"{_share_done(one):.0%}",
+        f"{one.units_done:,}/{one.units:,}",
+        f"{one.records_out:,}/{one.records_in:,}",
+        f"{sum(one.rejects.values()):,}",
+        f"{one.records_per_second:,.0f}" if running else "-",
+        _to_go(one) if running else "-",
+    ]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of equal width: words to the left, figures to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number < 3 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _where(status: "Status") -> str:
+    return f"{status.out} ({status.part})" if status.part else status.out
+
+
+def _share_done(status: "Status") -> float:
+    if status.state == "not_started":
+        return 0.0
+    return status.seconds_done / status.seconds_total if status.seconds_total else 1.0
+
+
+def _to_go(status: "Status") -> str:
+    from prepcli.run.progress import format_seconds
+
+    eta = status.eta_seconds
+    return "unknown" if eta is None or eta == float("inf") else format_seconds(max(eta, 0))
 
 
 def _lines(status: "Status") -> list[str]:
-    from prepcli.run.progress import format_seconds
-
-    share = status.seconds_done / status.seconds_total if status.seconds_total else 1.0
     rejects = ", ".join(f"{count:,} {reason}" for reason, count in status.rejects.items()) or "none"
-    where = f"{status.out} ({status.part})" if status.part else status.out
     lines = [
-        f"{where}: {status.command}, {status.state}, {share:.1%} of the audio",
+        f"{_where(status)}: {status.command}, {status.state}, {_share_done(status):.1%} of the audio",
         f"  units    {status.units_done:,} of {status.units:,} done",
         f"  records  {status.records_out:,} of {status.records_in:,} out, {status.skipped:,} passed over by _skipme",
         f"  rejects  {rejects}",
@@ -48,10 +158,8 @@ def _lines(status: "Status") -> list[str]:
         more = f" and {len(status.missing) - 5:,} more" if len(status.missing) > 5 else ""
         lines.append(f"  missing  {', '.join(status.missing[:5])}{more}")
     if status.state == "running":
-        eta = status.eta_seconds
-        to_go = "unknown" if eta is None or eta == float("inf") else format_seconds(max(eta, 0))
         lines.append(
-            f"  rate     {status.records_per_second:,.0f} records/s, {to_go} to go "
+            f"  rate     {status.records_per_second:,.0f} records/s, {_to_go(status)} to go "
             f"(slowest: rank {status.slowest_rank})"
         )
     if status.state != "finished" and len(status.ranks) > 1:

@@ -1,9 +1,10 @@
 """The end of a run in figures: `report.json`, the summary on screen, and the command that continues."""
 
+import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +12,9 @@ import msgspec
 from prepcli import __version__
 from prepcli.run.plan import Plan
 from prepcli.run.publish import AccountingError, Marker
+
+CONTINUE_WITH = "PREPCLI_CONTINUE_WITH"
+"""Environment variable in which whoever starts prepcli for the user says what the user would type to continue."""
 
 
 class Report(msgspec.Struct):
@@ -115,7 +119,7 @@ def format_bytes(count: int) -> str:
     return f"{size:,.1f} TB"
 
 
-def command_line(arguments: Sequence[str] | None = None) -> str:
+def command_line() -> str:
     """The command as it can be pasted into a shell, without `--overwrite`, which would start again."""
-    given = sys.argv[1:] if arguments is None else arguments
-    return shlex.join(["prepcli", *(argument for argument in given if argument != "--overwrite")])
+    words = ["prepcli", *(argument for argument in sys.argv[1:] if argument != "--overwrite")]
+    return os.environ.get(CONTINUE_WITH) or shlex.join(words)

@@ -13,6 +13,9 @@ from prepcli.run.progress import RankProgress, read_progress
 from prepcli.run.publish import Marker, read_marker
 from prepcli.run.workspace import Workspace, read_json
 
+MERGE_SECONDS = 600.0
+"""How long the last rank may be silent over merging what the units left, before it is taken for dead."""
+
 
 class RankStatus(msgspec.Struct):
     """One rank of the newest launch. `state` adds `silent` (no sign of life) and `not_started` to its own words."""
@@ -30,7 +33,9 @@ class RankStatus(msgspec.Struct):
 class Status(msgspec.Struct):
     """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
 
-    `part` names a run that added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it.
+    `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
+    not_started. `part` names a run that added to `out` (`version_1`, `codes_<name>`); it is empty for the one that
+    made it.
     """
 
     out: str
@@ -78,7 +83,7 @@ def read_status(workspace: Workspace) -> Status:
         out=str(workspace.out),
         part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
         command=plan["command"],
-        state="finished" if finished else "running" if running else "stopped",
+        state="finished" if finished else "running" if running else "stopped" if missing else _merging(ranks),
         units=len(units),
         units_done=len(markers),
         missing=missing,
@@ -94,6 +99,36 @@ def read_status(workspace: Workspace) -> Status:
         slowest_rank=slowest.rank if slowest else None,
         continue_with=None if finished else f"cd {shlex.quote(plan['run_in'])} && {plan['run_with']}",
     )
+
+
+def not_started(out: Path) -> Status:
+    """What stands for a run of which there is no trace yet."""
+    return Status(
+        out=str(out),
+        part="",
+        command="-",
+        state="not_started",
+        units=0,
+        units_done=0,
+        missing=[],
+        records_in=0,
+        records_out=0,
+        rejects={},
+        skipped=0,
+        seconds_done=0.0,
+        seconds_total=0.0,
+        records_per_second=0.0,
+        eta_seconds=None,
+        ranks=[],
+        slowest_rank=None,
+        continue_with=None,
+    )
+
+
+def _merging(ranks: list[RankProgress]) -> str:
+    """The state when all units are done and the report is not there: the last rank is at it, or it has died."""
+    newest = max((rank.updated for rank in ranks if rank.state == "done"), default=0.0)
+    return "finishing" if time.time() - newest < MERGE_SECONDS else "stopped"
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:

@@ -1,0 +1,299 @@
+#!/usr/bin/env python
+"""Step 1 of the Magpie-TTS recipe: checks every record of a manifest before hours of work are spent on it.
+
+    python prepare_manifest.py MANIFEST OUT [--audio-base-dir A] [--language en --dataset LibriTTS]
+
+Writes OUT/manifest.json (the records that can be used, otherwise as they were), OUT/rejects/<reason>.jsonl (the others,
+a file a reason) and OUT/stats.txt. It is a job like those of prepcli: it resumes, reads audio in worker processes or
+on several ranks, and adds up. Memory does not grow with the text of the manifest.
+"""
+
+import os
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_file
+from prepcli.audio.read import segment_samples
+from prepcli.cli.options import (
+    AudioBaseDir,
+    DryRun,
+    Json,
+    LaunchId,
+    MaxRejects,
+    NumWorkers,
+    Overwrite,
+    RankNumber,
+    WorldSize,
+    run_options,
+)
+from prepcli.cli.output import run_or_plan
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
+from prepcli.manifest.record import Record
+from prepcli.manifest.sources import expand_paths
+from prepcli.records import Records, file_identity
+from prepcli.run.job import Advance, Job
+from prepcli.run.plan import Plan, Unit
+from prepcli.run.publish import Marker, UnitWriter
+from prepcli.run.rejects import merge_rejects
+from prepcli.run.report import CONTINUE_WITH
+from prepcli.run.workspace import Workspace
+from prepcli.shar_entry import language_of, speaker_of, text_field
+from prepcli.shards.names import normal_path
+
+RECORDS_A_UNIT = 4096
+
+
+class _Counts(msgspec.Struct):
+    """Of good records: their durations (seconds), and of each speaker the number of records and their seconds."""
+
+    durations: list[float] = []
+    speakers: dict[str, tuple[int, float]] = {}
+
+    def add(self, speaker: str, records: int, seconds: float) -> None:
+        before = self.speakers.get(speaker, (0, 0.0))
+        self.speakers[speaker] = before[0] + records, before[1] + seconds
+
+
+class _Rejected(msgspec.Struct):
+    reject_reason: str
+
+
+class PrepareJob(Job):
+    """Manifest(s) in, one clean manifest out; a unit is a run of consecutive records."""
+
+    command: ClassVar[str] = "prepare_manifest"
+    output_patterns = ("manifest.json", "stats.txt", "rejects/*.jsonl")
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        workspace: Workspace,
+        spool: Path | None,
+        audio_base_dir: Path | None,
+        language: str | None,
+        dataset: str | None,
+        duration_tolerance: float,
+        num_workers: int,
+    ) -> None:
+        if (language is None) != (dataset is None):
+            raise UsageError("--language and --dataset make a speaker's name together: give both or none")
+        if language is not None and dataset is not None and not re.fullmatch(r"\w+ [^\s|]+", f"{language} {dataset}"):
+            raise UsageError("--language is a word such as en, and --dataset a name without blanks and |")
+        self._manifests, self._audio_base_dir, self._num_workers = manifests, audio_base_dir, num_workers
+        self._out, self._work, self._spool = workspace.out, workspace.root, spool
+        self._language, self._dataset, self._tolerance = language, dataset, duration_tolerance
+        self._plan: Plan | None = None
+        self._last_audio: tuple[str, AudioInfo] | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """The options that shape the output, and where the audio lies."""
+        return {
+            "--language": self._language,
+            "--dataset": self._dataset,
+            "--duration-tolerance": self._tolerance,
+            "audio lies in": list(dict.fromkeys(self._records.base_dirs)),
+        }
+
+    def plan(self) -> Plan:
+        """Index the manifests; lines without a path or a duration are rejects already."""
+        if self._plan is None:
+            self._records = Records(
+                self._manifests,
+                self._audio_base_dir,
+                keys={"path": normal_path},
+                work=self._spool,
+                num_workers=self._num_workers,
+            )
+            files = file_identity(self._records.index, self._audio_base_dir)
+            _, inverse, uses = np.unique(files, return_inverse=True, return_counts=True)
+            self._is_only_record = uses[inverse] == 1  # of its file
+            self._bounds = [*range(0, len(self._records), RECORDS_A_UNIT), len(self._records)]
+            durations = self._records.index.duration
+            self._plan = self._records.plan(
+                [
+                    Unit(f"records_{number:06d}", float(durations[lo:hi].sum()), hi - lo)
+                    for number, (lo, hi) in enumerate(pairwise(self._bounds))
+                ]
+            )
+        return self._plan
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        """Lines that could not be read, in input order."""
+        return self._records.planned_rejects()
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Check the unit's records; the good ones go to a part of the clean manifest."""
+        number = int(unit.id.rpartition("_")[2])
+        part = writer.open_part(f"parts/{unit.id}.jsonl")
+        counts = _Counts()
+        for i in range(*self._bounds[number : number + 2]):
+            line = self._records.line(i)
+            try:
+                record = Record.parse(line)
+                speaker = self._check_fields(record)
+                self._check_audio(i, record)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, self._records.origin(i))
+            else:
+                part.write(record.to_json({"speaker": speaker} if speaker != record.get("speaker") else {}) + b"\n")
+                writer.count(1, record.duration)
+                counts.add(speaker, 1, record.duration)
+                counts.durations.append(record.duration)
+            advance(1, float(self._records.index.duration[i]))
+        writer.open_part(f"parts/{unit.id}.counts.json").write(msgspec.json.encode(counts))
+
+    def _check_fields(self, record: Record) -> str:
+        """Text and speaker; returns the speaker as Magpie-TTS takes it."""
+        text, normalized = text_field(record, "text"), text_field(record, "normalized_text")
+        read = text if normalized is None else normalized  # the model reads normalized_text, where there is one
+        if read is None:
+            raise RecordRejected(RejectReason.MISSING_FIELD, "there is neither text nor normalized_text")
+        if not read.strip():
+            raise RecordRejected(
+                RejectReason.EMPTY_TEXT, f"{'text' if normalized is None else 'normalized_text'} is empty"
+            )
+        speaker = speaker_of(record)
+        if speaker is None:
+            raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
+        if language_of(speaker):
+            return speaker
+        if self._language is None or "|" in speaker or not speaker.strip():
+            raise RecordRejected(
+                RejectReason.BAD_SPEAKER,
+                f"speaker is {speaker!r}; Magpie-TTS takes '| Language:xx Dataset:yy Speaker:zz |' "
+                "(--language and --dataset make it from a plain name)",
+            )
+        return f"| Language:{self._language} Dataset:{self._dataset} Speaker:{speaker.strip()} |"
+
+    def _check_audio(self, i: int, record: Record) -> None:
+        """Is the file there, can it be read, and is it as long as the record says?
+
+        A record with an offset, or one of several of a file, is a part of the file and must lie within it.
+        """
+        path = self._records.audio_path(i, record.audio_filepath)
+        if self._last_audio is None or self._last_audio[0] != path:
+            self._last_audio = path, probe_file(path)
+        info = self._last_audio[1]
+        is_whole = not record.offset and self._is_only_record[i]
+        if is_whole and abs(info.duration - record.duration) > self._tolerance:
+            raise RecordRejected(
+                RejectReason.DURATION_MISMATCH,
+                f"the record says {record.duration:.10g} s, the file holds {info.duration:.3f} s",
+            )
+        segment_samples(info, record.offset, record.duration)
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the parts, sort the rejects by reason, and count."""
+        total = _Counts()
+        durations = [np.empty(0)]
+        clean = writer.open("manifest.json")
+        for marker in markers:
+            with (self._work / f"parts/{marker.unit}.jsonl").open("rb") as part:
+                while block := part.read(1 << 20):
+                    clean.write(block)
+            counts = msgspec.json.decode((self._work / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
+            durations.append(np.array(counts.durations))
+            for speaker, (records, seconds) in counts.speakers.items():
+                total.add(speaker, records, seconds)
+        lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(markers, writer))
+        writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
+        return {"manifest": str(self._out / "manifest.json"), "stats": str(self._out / "stats.txt")}
+
+    def _split_rejects(self, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
+        files = [self._work / name for marker in markers for name in marker.work_files if name.startswith("rejects/")]
+        manifests = [file.path for file in self.plan().inputs]
+        decoder = msgspec.json.Decoder(_Rejected)
+        by_reason: dict[str, Any] = {}
+        counts: Counter[str] = Counter()
+        for line in merge_rejects(self.planned_rejects(), files, manifests):
+            reason = decoder.decode(line).reject_reason
+            if reason not in by_reason:
+                by_reason[reason] = writer.open(f"rejects/{reason}.jsonl")
+            by_reason[reason].write(line)
+            counts[reason] += 1
+        return counts
+
+
+def _stats(
+    durations: NDArray[np.float64], speakers: dict[str, tuple[int, float]], rejects: Counter[str]
+) -> Iterator[str]:
+    yield f"records    {len(durations):,} of {len(durations) + rejects.total():,}"
+    yield f"hours      {durations.sum() / 3600:,.2f}"
+    if len(durations):
+        shares = (0, 5, 25, 50, 75, 95, 100)
+        values = zip(shares, np.percentile(durations, shares), strict=True)
+        yield f"seconds    {', '.join(f'{share}%: {value:.2f}' for share, value in values)}"
+    languages: dict[str, float] = {}
+    for speaker, (_, seconds) in speakers.items():
+        language = language_of(speaker) or "?"
+        languages[language] = languages.get(language, 0.0) + seconds
+    hours = ", ".join(f"{language}: {seconds / 3600:,.2f} h" for language, seconds in sorted(languages.items()))
+    yield f"languages  {hours or 'none'}"
+    alone = sum(records == 1 for records, _ in speakers.values())
+    yield f"speakers   {len(speakers):,}, {alone:,} of them with one record"
+    for speaker, (records, seconds) in sorted(speakers.items(), key=lambda item: (-item[1][1], item[0]))[:10]:
+        yield f"           {seconds / 3600:,.2f} h in {records:,} records: {speaker}"
+    yield f"rejects    {rejects.total():,}"
+    for reason, count in sorted(rejects.items()):
+        yield f"           {count:,} {reason}: rejects/{reason}.jsonl"
+
+
+def prepare_manifest(
+    manifest: Annotated[str, typer.Argument(help="NeMo manifest(s): a path, several with commas, or brace forms.")],
+    out: Annotated[Path, typer.Argument(help="Directory for manifest.json, rejects/ and stats.txt.")],
+    audio_base_dir: AudioBaseDir = None,
+    language: Annotated[
+        str | None, typer.Option(help="With --dataset: makes the speaker string from plain speaker names or numbers.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="See --language.")] = None,
+    duration_tolerance: Annotated[
+        float,
+        typer.Option(
+            help="Seconds by which a record's duration may differ from its file's (one that ends more than 0.02 s "
+            "after its file can never be used)."
+        ),
+    ] = 0.1,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    overwrite: Overwrite = False,
+    max_rejects: MaxRejects = 0.05,
+    num_workers: NumWorkers = None,
+    rank: RankNumber = None,
+    world_size: WorldSize = None,
+    launch_id: LaunchId = None,
+) -> None:
+    """Check a manifest for Magpie-TTS: fields, text, speakers, files, durations.
+
+    Example: python prepare_manifest.py train.json clean/ --language en --dataset LibriTTS
+    """
+    options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    workspace = Workspace(out)
+    spool = None if dry_run else workspace.root
+    options_of_job = (audio_base_dir, language, dataset, duration_tolerance, options.num_workers)
+    job = PrepareJob(expand_paths(manifest), workspace, spool, *options_of_job)
+    run_or_plan(job, workspace, options, dry_run=dry_run, as_json=as_json)
+
+
+if __name__ == "__main__":
+    # What a stopped run tells the user to type: this script, not prepcli.
+    words = [word for word in sys.argv if word != "--overwrite"]
+    os.environ.setdefault(CONTINUE_WITH, shlex.join(["python", *words]))
+    try:
+        app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+        app.command()(prepare_manifest)
+        app()
+    except PrepcliError as error:
+        print(f"prepare_manifest: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

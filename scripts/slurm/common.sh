@@ -1,0 +1,137 @@
+# Sourced by the wrappers beside it: turns a prepcli command into a Slurm job.
+# shellcheck shell=bash disable=SC2153
+set -euo pipefail
+slurm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cluster_env=$(realpath "${CLUSTER_ENV:-$slurm_dir/cluster.env}")
+# shellcheck source=/dev/null
+source "$cluster_env"
+
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 2
+}
+
+# submit_command cpu|gpu COMMAND [SBATCH OPTIONS --] ARGUMENTS: what every wrapper does with its own arguments.
+submit_command() {
+    local kind=$1 command=$2 options=() data_set
+    shift 2
+    if [[ $# == 0 || $1 == -h || $1 == --help ]]; then
+        printf 'usage: %s [--dry-run] [SBATCH OPTIONS --] ARGUMENTS\n\nSubmits: prepcli %s ARGUMENTS\n' \
+            "$(basename "$0")" "$command"
+        printf 'on the %s partition that %s names. See %s.\n' "$kind" "$cluster_env" "$slurm_dir/README.md"
+        exit 0
+    fi
+    # Without a --, all arguments are the command's.
+    if has_word -- "$@"; then
+        while [[ $1 != -- ]]; do
+            options+=("$1")
+            shift
+        done
+        shift
+    fi
+    data_set=${DATA_SET:-$(stem "${1:-}")}
+    submit "$kind" "$data_set" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"
+}
+
+# submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS
+# Sets `job`. With --dry-run among the options it prints the sbatch line only.
+submit() {
+    local kind=$1 data_set=$2 step=$3 array="" dry_run=0 options=()
+    shift 3
+    while [[ $1 != -- ]]; do
+        case $1 in
+            --dry-run) dry_run=1 ;;
+            --array=*) array=${1#*=} ;;
+            --array | -a) die "write the tasks of the array as --array=0-15" ;;
+            *) options+=("$1") ;;
+        esac
+        shift
+    done
+    shift
+    local words=("$@") tasks cpus partition time
+    case $kind in
+        cpu) tasks=$CPU_TASKS cpus=$CPU_CPUS_PER_TASK partition=$CPU_PARTITION time=$CPU_TIME ;;
+        gpu) tasks=$GPU_TASKS cpus=$GPU_CPUS_PER_TASK partition=$GPU_PARTITION time=$GPU_TIME ;;
+        *) die "a step runs on cpu or gpu, not on '$kind'" ;;
+    esac
+    case $step in # one process's work, unless --ntasks says otherwise
+        estimate-bins* | download) tasks=1 ;;
+    esac
+    local ids=%j
+    if [[ -n $array ]]; then
+        tasks=1 ids=%A_%a
+        options+=("--array=$array")
+        # The array's own count is wrong as soon as some of its tasks are submitted again.
+        if ! has_word --world-size "${words[@]}"; then
+            [[ $array =~ ^0-([0-9]+)(%[0-9]+)?$ ]] \
+                || die "--array=$array is a part of an array: say of how many, with --world-size N among the arguments"
+            words+=(--world-size $((BASH_REMATCH[1] + 1)))
+        fi
+    fi
+    local log
+    log=$(realpath -m "$LOG_DIR")/$(file_name "$data_set.$step")
+    local line=(
+        sbatch --parsable "--job-name=$data_set.$step" "--output=$log-$ids.log" --open-mode=append "--signal=$SIGNAL"
+        "--partition=$partition" "--time=$time" "--ntasks=$tasks" "--cpus-per-task=$cpus"
+    )
+    if [[ -n $ACCOUNT ]]; then line+=("--account=$ACCOUNT"); fi
+    if [[ $kind == gpu ]]; then line+=(${GPU_OPTIONS[@]+"${GPU_OPTIONS[@]}"}); fi
+    if [[ $REQUEUE == 1 ]]; then line+=(--requeue); else line+=(--no-requeue); fi
+    line+=(${SBATCH_EXTRA[@]+"${SBATCH_EXTRA[@]}"} ${options[@]+"${options[@]}"})
+    line+=("$slurm_dir/batch.sh" "$slurm_dir" "$cluster_env" "$log" "$REQUEUE" "$(again)" "${words[@]}")
+    if ((dry_run)); then
+        printf '%q ' "${line[@]}"
+        printf '\n'
+        job=JOB_OF_$step
+        return
+    fi
+    command -v sbatch >/dev/null || die "there is no sbatch here: this is for the login node of a Slurm cluster"
+    mkdir -p "$(dirname "$log")"
+    job=$("${line[@]}") || return 1
+    job=${job%%;*} # on federations the cluster's name follows
+    printf '%s: job %s, logs %s-%s*.log\n' "$data_set.$step" "$job" "$log" "$job"
+}
+
+# The line that submits the same again, for `prepcli status` to show.
+again() {
+    local word line=()
+    for word in "${submitted_with[@]}"; do
+        case $word in
+            --overwrite | --dry-run | --dependency=*) ;;
+            *) line+=("$word") ;;
+        esac
+    done
+    if [[ -n ${CLUSTER_ENV:-} ]]; then line=("CLUSTER_ENV=$cluster_env" "${line[@]}"); fi
+    if [[ -n ${DATA_SET:-} ]]; then line=("DATA_SET=$DATA_SET" "${line[@]}"); fi
+    printf '%s' "$(quoted "${line[@]}")"
+}
+
+quoted() {
+    local text
+    text=$(printf '%q ' "$@")
+    printf '%s' "${text% }"
+}
+
+has_word() {
+    local wanted=$1 word
+    shift
+    for word in "$@"; do
+        if [[ $word == "$wanted" || $word == "$wanted="* ]]; then return 0; fi
+    done
+    return 1
+}
+
+# train.json -> train
+stem() {
+    local name
+    name=$(basename -- "$1")
+    file_name "${name%%.*}"
+}
+
+# A name that can be part of a file's name; % would mean something to Slurm.
+file_name() {
+    local name=${1//[^A-Za-z0-9._-]/_}
+    printf '%s' "${name:-data}"
+}
+
+submitted_with=("$(realpath "$0")" "$@")

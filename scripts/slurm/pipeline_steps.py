@@ -1,0 +1,114 @@
+"""Reads a pipeline's CONFIG.yaml and prints its steps, one a line, every word quoted for the shell.
+
+    python pipeline_steps.py CONFIG.yaml [DATA_SET ...]
+
+A line: DATA_SET STEP cpu|gpu [SBATCH OPTIONS] -- prepcli|python ARGUMENTS. Needs PyYAML and nothing else, because it
+also runs where jobs are submitted.
+"""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes")
+"""prepcli's commands with a model: they go to the GPU partition, unless the step says `on: cpu`."""
+_STEP_KEYS = {"name", "command", "on", "sbatch"}
+
+
+class ConfigError(Exception):
+    """Something in the file cannot be meant so; the message says where."""
+
+
+def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
+    """The words of each line, data set by data set, in the order of the file.
+
+    Raises:
+        ConfigError: the file is no pipeline, a field is missing, or there is no such data set.
+    """
+    try:
+        config = yaml.safe_load(config_file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error)) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(config, dict) or not config.get("data_sets") or not config.get("steps"):
+        raise ConfigError("needs data_sets: and steps:, each a list")
+    data_sets = {_name(data_set, "data_sets"): data_set for data_set in config["data_sets"]}
+    if len(data_sets) < len(config["data_sets"]):
+        raise ConfigError("two data sets have one name")
+    unknown = [name for name in wanted if name not in data_sets]
+    if unknown:
+        raise ConfigError(f"has no data set {unknown[0]}; there are {', '.join(data_sets)}")
+    common = {"repository": str(Path(__file__).absolute().parents[2]), **(config.get("defaults") or {})}
+    for name in wanted or data_sets:
+        for step in config["steps"]:
+            yield [name, *_words(step, {**common, **data_sets[name]})]
+
+
+def _words(step: dict[str, Any], fields: dict[str, Any]) -> list[str]:
+    name = _name(step, "steps")
+    unknown = set(step) - _STEP_KEYS
+    if unknown:
+        raise ConfigError(f"step {name} has unknown keys: {', '.join(sorted(unknown))}")
+    command = _filled(str(step.get("command", "")), name, fields)
+    if command[:1] not in (["prepcli"], ["python"]):
+        raise ConfigError(f"the command of step {name} must begin with prepcli or python")
+    on = step.get("on", "gpu" if set(command[1:2]) & set(GPU_COMMANDS) else "cpu")
+    if on not in ("cpu", "gpu"):
+        raise ConfigError(f"step {name} can be on: cpu or on: gpu, not {on}")
+    return [name, on, *_filled(str(step.get("sbatch", "")), name, fields), "--", *command]
+
+
+def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:
+    """The template's words with `{field}` filled in; a value stays in its word, whatever it holds.
+
+    An empty field that is a word of its own, or the value of an `--option=`, takes the word away.
+    """
+    try:
+        split = shlex.split(template)
+    except ValueError as error:
+        raise ConfigError(f"the command of step {step}: {error}") from None
+    words = []
+    for word in split:
+        try:
+            filled = word.format_map({key: "" if value is None else value for key, value in fields.items()})
+        except KeyError as error:
+            raise ConfigError(
+                f"step {step} needs the field {error.args[0]}, which neither data set {fields['name']} nor defaults has"
+            ) from None
+        except (ValueError, IndexError, AttributeError):
+            raise ConfigError(
+                f"step {step}: {word} is no template; braces of its own are written {{{{ and }}}}"
+            ) from None
+        if filled != word and (not filled or re.fullmatch(r"--[a-z-]+=", filled)):
+            continue
+        words.append(filled)
+    return words
+
+
+def _name(item: Any, where: str) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ConfigError(f"each of {where} needs a name of letters, digits, '.', '_' and '-', not {name!r}")
+    return name
+
+
+def main() -> None:
+    """Print the lines, or one line that says what is wrong."""
+    config_file = Path(sys.argv[1])
+    try:
+        for words in list(steps_of(config_file, sys.argv[2:])):
+            if any("\n" in word for word in words):
+                raise ConfigError(f"step {words[1]} of {words[0]} has a line break in a word")
+            print(shlex.join(words))
+    except ConfigError as error:
+        sys.exit(f"{config_file}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""prepcli on a disk that stands still, once so many units are published, for as long as a file exists.
+
+    SLOW_DISK=HOLD_FILE:OUT:COUNT python -m tests.slurm.slow_disk manifest-to-tarred ... OUT
+
+So a test can be sure to find a job in the middle, without racing it.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from prepcli.cli.app import main
+
+
+def published(out: Path) -> int:
+    """Units of OUT that are done."""
+    return len(list(out.with_name(out.name + ".prepcli").glob("done/*.json")))
+
+
+def slow_down() -> None:
+    hold, out, count = os.environ["SLOW_DISK"].split(":")
+    flush = os.fsync
+
+    def fsync(fd: int) -> None:
+        while Path(hold).exists() and published(Path(out)) >= int(count):
+            time.sleep(0.05)
+        flush(fd)
+
+    os.fsync = fsync  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    slow_down()
+    main()

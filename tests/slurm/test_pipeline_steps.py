@@ -1,0 +1,73 @@
+"""CONFIG.yaml of a pipeline: which commands it means, and what is said of one that cannot be meant so."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import Outcome
+from tests.slurm.conftest import REPOSITORY, SCRIPTS
+
+CONFIG = {
+    "defaults": {"out": "/o", "language": None},
+    "data_sets": [{"name": "one", "manifest": "/a b/{x}.json"}, {"name": "two", "manifest": "'$(rm)'", "out": "p q"}],
+    "steps": [
+        {"name": "first", "command": "prepcli manifest-to-shar {manifest} {out}/{name} --lang={language}"},
+        {
+            "name": "second",
+            "command": "prepcli extend-codec-codes {out}/{name}",
+            "sbatch": "--ntasks=2 --comment={name}",
+        },
+        {"name": "third", "command": "python {repository}/x.py 'a b'", "on": "gpu"},
+    ],
+}
+
+
+def steps(folder: Path, config: object, *data_sets: str) -> Outcome:
+    file = folder / "config.yaml"
+    file.write_text(config if isinstance(config, str) else yaml.safe_dump(config))
+    command = [sys.executable, str(SCRIPTS / "pipeline_steps.py"), str(file), *data_sets]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def test_steps_of_each_data_set(tmp_path: Path) -> None:
+    lines = [shlex.split(line) for line in steps(tmp_path, CONFIG).out.splitlines()]
+    assert lines == [
+        ["one", "first", "cpu", "--", "prepcli", "manifest-to-shar", "/a b/{x}.json", "/o/one"],
+        ["one", "second", "gpu", "--ntasks=2", "--comment=one", "--", "prepcli", "extend-codec-codes", "/o/one"],
+        ["one", "third", "gpu", "--", "python", f"{REPOSITORY}/x.py", "a b"],
+        ["two", "first", "cpu", "--", "prepcli", "manifest-to-shar", "'$(rm)'", "p q/two"],
+        ["two", "second", "gpu", "--ntasks=2", "--comment=two", "--", "prepcli", "extend-codec-codes", "p q/two"],
+        ["two", "third", "gpu", "--", "python", f"{REPOSITORY}/x.py", "a b"],
+    ]
+    assert [line.split()[0] for line in steps(tmp_path, CONFIG, "two").out.splitlines()] == ["two"] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "data_sets", "words"),
+    [
+        ({}, ["three"], "has no data set three; there are one, two"),
+        ({"data_sets": []}, [], "needs data_sets: and steps:"),
+        ({"data_sets": [{"name": "a/b"}]}, [], "a name of letters, digits"),
+        ({"data_sets": [{"name": "a"}, {"name": "a"}]}, [], "two data sets have one name"),
+        ({"steps": [{"name": "s", "command": "prepcli verify {nowhere}"}]}, [], "step s needs the field nowhere"),
+        ({"steps": [{"name": "s", "command": "prepcli verify {"}]}, [], "is no template"),
+        ({"steps": [{"name": "s", "command": "rm -r x"}]}, [], "must begin with prepcli or python"),
+        ({"steps": [{"name": "s", "command": "prepcli", "gpus": 3}]}, [], "unknown keys: gpus"),
+        ({"steps": [{"name": "s", "command": "prepcli", "on": "tpu"}]}, [], "on: cpu or on: gpu"),
+        ({"steps": [{"name": "s", "command": "prepcli 'x"}]}, [], "command of step s: No closing quotation"),
+    ],
+)
+def test_what_cannot_be_meant_so_is_said(tmp_path: Path, changes: dict, data_sets: list[str], words: str) -> None:
+    done = steps(tmp_path, CONFIG | changes, *data_sets)
+    assert done.code == 1
+    assert done.out == ""
+    assert words in done.error_line
+
+
+def test_no_yaml(tmp_path: Path) -> None:
+    assert "is no YAML" in steps(tmp_path, "a: [").error_line
