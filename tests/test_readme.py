@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 from tests.commands import COMMANDS
-from tests.conftest import prepcli
+from tests.conftest import MINI_CORPUS, prepcli, read_lines
+from tests.nemo_loaders import delivered_padding, magpie_batches, tarred_batches
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,7 +42,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.nemo
-def test_all_commands_of_the_readme_in_their_order(tmp_path: Path) -> None:
+def test_all_commands_of_the_readme_in_their_order_and_what_trainers_read_then(tmp_path: Path) -> None:
     pytest.importorskip("nemo", reason="the tour ends with a codec of NeMo's")
     pytest.importorskip("resemblyzer")
     commands = shown(README)
@@ -49,6 +51,39 @@ def test_all_commands_of_the_readme_in_their_order(tmp_path: Path) -> None:
         done = run(command, tmp_path)
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout.startswith(output), (command, done.stdout)
+    texts = sorted(record["text"] for record in read_lines(MINI_CORPUS / "manifest.json"))
+    check_tarred(tmp_path / "tarred", texts)
+    check_shar_with_codes(tmp_path / "shar", texts)
+    check_bins(tmp_path / "shar")
+
+
+def check_tarred(out: Path, texts: list[str]) -> None:
+    seen = [(text, len(audio)) for batch in tarred_batches(out, 22050) for text, audio in batch]
+    assert sorted(text for text, _ in seen) == texts
+    assert min(length for _, length in seen) > 22050
+
+
+def check_shar_with_codes(out: Path, texts: list[str]) -> None:
+    batches = magpie_batches(out, 22050, out / "codes_demo")
+    assert sorted(text for batch in batches for text in batch["raw_texts"]) == texts
+    for batch in batches:
+        for field in ("audio_codes", "context_audio_codes"):
+            assert batch[field].shape[:2] == (len(batch["raw_texts"]), 8)
+            assert int(batch[f"{field}_lens"].min()) > 10
+
+
+def check_bins(out: Path) -> None:
+    """The padding that was predicted, within a percentage point, in batches of lhotse's sampler."""
+    from lhotse import CutSet
+    from lhotse.dataset.sampling import DynamicBucketingSampler
+
+    report = prepcli("estimate-bins", out / "cuts", "-b", 5, "--json").json
+    cuts = CutSet.from_shar(fields={"cuts": sorted(map(str, (out / "cuts").iterdir()))})
+    bins = report["bucket_duration_bins"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = DynamicBucketingSampler(cuts, max_duration=360, duration_bins=bins, rank=0, world_size=1)
+        assert delivered_padding(sampler) == pytest.approx(report["padding"], abs=0.01)
 
 
 @pytest.mark.parametrize("command", [command for command, _ in shown(PAGES) if command not in dict(shown(README))])
