@@ -63,13 +63,15 @@ def test_counts_are_those_of_the_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_same_for_any_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
     own = records(3000)
-    data = "".join(json.dumps(one) + "\n" for one in own).encode()
+    lines = [json.dumps(one) + "\n" for one in own]
+    data = "".join([*lines[:2500], "{broken\n", *lines[2500:]]).encode()
     paths = [tmp_path / f"{i}.json{'.gz' * packed}" for i in range(2)]
     for path in paths:
         path.write_bytes(gzip.compress(data) if packed else data)
     spec = ",".join(map(str, paths))
     here = look(spec, num_audio_files=10)
-    assert here.records == 6000
+    assert (here.records, here.unusable) == (6000, {"broken_json": 2})
+    assert here.first_unusable is not None and here.first_unusable.startswith(f"{paths[0]}:2501: broken JSON")
     monkeypatch.setattr(scan, "RANGE_BYTES", 50_000)
     monkeypatch.setattr(scan, "_BLOCK_BYTES", 7_000)
     monkeypatch.setattr(tally_module, "_INLINE_BYTES", 0)
