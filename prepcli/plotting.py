@@ -6,14 +6,14 @@ from typing import Any
 from prepcli.errors import UsageError
 
 
-def new_figure() -> Any:
-    """An empty matplotlib figure; raises `UsageError` without matplotlib."""
+def new_figure(option: str = "--plot", size: tuple[float, float] = (10, 5)) -> Any:
+    """An empty matplotlib figure of `size` inches; raises `UsageError` without matplotlib, which `option` asks for."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError("--plot needs matplotlib: pip install 'prepcli[plot]'") from None
-    figure = Figure(figsize=(10, 5), layout="constrained")
+        raise UsageError(f"{option} needs matplotlib: pip install 'prepcli[plot]'") from None
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

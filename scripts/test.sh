@@ -33,6 +33,7 @@ missing=()
 command -v sox >/dev/null || missing+=(sox libsox-fmt-all)
 command -v flac >/dev/null || missing+=(flac)
 command -v ffmpeg >/dev/null || missing+=(ffmpeg)
+command -v chromium >/dev/null || missing+=(chromium)
 for program in slurmctld slurmd sbatch munged; do
     if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
         missing+=(slurm-wlm munge)

@@ -11,6 +11,7 @@ import pytest
 from prepcli.bins import BinsOptions, duration_bins, estimate_bins
 from prepcli.errors import UsageError
 from prepcli.padding import padding
+from tests.nemo_loaders import delivered_padding
 
 Floats = npt.NDArray[np.float64]
 
@@ -133,23 +134,14 @@ def test_padding_is_what_lhotses_samplers_deliver(
     bins = duration_bins(durations, num_buckets)
     cuts = lhotse.CutSet.from_cuts(dummy_cut(i, duration=float(d)) for i, d in enumerate(durations))
 
-    def delivered(sampler) -> float:  # type: ignore[no-untyped-def]
-        frames = seconds = 0.0
-        for batch in sampler:
-            lengths = [cut.duration for cut in batch]
-            frames += len(lengths) * max(lengths)
-            seconds += sum(lengths)
-        assert seconds == pytest.approx(durations.sum())
-        return 1 - seconds / frames
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         bucketed = sampling.DynamicBucketingSampler(
             cuts, max_duration=batch_duration, duration_bins=bins, shuffle=True, rank=0, world_size=1
         )
         unbucketed = sampling.DynamicCutSampler(cuts, max_duration=batch_duration, shuffle=True, rank=0, world_size=1)
-        assert padding(durations, bins, batch_duration) == pytest.approx(delivered(bucketed), abs=0.01)
-        assert padding(durations, [], batch_duration) == pytest.approx(delivered(unbucketed), abs=0.01)
+        assert padding(durations, bins, batch_duration) == pytest.approx(delivered_padding(bucketed), abs=0.01)
+        assert padding(durations, [], batch_duration) == pytest.approx(delivered_padding(unbucketed), abs=0.01)
 
 
 def write(path: Path, durations: list[float], **fields: object) -> Path:

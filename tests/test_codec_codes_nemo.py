@@ -21,8 +21,8 @@ from tests.audio_files import write_audio
 from tests.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE
 from tests.codes_sets import alone, lhotse_cuts
 from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.nemo_loaders import magpie_batches
 from tests.shar_sets import make
-from tests.test_shar_loaders import magpie_batches
 
 pytestmark = pytest.mark.nemo
 

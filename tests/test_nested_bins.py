@@ -98,6 +98,14 @@ def test_bins_are_those_of_the_walk(kind: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_the_sum_begins_again_with_the_rounded_edge(seed: int) -> None:
+    """Rounded coarsely, so that the edges after it move."""
+    sizes, tokens = speech(np.random.default_rng(seed), 400, 4)
+    found = nested_bins(sizes, tokens, 100, 1, 4.0, decimals=-1)
+    assert (found.pairs, len(set(found.pairs)) > 3) == (by_the_book(sizes, tokens, 100, 1, 4.0, -1)[0], True)
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_bins_of_tokens_in_and_out(seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = rng.integers(0, 300, 2000)  # empty inputs too

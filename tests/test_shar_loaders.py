@@ -1,6 +1,5 @@
 """The judges of our Shar: lhotse's reader, NeMo's data loader, and MagpieTTS's dataset."""
 
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.nemo_loaders import magpie_batches
 from tests.shar_sets import make, shar_fields, with_contexts
 
 Expected = dict[str, tuple[NDArray[np.int16], NDArray[np.int16]]]
@@ -128,52 +128,6 @@ def test_lhotse_reads_what_is_no_strict_json(tmp_path: Path) -> None:
     make(tmp_path / "m.json", tmp_path / "out")
     (cut,) = CutSet.from_shar(fields=shar_fields(tmp_path / "out"))
     assert np.isnan(cut.supervisions[0].cer)
-
-
-def magpie_batches(out: Path, rate: int, codes: Path | None = None) -> list[dict[str, Any]]:
-    """Everything that MagpieTTS sees of a set, through NeMo's data loader; with its `codes` (a folder codes_<name>)."""
-    pytest.importorskip("nemo.collections.tts")
-    from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
-    from nemo.collections.tts.data.text_to_speech_dataset_lhotse import MagpieTTSLhotseDataset
-    from omegaconf import OmegaConf
-
-    characters = "nemo.collections.common.tokenizers.text_to_speech.tts_tokenizers.EnglishCharsTokenizer"
-    dataset = MagpieTTSLhotseDataset(
-        sample_rate=rate,
-        volume_norm=False,
-        codec_model_samples_per_frame=1,
-        num_audio_codebooks=8,
-        load_cached_codes_if_available=codes is not None,
-        load_16khz_audio=False,
-        context_duration_min=0.01,
-        context_duration_max=0.01,
-        tokenizer_config=OmegaConf.create({"english_phoneme": {"_target_": characters}}),
-    )
-    shards = sorted(path.name.split(".")[1] for path in (out / "cuts").iterdir())
-    number = f"_OP_{shards[0]}..{shards[-1]}_CL_"
-    fields = {
-        "cuts": f"{out}/cuts/cuts.{number}.jsonl.gz",
-        "target_audio": f"{out}/target_audio/recording.{number}.tar",
-    }
-    if (out / "context_audio").exists():
-        fields["context_audio"] = f"{out}/context_audio/recording.{number}.tar"
-    if codes is not None:
-        fields |= {field.name: f"{field}/codes.{number}.tar" for field in codes.iterdir()}
-    config = OmegaConf.create(
-        {
-            "shar_path": fields,
-            "sample_rate": rate,
-            "batch_size": 4,
-            "num_workers": 0,
-            "shuffle": False,
-            "force_finite": True,
-            "min_duration": 0,
-            "max_duration": 1000,
-        }
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return list(get_lhotse_dataloader_from_config(config, global_rank=0, world_size=1, dataset=dataset))
 
 
 @pytest.mark.nemo

@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import yaml
 
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.nemo_loaders import tarred_batches
 
 FOLDER = {"whole files": "files", "segments": "segments", "slices": "slices"}
 
@@ -81,33 +81,12 @@ def compare(corpus: Path, kind: str, seen: list[tuple[str, np.ndarray]]) -> None
 @pytest.mark.nemo
 @pytest.mark.parametrize("kind", FOLDER)
 def test_nemo_lhotse_loader(corpus: Path, kind: str) -> None:
-    pytest.importorskip("nemo.collections.asr")
-    from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
-    from omegaconf import OmegaConf
-
-    out = corpus / FOLDER[kind]
-    last = len(list(out.glob("audio_*.tar"))) - 1
     rate = 22050 if kind == "whole files" else 8000
-
-    class Cuts:
-        def __getitem__(self, cuts: Any) -> list[tuple[str, np.ndarray]]:
-            return [(cut.supervisions[0].text, cut.load_audio()[0]) for cut in cuts]
-
-    config = OmegaConf.create(
-        {
-            "manifest_filepath": f"{out}/sharded_manifests/manifest__OP_0..{last}_CL_.json",
-            "tarred_audio_filepaths": f"{out}/audio__OP_0..{last}_CL_.tar",
-            "sample_rate": rate,
-            "batch_size": 4,
-            "num_workers": 0,
-            "shuffle": True,
-            "force_finite": True,
-            "min_duration": 0,
-            "max_duration": 1000,
-        }
-    )
-    loader = get_lhotse_dataloader_from_config(config, global_rank=0, world_size=1, dataset=Cuts())
-    seen = [(text, np.round(np.asarray(audio) * 32768).astype(np.int16)) for batch in loader for text, audio in batch]
+    seen = [
+        (text, np.round(np.asarray(audio) * 32768).astype(np.int16))
+        for batch in tarred_batches(corpus / FOLDER[kind], rate)
+        for text, audio in batch
+    ]
     compare(corpus, kind, seen)
 
 

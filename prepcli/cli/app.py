@@ -13,6 +13,7 @@ from prepcli.cli.estimate_bins_2d import estimate_bins_2d
 from prepcli.cli.estimate_token_bins import estimate_token_bins
 from prepcli.cli.extend_codec_codes import extend_codec_codes
 from prepcli.cli.extend_context_audio import extend_context_audio
+from prepcli.cli.inspect import inspect
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
 from prepcli.cli.options import is_own_rank
@@ -41,6 +42,7 @@ app.command("extend-codec-codes")(extend_codec_codes)
 app.command("estimate-bins")(estimate_bins)
 app.command("estimate-bins-2d", cls=VariadicCommand)(estimate_bins_2d)
 app.command("estimate-token-bins", cls=VariadicCommand)(estimate_token_bins)
+app.command("inspect")(inspect)
 app.command("status")(status)
 app.command("verify")(verify)
 

@@ -4,7 +4,8 @@ A range is 16 MiB of the file, whoever reads it; a line belongs to the range in 
 """
 
 import hashlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -60,11 +61,12 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
 class Reader:
     """Reads on in a file; what was read beyond a range can be given back for the next one.
 
-    `in_line`: the last range ended inside a line.
+    `num_bytes`: the bytes of the last range; `in_line`: it ended inside a line.
     """
 
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path = path
+        self.num_bytes = 0
         self.in_line = False
         self._file = file
         self._kept = b""
@@ -96,12 +98,34 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
     """Read from `start`; `in_line`: the first bytes belong to a line of an earlier range."""
     digest = hashlib.sha256() if columns.digest else None
     blocks = LineBlocks(columns)
+    for data, at in _whole_lines(reader, start, stop, in_line, digest.update if digest else None):
+        blocks.add(data, at)
+    return blocks.finish(digest.digest() if digest else b"", reader.num_bytes)
+
+
+def lines_of(part: Range) -> Iterator[bytes]:
+    """The lines that begin in one range (of a compressed file: all), in blocks; raises as `scan` does."""
+    with open_bytes(part.path) as file:
+        reader = Reader(part.path, file)
+        in_line = False
+        if part.start:
+            file.seek(part.start - 1)
+            in_line = reader.read(1) != b"\n"
+        stop = sys.maxsize if part.stop is None else part.stop
+        for data, _ in _whole_lines(reader, part.start, stop, in_line, None):
+            yield data
+
+
+def _whole_lines(
+    reader: Reader, start: int, stop: int, in_line: bool, seen: Callable[[bytes], None] | None
+) -> Iterator[tuple[bytes, int]]:
+    """Blocks of whole lines, each with the byte that it begins at; `seen` gets all bytes from `start` to `stop`."""
     position = start
     pending: list[bytes] = []  # the pieces of an unfinished line
     pending_bytes = 0
     while position < stop and (data := reader.read(min(_BLOCK_BYTES, stop - position))):
-        if digest:
-            digest.update(data)
+        if seen:
+            seen(data)
         at, position = position, position + len(data)
         if at == 0 and data.startswith(_BOM):
             data, at = data[len(_BOM) :], len(_BOM)
@@ -113,18 +137,17 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
         end = data.rfind(b"\n") + 1
         if end:
             pending.append(data[:end])
-            blocks.add(b"".join(pending), at - pending_bytes)
+            yield b"".join(pending), at - pending_bytes
             pending, pending_bytes = [], 0
         if end < len(data):
             pending.append(data[end:])
             pending_bytes += len(data) - end
         _check_length(reader.path, position - pending_bytes, pending_bytes)
-    read_bytes = position - start
+    reader.num_bytes = position - start
     reader.in_line = in_line or bool(pending)
     if pending:
         _finish_line(reader, pending, position - pending_bytes)
-        blocks.add(b"".join(pending), position - pending_bytes)
-    return blocks.finish(digest.digest() if digest else b"", read_bytes)
+        yield b"".join(pending), position - pending_bytes
 
 
 def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:

@@ -59,7 +59,7 @@ def fisher(
     what is left at the end of a conversation is listed as a reject. A record is a line of a transcript. Recordings
     that are compressed with shorten need sph2pipe (`lhotse install-sph2pipe`); the others are read as they are.
 
-    Memory, per worker: a slice, or a whole conversation (40 MB) where it is compressed. Run the same command again to
+    Memory, per worker: a slice, or a whole conversation (80 MB in all) where it is compressed. Run the same command again to
     continue after an interruption.
 
     Example: prepcli download fisher --ldc-root /corpora/LDC --dest-root fisher/ --remove-noises

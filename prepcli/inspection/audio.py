@@ -1,0 +1,109 @@
+"""What a sample of audio holds: headers are read, nothing is decoded that a header can tell."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.shards.names import normal_path
+
+TOLERANCE = 0.02
+"""Seconds by which a record may end after its audio, as in `verify`."""
+
+
+Value = TypeVar("Value", int, str)
+
+
+class Candidate(NamedTuple):
+    """An audio file that a record names, and where the record lies in it (seconds)."""
+
+    path: str
+    offset: float
+    duration: float
+
+
+class AudioFacts(msgspec.Struct):
+    """What was seen in the audio that was looked at; counts of files by what they hold."""
+
+    where: str = "files"
+    looked_at: int = 0
+    sampling_rates: dict[int, int] = {}
+    formats: dict[str, int] = {}
+    """Container and sample encoding, as libsndfile names it: `flac PCM_16`."""
+    channels: dict[int, int] = {}
+    seconds: tuple[float, float] | None = None
+    """The shortest and the longest."""
+    missing: int = 0
+    unreadable: int = 0
+    beyond_audio: int = 0
+    """Records that end later than their file."""
+    examples: list[str] = []
+    """What is wrong with the first of each of the last three."""
+
+    def add(self, info: AudioInfo) -> None:
+        """Count one readable file."""
+        self.looked_at += 1
+        shortest, longest = self.seconds or (info.duration, info.duration)
+        self.seconds = (min(shortest, info.duration), max(longest, info.duration))
+        _count(self.sampling_rates, info.sampling_rate)
+        _count(self.formats, f"{info.format} {info.subtype}")
+        _count(self.channels, info.num_channels)
+
+    def add_fault(self, kind: str, detail: str) -> None:
+        """Count a fault (`missing`, `unreadable`, `beyond_audio`), and keep the first of its kind as an example."""
+        if not getattr(self, kind):
+            self.examples.append(detail)
+        setattr(self, kind, getattr(self, kind) + 1)
+
+    def add_bytes(self, data: bytes, name: str) -> None:
+        """Count an encoded file in memory."""
+        try:
+            self.add(probe_bytes(data, name))
+        except RecordRejected as rejected:
+            self.looked_at += 1
+            self.add_fault("unreadable", rejected.detail)
+
+
+def _count(counts: dict[Value, int], value: Value) -> None:
+    counts[value] = counts.get(value, 0) + 1
+
+
+def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
+    """Open the files of a sample of records; one that several records name is opened once, and counted once."""
+    facts = AudioFacts()
+    found: dict[str, AudioInfo | None] = {}
+    for path, offset, duration in sample:
+        if path not in found:
+            found[path] = _look_at(path, facts)
+        info = found[path]
+        if info is not None and offset + duration > info.duration + TOLERANCE:
+            ends = f"{path} lasts {info.duration:.3f} s, but a record ends at {offset + duration:.3f} s"
+            facts.add_fault("beyond_audio", ends)
+    return facts
+
+
+def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
+    try:
+        info = probe_file(path)
+    except RecordRejected as rejected:
+        facts.looked_at += 1
+        facts.add_fault("missing" if rejected.reason is RejectReason.MISSING_AUDIO else "unreadable", rejected.detail)
+        return None
+    facts.add(info)
+    return info
+
+
+def candidate(base_dir: str, named: tuple[str, float, float]) -> Candidate:
+    """The file that a record names, below `base_dir` if its path is a relative one."""
+    path, offset, duration = named
+    return Candidate(os.path.join(base_dir, normal_path(path)), offset, duration)
+
+
+def most_common(counts: "dict[str, int] | Counter[str]", limit: int) -> list[tuple[str, int]]:
+    """The largest counts, the larger first, equal ones by name."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]

@@ -1,0 +1,235 @@
+"""What is this? The kind of a path, by what is in it."""
+
+import re
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.inspection.rows import LineKind
+from prepcli.manifest.inputs import DataSet, Mix, of_directory, resolve_input
+from prepcli.manifest.scan import Reader
+from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.shards.codes import CODES_FILE
+from prepcli.shards.nemo_tarred import tar_numbers
+from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered
+
+WORK = ".prepcli"
+_FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
+_SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
+_TAR = (".tar", ".tar.gz", ".tgz")
+_MANIFEST = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_SNIFFED_BYTES = 256 << 10
+
+
+@dataclass
+class Subject:
+    """What there is to look at. `out` is the directory whose runs made it, `part` the one part of it that is meant.
+
+    `tars` and `codes` are by field (`target_audio`, `codes_x/target_codes`); a set without fields has one, "".
+    """
+
+    kind: str
+    title: str
+    data: DataSet | Mix | None = None
+    tars: dict[str, list[Path]] = field(default_factory=dict)
+    codes: dict[str, list[Path]] = field(default_factory=dict)
+    folder: Path | None = None
+    out: Path | None = None
+    part: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def what_is(spec: str) -> Subject:
+    """The kind of what `spec` names: a path, or any other form that `resolve_input` takes.
+
+    Raises:
+        UsageError: there is nothing, or nothing that is known here.
+    """
+    path = Path(spec)
+    if path.is_dir():
+        return _of_folder(path)
+    if path.exists():
+        return _of_file(path)
+    if (path.with_name(path.name + WORK) / "plan.json").is_file():
+        return Subject("run", "a run of prepcli whose output is not here", out=path)
+    if not re.search(r"[,{}()\[\]<>=]|_OP_", spec):
+        raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
+    if spec.endswith(_TAR):
+        return _of_tars([Path(name) for name in expand_paths(spec)], f"{len(expand_paths(spec))} tars")
+    data = resolve_input(spec)
+    return Subject("input", "a mix of data sets" if isinstance(data, Mix) else "manifests", data)
+
+
+def _of_folder(folder: Path) -> Subject:
+    # `.` and `..` must say what they are, or the directory beside them isn't found.
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    if named.name.endswith(WORK) and (named / "plan.json").is_file():
+        out = named.with_name(named.name.removesuffix(WORK))
+        note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
+        return Subject("run", "the records of a run of prepcli", out=out, notes=note)
+    for look in (_shar, _tarred, _codes, _shar_field, _loose_tars, _manifests):
+        if (found := look(named)) is not None:
+            found.folder = found.folder or named
+            return found
+    if (named.with_name(named.name + WORK) / "plan.json").is_file():
+        return Subject("run", "the output of a run of prepcli, with no data in it yet", out=named)
+    raise UsageError(
+        f"{folder} is a folder that holds nothing known: no manifest, no tarred set (audio_0.tar, ...), no Shar "
+        "(cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...)"
+    )
+
+
+def _shar(folder: Path) -> Subject | None:
+    codes = {str(path.relative_to(folder)): _in_order(path, CODES_FILE) for path in sorted(folder.glob("codes_*/*"))}
+    codes = {name: tars for name, tars in codes.items() if tars}
+    if is_shar(folder):
+        fields = {path.name: _in_order(path, AUDIO_FILE) for path in sorted(folder.iterdir()) if path.is_dir()}
+        tars = {name: files for name, files in fields.items() if files}
+        return Subject("shar", "a Lhotse Shar data set", of_directory(str(folder)), tars, codes, out=folder)
+    if not any(CUTS_FILE.match(path.name) for path in folder.glob("cuts.*")):
+        return None
+    flat: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*.tar*")):
+        if match := _FIELD_TAR.match(path.name):
+            flat.setdefault(match["field"], []).append(path)
+    if not flat and is_shar(folder.parent):
+        note = [f"the audio belongs to {folder.parent}: prepcli inspect {folder.parent}"]
+        return Subject("cuts", "the cuts of a Lhotse Shar", of_directory(str(folder)), out=folder.parent, notes=note)
+    audio = {name: tars for name, tars in flat.items() if not name.endswith("_codes")}
+    flat_codes = {name: tars for name, tars in flat.items() if name.endswith("_codes")}
+    return Subject("shar", "a Lhotse Shar in one flat folder", of_directory(str(folder)), audio, flat_codes, out=folder)
+
+
+def _tarred(folder: Path) -> Subject | None:
+    folders = [folder, *sorted(folder.glob("bucket*"))]
+    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or tar_numbers_in(one)]
+    if not sets:
+        if manifests := _in_order(folder, _SHARD_MANIFEST):
+            title = "the manifests of a tarred data set's shards"
+            return Subject("manifest", title, DataSet(tuple(map(str, manifests))), out=folder.parent)
+        return None
+    title = "a tarred data set (NeMo)" if sets == [folder] else f"a tarred data set (NeMo) in {len(sets)} buckets"
+    tars = {
+        "" if one == folder else one.name: [one / f"audio_{number}.tar" for number in tar_numbers_in(one)]
+        for one in sets
+    }
+    try:
+        data = of_directory(str(folder))
+    except UsageError:
+        return Subject("tars", f"{sum(map(len, tars.values()))} tars, whose manifests are not here", tars=tars)
+    return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=folder)
+
+
+def tar_numbers_in(folder: Path) -> list[int]:
+    """Numbers of the `audio_<i>.tar` in a folder; none where it is no folder."""
+    return tar_numbers(folder) if folder.is_dir() else []
+
+
+def _codes(folder: Path) -> Subject | None:
+    if own := _in_order(folder, CODES_FILE):
+        return _made_with_codec(folder.parent, Subject("codes", "one field of codec codes", codes={folder.name: own}))
+    below = [path for pattern in ("*_codes", "codes_*/*_codes") for path in sorted(folder.glob(pattern))]
+    found = {str(path.relative_to(folder)): tars for path in below if (tars := _in_order(path, CODES_FILE))}
+    return _made_with_codec(folder, Subject("codes", "codec codes of a Shar", codes=found)) if found else None
+
+
+def _made_with_codec(folder: Path, subject: Subject) -> Subject:
+    """A run of its own for each codec is known beside the directory that holds `codes_<name>`."""
+    of_one = folder.name.startswith("codes_")
+    subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
+    return subject
+
+
+def _shar_field(folder: Path) -> Subject | None:
+    tars = _in_order(folder, AUDIO_FILE)
+    if not tars:
+        return None
+    notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if is_shar(folder.parent) else []
+    return Subject("tars", "one field of a Lhotse Shar", tars={folder.name: tars}, out=folder.parent, notes=notes)
+
+
+def _loose_tars(folder: Path) -> Subject | None:
+    tars = sorted(path for path in folder.glob("*.t*") if path.name.endswith(_TAR))
+    return _of_tars(tars, f"a folder with {len(tars)} tar{'s' * (len(tars) != 1)}") if tars else None
+
+
+def _of_tars(tars: list[Path], title: str) -> Subject:
+    return Subject("tars", title, tars={"": tars})
+
+
+def _manifests(folder: Path) -> Subject | None:
+    found = [path for path in sorted(folder.iterdir()) if path.name.endswith(_MANIFEST) and line_kind(path)]
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found[:4]) + (", ..." if len(found) > 4 else "")
+        raise UsageError(
+            f"{folder} is a folder with {len(found)} manifests ({names}); name one, or several with commas"
+        )
+    return _of_file(found[0]) if found else None
+
+
+def _of_file(path: Path) -> Subject:
+    name = str(path)
+    if path.parent.name.endswith(WORK) and not path.name.startswith("rejects"):
+        return _of_folder(path.parent)
+    if path.suffix in (".yaml", ".yml"):
+        if path.name.startswith("metadata"):
+            raise UsageError(f"{path} describes the tarred data set in its folder: prepcli inspect {path.parent}")
+        return Subject("input", "an input_cfg of a training config", resolve_input(name))
+    check_file(name, "file")
+    if path.name.endswith(_TAR) or _begins_as_tar(path):
+        return _of_tars([path], "a tar")
+    kind = line_kind(path)
+    if kind is not None:
+        titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
+        data = DataSet((name,), cuts=kind == "cuts")
+        return Subject(kind, titles[kind], data, folder=path.parent, out=_made_by(path))
+    try:
+        probe_file(path)
+    except RecordRejected as rejected:
+        why = rejected.detail.removeprefix(f"{path} ")
+        raise UsageError(
+            f"cannot tell what {path} is: its first lines are no NeMo records, lhotse cuts or rejects; it is no tar; "
+            f"and as audio it {why}"
+        ) from None
+    return Subject("audio", "an audio file", folder=path.parent)
+
+
+def _begins_as_tar(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(262).endswith(tarfile.POSIX_MAGIC[:5])
+
+
+def line_kind(path: Path) -> LineKind | None:
+    """What the first readable JSON line of a file is; None where it is none of these. Raises for damaged gzip."""
+    with open_bytes(str(path)) as file:
+        head = Reader(str(path), file).read(_SNIFFED_BYTES)
+    for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
+        try:
+            fields = decode_json(line, dict[str, Any])
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            continue
+        if "reject_reason" in fields:
+            return "rejects"
+        if "audio_filepath" in fields:
+            return "manifest"
+        return "cuts" if str(fields.get("type")).endswith("Cut") else None
+    return None
+
+
+def _made_by(path: Path) -> Path | None:
+    """The output directory of prepcli in which a file lies, or whose records it is one of."""
+    for folder in list(path.absolute().parents)[:3]:
+        if folder.name.endswith(WORK):
+            return folder.with_name(folder.name.removesuffix(WORK))
+        if folder.name and (folder.with_name(folder.name + WORK) / "plan.json").is_file():
+            return folder
+    return None
+
+
+def _in_order(folder: Path, pattern: "re.Pattern[str]") -> list[Path]:
+    return [path for _, path in sorted(numbered(folder, pattern).items())]

@@ -1,0 +1,117 @@
+"""What `inspect` found, in a form that can be printed, drawn and written as JSON."""
+
+import unicodedata
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from prepcli.inspection.audio import AudioFacts
+from prepcli.inspection.runs import RunFacts
+from prepcli.inspection.tally import Floats32, Share
+from prepcli.inspection.tars import CodeFacts, TarFacts
+
+PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
+NUM_TOP = 20
+"""So many speakers and languages are named."""
+
+
+class Named(msgspec.Struct):
+    """A speaker or a language and what there is of it."""
+
+    name: str
+    records: int
+    hours: float
+
+
+class PartOfMix(msgspec.Struct):
+    """One of several data sets: its files, its weight if it has one, and what is in it."""
+
+    files: str
+    num_files: int
+    weight: float | None
+    records: int
+    hours: float
+
+
+@dataclass
+class Inspection:
+    """Facts about `path`. Durations in seconds, `chars_per_second` of `text`, rates in Hz; empty: does not apply.
+
+    `percentiles`-like mappings go from `p0`, the smallest value, to `p100`.
+    """
+
+    path: str
+    kind: str
+    title: str
+    runs: list[RunFacts] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: int = 0
+    lines: int = 0
+    records: int = 0
+    skipped: int = 0
+    segments: int = 0
+    without_text: int = 0
+    hours: float = 0.0
+    duration: dict[str, float] = field(default_factory=dict)
+    chars_per_second: dict[str, float] = field(default_factory=dict)
+    context_similarity: dict[str, float] = field(default_factory=dict)
+    with_context_similarity: int = 0
+    fields: dict[str, int] = field(default_factory=dict)
+    extensions: dict[str, int] = field(default_factory=dict)
+    cut_sampling_rates: dict[int, int] = field(default_factory=dict)
+    speakers: int = 0
+    top_speakers: list[Named] = field(default_factory=list)
+    languages: list[Named] = field(default_factory=list)
+    reject_reasons: dict[str, int] = field(default_factory=dict)
+    unusable: dict[str, int] = field(default_factory=dict)
+    first_unusable: str | None = None
+    parts: list[PartOfMix] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    tars: list[TarFacts] = field(default_factory=list)
+    audio: list[AudioFacts] = field(default_factory=list)
+    codes: list[CodeFacts] = field(default_factory=list)
+    first_records: list[dict[str, Any]] = field(default_factory=list)
+    columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
+    """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
+
+    def document(self) -> dict[str, Any]:
+        """All but the columns, for `--json`."""
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "columns"}
+        document = _encodable(msgspec.to_builtins(shown))
+        assert isinstance(document, dict)
+        return document
+
+
+def plain(text: str) -> str:
+    """Text that can be encoded and that no terminal or page obeys: question marks for surrogates and control codes."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isprintable() else "".join(char if _is_harmless(char) else "?" for char in text)
+
+
+def _is_harmless(char: str) -> bool:
+    return char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cs")
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else value
+
+
+def percentiles(ascending: Floats32) -> dict[str, float]:
+    """`p0` (the smallest) to `p100`; empty for no values."""
+    if not len(ascending):
+        return {}
+    ranks = np.ceil(np.array(PERCENTILES) / 100 * (len(ascending) - 1)).astype(int)
+    # The shortest text of a 32-bit number: 2.8, not 2.799999952316284.
+    return {f"p{share}": float(str(ascending[rank])) for share, rank in zip(PERCENTILES, ranks, strict=True)}
+
+
+def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[Named]:
+    """Those with the most audio, the most first; equal ones by name."""
+    top = sorted(shares.items(), key=lambda item: (-item[1].seconds, item[0]))[:limit]
+    return [Named(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]

@@ -1,0 +1,140 @@
+"""From lines to rows: the fields of NeMo records, of lhotse's cuts and of rejects under one set of names."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.cuts import cut_duration
+from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
+from prepcli.manifest.record import Record
+from prepcli.shards.shar_files import decode_json
+
+LineKind = Literal["manifest", "cuts", "rejects"]
+
+Row = dict[str, Any]
+"""A usable record by NeMo's names; `audio_filepath` may be missing from cuts, whose audio is in a tar."""
+
+_decoder = msgspec.json.Decoder()
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of one block of lines, and what became of its other lines."""
+
+    rows: list[Row] = field(default_factory=list)
+    num_lines: int = 0
+    num_skipped: int = 0
+    problems: list[tuple[int, RecordRejected]] = field(default_factory=list)
+    """Lines of the block, counted from 1, that cannot be used."""
+    reject_reasons: Counter[str] = field(default_factory=Counter)
+    """What lines of a `rejects.jsonl` give as their reason."""
+    rejects: list[Row] = field(default_factory=list)
+    """Those lines whole, usable or not."""
+
+
+def read_rows(data: bytes, kind: LineKind) -> Rows:
+    """The rows of some whole lines."""
+    num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if kind != "rejects" and (rows := _read_fast(data, num_lines, kind)) is not None:
+        return Rows(rows, num_lines)
+    found = Rows(num_lines=num_lines)
+    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):
+        try:
+            _add_line(line, kind, found)
+        except RecordRejected as rejected:
+            found.problems.append((number, rejected))
+    return found
+
+
+def _read_fast(data: bytes, num_lines: int, kind: LineKind) -> list[Row] | None:
+    """The rows of lines that are all usable beyond doubt; None otherwise."""
+    try:
+        if not data.isascii():
+            data.decode("utf-8")
+        found = _decoder.decode_lines(data)
+        if len(found) != num_lines or set(map(type, found)) != {dict}:
+            return None
+        rows = found if kind == "manifest" else [row_of_cut(cut) for cut in found]
+        if kind == "manifest" and not _all_have_paths(rows):
+            return None
+        usable = _all_numbers([row["duration"] for row in rows], above=0.0)
+        return rows if usable and not any("_skipme" in row for row in rows) else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, RecordRejected):
+        return None
+
+
+def _all_have_paths(rows: list[Row]) -> bool:
+    paths = [row["audio_filepath"] for row in rows]
+    if set(map(type, paths)) != {str} or not all(paths) or "\0" in "".join(paths):
+        return False
+    offsets = [offset for row in rows if (offset := row.get("offset")) is not None]
+    return not offsets or _all_numbers(offsets, above=-1e-300)
+
+
+def _all_numbers(values: list[Any], above: float) -> bool:
+    if not set(map(type, values)) <= {int, float}:
+        return False
+    numbers = np.array(values, np.float64)
+    return bool((numbers > above).all() and np.isfinite(numbers).all())
+
+
+def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
+    if not line.strip():
+        return
+    if kind == "rejects":
+        reject = _reject(line)
+        found.rejects.append(reject)
+        found.reject_reasons[str(reject.get("reject_reason", "none given"))] += 1
+    fields = parse_fields(line)
+    if kind == "cuts":
+        row = row_of_cut({name: decode_value(raw) for name, raw in fields.items()})
+        row["duration"] = cut_duration(fields)
+    elif is_skipped(fields):
+        found.num_skipped += 1
+        return
+    else:
+        Record(fields)
+        row = {name: decode_value(raw) for name, raw in fields.items()}
+    found.rows.append(row)
+
+
+def _reject(line: bytes) -> Row:
+    try:
+        reject: Row = decode_json(line, dict[str, Any])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return {"manifest_text": line.decode("utf-8", "replace")}
+    return reject
+
+
+def row_of_cut(cut: Any) -> Row:
+    """A cut's fields under NeMo's names; those of its first supervision's `custom` beside them.
+
+    Raises `RecordRejected` where the line is no cut. The duration of a mixed cut is not computed here.
+    """
+    try:
+        supervision: Row = next(iter(cut.get("supervisions") or ()), {})
+        custom = supervision.get("custom") or {}
+        row: Row = {**custom, **(cut.get("custom") or {}), "id": cut["id"]}
+        if "duration" in cut:
+            row["duration"] = cut["duration"]
+        names = {"text": "text", "speaker": "speaker", "language": "language"}
+        row |= {name: supervision[key] for name, key in names.items() if supervision.get(key) is not None}
+        recording = cut.get("recording") or {}
+        if "sampling_rate" in recording:
+            row["sampling_rate"] = recording["sampling_rate"]
+        sources = [source for source in recording.get("sources") or () if source["type"] == "file"]
+        if sources:
+            row |= {"audio_filepath": sources[0]["source"], "offset": cut.get("start") or 0.0}
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the line is no lhotse cut ({error!r})") from None
+    return row
+
+
+def texts(rows: Iterable[Row], name: str) -> list[str]:
+    """One field of all rows as text, "" where there is none; numbers are written out."""
+    return [value if type(value := row.get(name)) is str else "" if value is None else str(value) for row in rows]

@@ -1,0 +1,79 @@
+"""Which runs of prepcli made this: what `OUT.prepcli/` tells."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import UsageError
+from prepcli.run.status import read_status, workspaces_of
+from prepcli.run.workspace import Workspace, read_json
+
+
+class RunFacts(msgspec.Struct):
+    """A run: its command as it was typed and where, when it was planned and finished (local time), and its state."""
+
+    command: str
+    out: str
+    part: str
+    state: str
+    run_with: str
+    run_in: str
+    planned: str
+    finished: str | None
+    prepcli: str | None
+    units_done: int
+    units: int
+    records_in: int
+    records_out: int
+    rejects: dict[str, int]
+    rejects_file: str
+    audio_base_dirs: list[str]
+    """Where the relative audio paths of its manifests start."""
+    continue_with: str | None
+
+
+def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
+    """The runs that made `out` or added to it, as the directory beside it tells; none where there is none.
+
+    With `part` only the run that made this part of it (`codes_<name>`).
+    """
+    if out.is_symlink():
+        out = out.resolve()
+    try:
+        workspaces = workspaces_of(out)
+    except UsageError:
+        return []  # a place that can't be an output directory, such as /
+    wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
+    return [_facts(workspace) for workspace in wanted if read_json(workspace.plan_file) is not None]
+
+
+def _facts(workspace: Workspace) -> RunFacts:
+    status = read_status(workspace)
+    plan: dict[str, Any] = read_json(workspace.plan_file) or {}
+    report: dict[str, Any] = read_json(workspace.report_file) or {}
+    finished = status.state == "finished"
+    return RunFacts(
+        command=status.command,
+        out=status.out,
+        part=status.part,
+        state=status.state,
+        run_with=plan.get("run_with", ""),
+        run_in=plan.get("run_in", ""),
+        planned=_when(workspace.plan_file),
+        finished=_when(workspace.report_file) if finished else None,
+        prepcli=report.get("prepcli"),
+        units_done=status.units_done,
+        units=status.units,
+        records_in=status.records_in,
+        records_out=status.records_out,
+        rejects=status.rejects,
+        rejects_file=str(workspace.rejects_file),
+        audio_base_dirs=plan.get("settings", {}).get("audio lies in") or [],
+        continue_with=status.continue_with,
+    )
+
+
+def _when(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime).isoformat(sep=" ", timespec="seconds")

@@ -1,0 +1,52 @@
+"""An evenly spread sample of a stream whose length is not known before its end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class EvenSample(Generic[Item]):
+    """Every item whose number is a multiple of `stride`, a power of two; at most `2 * wanted` of them.
+
+    What is kept depends on the items and on where the stream was cut into parts, on nothing else.
+    """
+
+    wanted: int
+    items: list[Item] = field(default_factory=list)
+    stride: int = 1
+    num_seen: int = 0
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Take the next items of the stream."""
+        self.items += items[-self.num_seen % self.stride :: self.stride]
+        self.num_seen += len(items)
+        self._thin(self.stride)
+
+    def merge(self, other: "EvenSample[Item]") -> None:
+        """Take a later part of the stream."""
+        self._thin(other.stride)
+        other._thin(self.stride)
+        self.items += other.items
+        self.num_seen += other.num_seen
+        self._thin(self.stride)
+
+    def chosen(self) -> list[Item]:
+        """`wanted` items (all, if there are fewer), evenly spread, in order."""
+        return spread(self.items, self.wanted)
+
+    def _thin(self, stride: int) -> None:
+        while self.stride < stride or len(self.items) > 2 * self.wanted:
+            self.items = self.items[::2]
+            self.stride *= 2
+            if not self.wanted:
+                self.items = []
+
+
+def spread(items: Sequence[Item], wanted: int) -> list[Item]:
+    """`wanted` of the items, evenly spread: from the middle of equal pieces; all, if there are fewer."""
+    if len(items) <= wanted:
+        return list(items)
+    return [items[(2 * i + 1) * len(items) // (2 * wanted)] for i in range(wanted)]

@@ -1,0 +1,192 @@
+"""What is counted over all lines: memory grows with a few numbers a record, and with distinct speakers."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.errors import UsageError
+from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
+from prepcli.inspection.sample import EvenSample
+from prepcli.manifest.scan import Range, lines_of, ranges_of
+from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.processes import map_in_order
+
+NUM_FIRST = 10
+"""First records that are kept whole."""
+# Below this, starting workers takes longer than reading; compressed files hold about eight times their size.
+_INLINE_BYTES = 8 << 20
+
+Floats32 = npt.NDArray[np.float32]
+Named = tuple[str, float, float]
+"""A record's audio file, offset and duration (seconds)."""
+
+
+@dataclass(slots=True)
+class Share:
+    """What belongs to one speaker or language."""
+
+    records: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: "Share") -> None:
+        """Count the other's as well."""
+        self.records += other.records
+        self.seconds += other.seconds
+
+
+@dataclass
+class Tally:
+    """Counts and columns of some lines. `kind` is the kind of line, `wanted` how large the sample of files is to be.
+
+    Columns have one number for each record that has what is asked: `durations` in seconds, `speeds` in characters of
+    text a second, `similarities` of the context.
+    """
+
+    kind: LineKind
+    wanted: int
+    num_lines: int = 0
+    num_records: int = 0
+    num_skipped: int = 0
+    num_segments: int = 0
+    """Records that begin later than their file (an offset above 0)."""
+    num_without_text: int = 0
+    seconds: float = 0.0
+    fields: Counter[str] = field(default_factory=Counter)
+    extensions: Counter[str] = field(default_factory=Counter)
+    sampling_rates: Counter[int] = field(default_factory=Counter)
+    """As cuts tell them (Hz)."""
+    reject_reasons: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    """Lines that cannot be used, by the reason."""
+    first_problem: tuple[int, str] | None = None
+    """Line, counted from 1, and what is wrong with it."""
+    speakers: dict[str, Share] = field(default_factory=dict)
+    languages: dict[str, Share] = field(default_factory=dict)
+    durations: list[Floats32] = field(default_factory=list)
+    speeds: list[Floats32] = field(default_factory=list)
+    similarities: list[Floats32] = field(default_factory=list)
+    first: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.named: EvenSample[Named] = EvenSample(self.wanted)
+
+    def add_lines(self, data: bytes) -> None:
+        """Count some whole lines."""
+        found = read_rows(data, self.kind)
+        if found.problems and self.first_problem is None:
+            line, rejected = found.problems[0]
+            self.first_problem = (self.num_lines + line, rejected.detail)
+        self.problems.update(rejected.reason.value for _, rejected in found.problems)
+        self.reject_reasons.update(found.reject_reasons)
+        self.num_lines += found.num_lines
+        self.num_skipped += found.num_skipped
+        self._add_rows(found)
+
+    def _add_rows(self, found: Rows) -> None:
+        rows = found.rows
+        self.num_records += len(rows)
+        shown = found.rejects if self.kind == "rejects" else rows
+        self.first += shown[: max(NUM_FIRST - len(self.first), 0)]
+        self.fields.update(chain.from_iterable(rows))
+        durations = [row["duration"] for row in rows]
+        seconds = np.array(durations, np.float64)
+        self.seconds += float(seconds.sum())
+        self.durations.append(seconds.astype(np.float32))
+        self._add_texts(rows, seconds)
+        if self.kind == "cuts":
+            self.sampling_rates.update(row["sampling_rate"] for row in rows if type(row.get("sampling_rate")) is int)
+        self._add_files([row for row in rows if "audio_filepath" in row])
+        _count(self.speakers, texts(rows, "speaker"), durations)
+        _count(self.languages, _languages(rows), durations)
+        similar = [row["context_speaker_similarity"] for row in rows if "context_speaker_similarity" in row]
+        self.similarities.append(np.array([value for value in similar if type(value) in (int, float)], np.float32))
+
+    def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> None:
+        chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
+        spoken = chars > 0
+        self.num_without_text += len(rows) - int(spoken.sum())
+        self.speeds.append((chars[spoken] / seconds[spoken]).astype(np.float32))
+
+    def _add_files(self, rows: list[Row]) -> None:
+        named = [(row["audio_filepath"], row.get("offset") or 0.0, row["duration"]) for row in rows]
+        self.named.add(named)
+        self.num_segments += sum(offset > 0 for _, offset, _ in named)
+        self.extensions.update(_extension(path) for path, _, _ in named)
+
+    def merge(self, other: "Tally") -> None:
+        """Count what a later part of the lines gave; the same file's or another's."""
+        if self.first_problem is None and other.first_problem is not None:
+            self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
+        for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("fields", "extensions", "sampling_rates", "reject_reasons", "problems"):
+            getattr(self, name).update(getattr(other, name))
+        for name in ("durations", "speeds", "similarities"):
+            getattr(self, name).extend(getattr(other, name))
+        for own, others in ((self.speakers, other.speakers), (self.languages, other.languages)):
+            for key, share in others.items():
+                own.setdefault(key, Share()).add(share)
+        self.first += other.first[: max(NUM_FIRST - len(self.first), 0)]
+        self.named.merge(other.named)
+
+
+def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
+    """For each file what its lines give, read by up to `num_workers` processes; the files' order.
+
+    Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` when a worker dies.
+    """
+    sizes = [Path(check_file(path)).stat().st_size for path in paths]
+    ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]
+    if sum(size * (8 if is_gzip(path) else 1) for path, size in zip(paths, sizes, strict=True)) < _INLINE_BYTES:
+        num_workers = 1
+    tasks = [one for of_file in ranges for one in of_file]
+    results = map_in_order(partial(_tally_range, kind=kind, wanted=wanted), tasks, num_workers)
+    for of_file in ranges:
+        tally = Tally(kind, wanted)
+        for _ in of_file:
+            tally.merge(next(results))
+        yield tally
+
+
+def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
+    tally = Tally(kind, wanted)
+    for data in lines_of(part):
+        tally.add_lines(data)
+        if not tally.num_records and tally.problems.total() > 10_000:
+            line, detail = tally.first_problem or (1, "")
+            raise UsageError(f"{part.path} holds no records that can be used: line {line}: {detail}")
+    for name in ("durations", "speeds", "similarities"):
+        setattr(tally, name, [np.concatenate([np.empty(0, np.float32), *getattr(tally, name)])])
+    return tally
+
+
+def _count(shares: dict[str, Share], names: list[str], durations: list[float]) -> None:
+    for name, seconds in zip(names, durations, strict=True):
+        if name:
+            share = shares.get(name)
+            if share is None:
+                share = shares[name] = Share()
+            share.records += 1
+            share.seconds += seconds
+
+
+def _languages(rows: list[Row]) -> list[str]:
+    own = texts(rows, "lang")
+    return own if all(own) else [lang or other for lang, other in zip(own, texts(rows, "language"), strict=True)]
+
+
+def _extension(path: str) -> str:
+    stem, dot, extension = path.rpartition(".")
+    return extension.lower() if dot and stem and "/" not in extension else "none"
+
+
+def column(pieces: Sequence[npt.NDArray[Any]]) -> Floats32:
+    """The pieces of a column in one array."""
+    return np.concatenate([np.empty(0, np.float32), *pieces])

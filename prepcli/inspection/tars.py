@@ -1,0 +1,148 @@
+"""A look into tars: their member names, and the audio or codes of a few members."""
+
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from prepcli.inspection.audio import AudioFacts
+from prepcli.inspection.sample import EvenSample, spread
+
+NUM_TARS = 8
+"""So many tars of a set are opened, evenly spread."""
+_AUDIO_BYTES = 256 << 20
+"""Members are read whole; no more than this in all (the first is always read)."""
+_NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
+
+
+class TarFacts(msgspec.Struct):
+    """The tars of one set or field, and what the members of some of them are."""
+
+    where: str
+    tars: int
+    num_bytes: int
+    smallest_bytes: int
+    largest_bytes: int
+    tars_opened: int = 0
+    members: int = 0
+    """In the tars that were opened."""
+    extensions: dict[str, int] = {}
+    first_members: list[str] = []
+    damaged: list[str] = []
+
+
+class CodeFacts(msgspec.Struct):
+    """The codes of one field in the arrays that were looked at. `frames` and `frame_shift` (seconds) are ranges."""
+
+    where: str
+    tars: int
+    looked_at: int = 0
+    types: list[str] = []
+    codebooks: list[int] = []
+    frames: tuple[int, int] | None = None
+    codes: tuple[int, int] | None = None
+    frame_shift: list[float] = []
+    placeholders: int = 0
+    """Cuts without this field."""
+    damaged: list[str] = []
+
+
+class _ArrayManifest(msgspec.Struct):
+    frame_shift: float
+
+
+def look_at_tars(where: str, tars: Sequence[Path], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
+    """Member names of a few tars, and the headers of about `num_audio_files` members of audio in them.
+
+    Members' headers are walked, so this costs a read a member; a compressed tar is unpacked on the way.
+    """
+    facts = _sizes(where, tars)
+    audio = AudioFacts(where=where)
+    opened = spread(tars, NUM_TARS)
+    wanted = -(-num_audio_files // max(len(opened), 1))
+    budget = _AUDIO_BYTES
+    for path in opened:
+        try:
+            with tarfile.open(path) as tar:
+                facts.tars_opened += 1
+                sound: EvenSample[tarfile.TarInfo] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
+                for member in _members(tar):
+                    _note(facts, member)
+                    if member.isreg() and not member.name.endswith(_NO_AUDIO):
+                        sound.add([member])
+                for member in sound.chosen():
+                    if member.size <= budget or not audio.looked_at:
+                        budget -= member.size
+                        audio.add_bytes(_read(tar, member), f"{path.name}: {member.name}")
+        except (tarfile.TarError, EOFError, OSError) as error:
+            facts.damaged.append(f"{path.name}: {error}")
+    return facts, audio
+
+
+def look_at_codes(where: str, tars: Sequence[Path], wanted: int) -> CodeFacts:
+    """The shapes and values of about `wanted` arrays in a few tars."""
+    facts = CodeFacts(where, len(tars))
+    opened = spread(tars, NUM_TARS)
+    for path in opened:
+        try:
+            with tarfile.open(path) as tar:
+                pairs: EvenSample[tuple[tarfile.TarInfo, tarfile.TarInfo]] = EvenSample(-(-wanted // len(opened)))
+                before = None
+                for member in _members(tar):
+                    facts.placeholders += member.name.endswith(".nodata")
+                    if before is not None and before.name.endswith(".npy"):
+                        pairs.add([(before, member)])
+                    before = member
+                for data, manifest in pairs.chosen():
+                    _add_codes(_read(tar, data), _read(tar, manifest), f"{path.name}: {data.name}", facts)
+        except (tarfile.TarError, EOFError, OSError) as error:
+            facts.damaged.append(f"{path.name}: {error}")
+    return facts
+
+
+def _sizes(where: str, tars: Sequence[Path]) -> TarFacts:
+    sizes = [path.stat().st_size for path in tars]
+    return TarFacts(where, len(tars), sum(sizes), min(sizes, default=0), max(sizes, default=0))
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for member in tar:
+        yield member
+        tar.members = []  # type: ignore[attr-defined]  # or it would keep every header of a large tar
+
+
+def _note(facts: TarFacts, member: tarfile.TarInfo) -> None:
+    facts.members += 1
+    if len(facts.first_members) < 5:
+        facts.first_members.append(member.name)
+    extension = member.name.rpartition(".")[2].lower() if "." in member.name else "none"
+    facts.extensions[extension] = facts.extensions.get(extension, 0) + 1
+
+
+def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    content = tar.extractfile(member)
+    return content.read() if content is not None else b""
+
+
+def _add_codes(data: bytes, manifest: bytes, name: str, facts: CodeFacts) -> None:
+    facts.looked_at += 1
+    try:
+        codes = np.load(io.BytesIO(data), allow_pickle=False)
+        shift = msgspec.json.decode(manifest, type=_ArrayManifest).frame_shift
+        if codes.ndim != 2 or not codes.size:
+            raise ValueError(f"an array of shape {codes.shape}, not (codebooks, frames)")
+    except (ValueError, EOFError, OSError, msgspec.DecodeError) as error:
+        facts.damaged.append(f"{name}: {error}")
+        return
+    facts.types = sorted({*facts.types, str(codes.dtype)})
+    facts.codebooks = sorted({*facts.codebooks, int(codes.shape[0])})
+    facts.frame_shift = sorted({*facts.frame_shift, shift})
+    facts.frames = _widened(facts.frames, codes.shape[1], codes.shape[1])
+    facts.codes = _widened(facts.codes, int(codes.min()), int(codes.max()))
+
+
+def _widened(range_: tuple[int, int] | None, low: int, high: int) -> tuple[int, int]:
+    return (low, high) if range_ is None else (min(range_[0], low), max(range_[1], high))

@@ -1,0 +1,114 @@
+"""The page in a browser: it renders from disk, asks the network for nothing, and runs nothing that a text says."""
+
+import html
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from prepcli.inspection.page import page_of
+from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.inspection.conftest import look
+from tests.shar_sets import with_contexts
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+EVIL = "</td></svg></title><script>document.title = 'OWNED'</script><img src=x onerror=\"document.title='OWNED'\">"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about records with contexts, the first of which holds what a page must not obey."""
+    folder = tmp_path_factory.mktemp("page")
+    records = with_contexts(read_lines(MINI_CORPUS / "manifest.json"))
+    for number, record in enumerate(records):
+        record["context_speaker_similarity"] = 0.5 + number / 100
+    records[0] |= {"text": EVIL, "speaker": EVIL, "lang": EVIL, EVIL: "x", "more": {"a": [EVIL, "$x_1$"]}}
+    records[1] |= {"text": "看 $\\frac{1}{0}$ \x00\x1b", "speaker": "名 $\\bad{$"}
+    manifest = write_lines(folder / "<b>&amp; m.json", records)
+    done = prepcli("inspect", manifest, "--audio-base-dir", MINI_CORPUS, "--html", folder / "page.html")
+    assert (done.code, done.err) == (0, "")
+    return folder / "page.html"
+
+
+def browse(page: Path, *options: str) -> str:
+    """What headless Chromium prints; no name resolves to an address there."""
+    if CHROMIUM is None:
+        assert os.environ.get("CI") != "true", "chromium is missing: sudo apt-get install chromium"
+        pytest.skip("needs chromium: sudo apt-get install chromium")
+    profile = page.parent / "profile"
+    done = subprocess.run(
+        [
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            f"--user-data-dir={profile}", "--host-resolver-rules=MAP * ~NOTFOUND", *options, page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=240, check=False, cwd=page.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_refers_to_nothing_outside(page: Path) -> None:
+    class Links(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            assert tag not in ("script", "img", "link", "iframe", "object", "embed", "base", "form"), tag
+            for name, value in attrs:
+                assert not name.startswith("on"), name
+                assert name not in ("src", "srcset", "action", "data"), (name, value)
+                if name in ("href", "xlink:href"):
+                    assert value is not None and value.startswith("#"), value
+
+    text = page.read_text(encoding="utf-8")
+    Links().feed(text)
+    assert not re.search(r"https?:|@import|url\((?!#)", text)
+    assert "default-src 'none'" in text
+    assert html.escape(EVIL) in text
+
+
+def test_a_browser_renders_it_and_obeys_no_text(page: Path) -> None:
+    document = browse(page, "--dump-dom")
+    title = re.search(r"<title>(.*?)</title>", document)
+    assert title is not None and html.unescape(title[1]) == "<b>&amp; m.json: a NeMo manifest"
+    assert document.count("<svg") == document.count("</svg>") == 4
+    assert not re.search(r"<(script|img)\b", document)
+    headings = re.findall(r"<h3>(.*?)</h3>", document)
+    assert headings == ["Durations", "Characters per second", "Similarity of the context", "Speakers by hours"]
+    assert document.count("<path") > 40
+    for words in ("median", "hours", "cosine similarity", "$x_1$", "Made by prepcli"):
+        assert words in document
+    assert "名 $\\bad{$" in document
+
+
+def test_the_browser_would_have_run_it_unescaped(page: Path) -> None:
+    """The judge can say no: without escaping and policy, the same text takes the page over."""
+    opened = html.unescape(re.sub(r"<meta http-equiv[^>]*>", "", page.read_text(encoding="utf-8")))
+    broken = page.with_name("broken.html")
+    broken.write_text(opened, encoding="utf-8")
+    assert "<title>OWNED</title>" in browse(broken, "--dump-dom")
+
+
+def test_a_screenshot_shows_bars(page: Path, tmp_path: Path) -> None:
+    shot = tmp_path / "page.png"
+    browse(page, f"--screenshot={shot}", "--window-size=1300,1600", "--hide-scrollbars")
+    image = pytest.importorskip("matplotlib.image").imread(shot)
+    assert image.shape[:2] == (1600, 1300)
+    blue = (abs(image[:, :, :3] * 255 - (0x3B, 0x6F, 0xB6)) < 3).all(axis=2)
+    assert 10_000 < blue.sum() < image[:, :, 0].size / 2
+    assert (image[:, :, :3].min(axis=2) > 0.99).mean() > 0.5  # a light page
+
+
+@pytest.mark.parametrize("kind", ["tarred", "shar", "codes"])
+def test_a_page_of_each_kind(kind: str, request: pytest.FixtureRequest) -> None:
+    found = look(request.getfixturevalue(kind))
+    page = page_of(found, "prepcli inspect x --html 'a b'.html")
+    assert page.count("<svg") == (0 if kind == "codes" else 3)
+    assert "<code>prepcli inspect x --html &#x27;a b&#x27;.html</code>" in page
+    assert page.count("<table") == page.count("</table>") >= 2
+
+
+def test_one_record_and_one_value(tmp_path: Path) -> None:
+    found = look(write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 3}]))
+    assert page_of(found, "").count("<svg") == 1
