@@ -92,8 +92,8 @@ def test_watch_speaks_when_something_changes_and_ends_with_the_runs(tmp_path: Pa
     first, second = tmp_path / "first", tmp_path / "second"
     watching = start_prepcli("status", first, second, "--watch", "--every", 0.1)
     assert watching.stdout is not None
-    begin = [watching.stdout.readline() for _ in range(2)]
-    assert all("not_started" in line for line in begin)
+    begin = [watching.stdout.readline() for _ in range(3)]
+    assert ["not_started" in line for line in begin] == [False, True, True]  # the head first
     for out in (first, second):
         prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 2)
     rest, err = watching.communicate(timeout=60)
@@ -109,4 +109,4 @@ def test_watch_tells_by_its_exit_code_that_a_run_has_stopped(tmp_path: Path) -> 
     prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4, "--rank", 0, "--world-size", 2)
     watched = prepcli("status", out, "--watch")
     assert watched.code == 4
-    assert watched.out.split()[3] == "stopped"
+    assert watched.out.splitlines()[1].split()[3] == "stopped"

@@ -82,7 +82,8 @@ def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
                 typer.echo("\033[H\033[J" + "\n".join(_overview(found)))
             else:
                 rows = [_row(one) for one in found]
-                for row in _aligned([row for row in rows if row not in shown]):
+                new = [row for row in rows if row not in shown]
+                for row in _aligned(new if shown else [list(_HEAD), *new]):
                     typer.echo(f"{time.strftime('%H:%M:%S')}  {row}")
                 shown = rows
                 sys.stdout.flush()

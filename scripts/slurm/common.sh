@@ -1,7 +1,7 @@
 # Sourced by the wrappers beside it: turns a prepcli command into a Slurm job.
 # shellcheck shell=bash disable=SC2153
 set -euo pipefail
-slurm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+slurm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 cluster_env=$(realpath "${CLUSTER_ENV:-$slurm_dir/cluster.env}")
 # shellcheck source=/dev/null
 source "$cluster_env"

@@ -157,10 +157,12 @@ class Cluster:
         wait_until(self._is_up, "the nodes do not become idle", 60)
 
     def _daemon(self, program: str, *arguments: str) -> None:
+        # Should the tests be killed, the daemons get SIGTERM.
+        lifeline = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         with (self.folder / f"{program}.out").open("ab") as output:
             self._daemons.append(
                 subprocess.Popen(
-                    [find(program) or program, *arguments],
+                    [*lifeline, find(program) or program, *arguments],
                     env=self.environ,
                     stdin=subprocess.DEVNULL,
                     stdout=output,

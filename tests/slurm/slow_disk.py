@@ -1,10 +1,13 @@
 """prepcli on a disk that stands still, once so many units are published, for as long as a file exists.
 
+Only the files of units wait, those that worker processes write: a rank that starts late still gets so far.
+
     SLOW_DISK=HOLD_FILE:OUT:COUNT python -m tests.slurm.slow_disk manifest-to-tarred ... OUT
 
 So a test can be sure to find a job in the middle, without racing it.
 """
 
+import multiprocessing
 import os
 import time
 from pathlib import Path
@@ -22,7 +25,8 @@ def slow_down() -> None:
     flush = os.fsync
 
     def fsync(fd: int) -> None:
-        while Path(hold).exists() and published(Path(out)) >= int(count):
+        in_worker = multiprocessing.parent_process() is not None
+        while in_worker and Path(hold).exists() and published(Path(out)) >= int(count):
             time.sleep(0.05)
         flush(fd)
 

@@ -44,8 +44,11 @@ class Tarring:
         """The job's own log."""
         return (self.cluster.folder / f"logs/manifest.manifest-to-tarred-{job}.log").read_text()
 
-    def wait_until_stuck(self, count: int) -> None:
+    def wait_until_stuck(self, count: int, ranks: int) -> None:
+        """Until so many units are done, and all ranks are so far that they heed signals."""
+        progress = self.out.with_name("out.prepcli") / "progress"
         wait_until(lambda: published(self.out) >= count, f"{count} units are not done")
+        wait_until(lambda: len(list(progress.glob("rank_*.json"))) == ranks, f"{ranks} ranks do not run")
 
     def missing(self) -> set[str]:
         return set(prepcli("status", self.out, "--json").json["missing"])
@@ -75,7 +78,7 @@ def tarring(cluster: Cluster, manifest: Path, tmp_path: Path) -> Tarring:
 
 def test_killed_step_is_continued_by_another_number_of_tasks(tarring: Tarring, undisturbed: dict[str, str]) -> None:
     job = tarring.submit("--ntasks=3", stuck_after=2)
-    tarring.wait_until_stuck(2)
+    tarring.wait_until_stuck(2, ranks=3)
     tarring.cluster.run("scancel", "--signal=KILL", job)
     assert tarring.cluster.wait(job) == ["CANCELLED"]
     assert 2 <= published(tarring.out) < NUM_SHARDS
@@ -90,7 +93,7 @@ def test_killed_step_is_continued_by_another_number_of_tasks(tarring: Tarring, u
 
 def test_the_line_that_continues_can_be_pasted(tarring: Tarring, undisturbed: dict[str, str]) -> None:
     job = tarring.submit("--ntasks=2", stuck_after=1)
-    tarring.wait_until_stuck(1)
+    tarring.wait_until_stuck(1, ranks=2)
     tarring.cluster.run("scancel", "--signal=TERM", job)
     tarring.cluster.wait(job)
     tarring.hold.unlink()
@@ -105,7 +108,7 @@ def test_the_line_that_continues_can_be_pasted(tarring: Tarring, undisturbed: di
 def test_time_limit_gives_exit_code_4_and_a_job_that_continues(tarring: Tarring, undisturbed: dict[str, str]) -> None:
     """Slurm itself sends USR1, up to a minute before the 25 s that are asked for, and then the job starts again."""
     job = tarring.submit("--ntasks=2", "--time=1", stuck_after=3, REQUEUE="1")
-    tarring.wait_until_stuck(3)
+    tarring.wait_until_stuck(3, ranks=2)
     wait_until(lambda: "back into the queue" in tarring.log(job), "no signal before the time limit", 120)
     assert "ended with exit code 4" in tarring.log(job)
     assert published(tarring.out) < NUM_SHARDS
@@ -121,7 +124,7 @@ def test_time_limit_gives_exit_code_4_and_a_job_that_continues(tarring: Tarring,
 
 def test_stopped_job_does_not_continue_unasked(tarring: Tarring) -> None:
     job = tarring.submit("--ntasks=2", stuck_after=1)
-    tarring.wait_until_stuck(1)
+    tarring.wait_until_stuck(1, ranks=2)
     tarring.cluster.run("scancel", "--signal=USR1", job)
     assert tarring.cluster.wait(job) == ["FAILED"]
     assert tarring.cluster.jobs(job)[0]["ExitCode"] == "4:0"
@@ -160,9 +163,8 @@ def test_array_fills_exactly_the_holes(tarring: Tarring, undisturbed: dict[str, 
 def test_requeue_of_the_last_array_task_leaves_the_others_alone(tarring: Tarring, undisturbed: dict[str, str]) -> None:
     cluster = tarring.cluster
     job = tarring.submit("--array=0-2", stuck_after=1, REQUEUE="1")
-    tarring.wait_until_stuck(1)
+    tarring.wait_until_stuck(1, ranks=3)
     wait_until(lambda: cluster.states(job) == ["RUNNING"] * 3, "not all tasks run")
-    wait_until(lambda: len(list(tarring.out.with_name("out.prepcli").glob("progress/*"))) == 3, "not all ranks run")
     cluster.run("scancel", "--signal=USR1", f"{job}_2")
     wait_until(lambda: "back into the queue" in tarring.log(f"{job}_2"), "task 2 does not requeue itself")
     others = [one for one in cluster.jobs(job) if one["ArrayTaskId"] != "2"]
