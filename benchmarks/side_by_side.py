@@ -13,12 +13,16 @@ PREPCLI = [sys.executable, "-m", "prepcli"]
 
 @dataclass
 class Contestant:
-    """A command, what makes way for it before each run, and its figures: seconds, and the largest process in MB."""
+    """A command, what makes way for it before each run, and its figures.
+
+    `seconds` by the clock, `processor_seconds` of it and its children, `peak_mb` of the largest process.
+    """
 
     name: str
     command: Sequence[str]
     prepare: Callable[[], object] = lambda: None
     seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
     output: str = ""
 
@@ -38,6 +42,7 @@ class Contestant:
             raise SystemExit(f"{self.name}: {' '.join(self.command)} failed with exit code {process.returncode}")
         if count:
             self.seconds.append(seconds)
+            self.processor_seconds.append(usage.ru_utime + usage.ru_stime)
             # Linux counts in KiB, and of the children that the process has waited for it counts the largest.
             self.peak_mb = max(self.peak_mb, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20))
 

@@ -180,7 +180,7 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
 
 def why_none(found: Durations) -> str:
     """Why no example was found, in brackets for a message."""
-    reasons = []
+    reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
     if found.num_discarded:
         reasons.append(f"{found.num_discarded} are outside the duration limits")
     if found.num_skipped:

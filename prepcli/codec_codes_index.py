@@ -84,7 +84,7 @@ def _pairs(tar: Path) -> Iterator[tuple[str, Found]]:
             if data.name.endswith(".nodata"):
                 yield stem, None
             else:
-                contents = [members.extractfile(one) for one in (data, member)]
+                contents = [members.extractfile(one) if one.isreg() else None for one in (data, member)]
                 audio, manifest = (content.read() if content is not None else b"" for content in contents)
                 yield stem, _examine(path, data, audio, manifest)
             data = None

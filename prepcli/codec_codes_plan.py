@@ -6,11 +6,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 
 from prepcli.errors import UsageError
+from prepcli.manifest.record import LONGEST
 from prepcli.models.codecs import identity
 from prepcli.models.protocols import Precision
 from prepcli.processes import map_in_order
@@ -26,7 +27,7 @@ class CutHead(msgspec.Struct):
     """What must be known of a cut; `duration` in seconds."""
 
     id: str
-    duration: float = 0.0
+    duration: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class CodesOptions:
         """Raises `UsageError` for what cannot work."""
         for name in ("batch_duration", "pool_duration"):
             if not getattr(self, name) > 0:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is no number of seconds")
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is no number of seconds above 0")
         if self.precision not in get_args(Precision):
             raise UsageError(f"--precision takes {', '.join(get_args(Precision))}, not {self.precision}")
 

@@ -153,7 +153,10 @@ class Pool:
         codec = self._codec
         num_samples = int(self._num_frames[batch[0]]) * codec.samples_per_frame
         rate = self._members[batch[0]].sampling_rate
-        audio = to_device(torch.from_numpy(decoded.audio), device)
+        rows = decoded.audio
+        if not rows.size:  # all were rejected
+            rows = np.zeros((len(batch), num_samples), np.float32)
+        audio = to_device(torch.from_numpy(rows), device)
         if not self._resamples:
             lengths = to_device(torch.from_numpy(decoded.lengths), device)
         else:

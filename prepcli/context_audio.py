@@ -63,7 +63,7 @@ class ContextJob(Job):
         """`batch_duration`: seconds of audio in a batch, at most; on GPUs it may show in a similarity's last digit."""
         options.check()
         if not batch_duration > 0:
-            raise UsageError(f"--batch-duration {batch_duration} is no number of seconds")
+            raise UsageError(f"--batch-duration {batch_duration} is no number of seconds above 0")
         check_speaker_model(options.speaker_model)
         self.manifests = manifests
         self.out = out

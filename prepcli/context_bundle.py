@@ -72,7 +72,8 @@ class Bundle:
             audio = to_device(torch.from_numpy(decoded.audio), device)
             lengths = to_device(torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples)), device)
             rows = to_device(torch.from_numpy(batch), device)
-            embeddings[rows] = encoder.embed(audio, lengths)
+            if decoded.audio.size:
+                embeddings[rows] = encoder.embed(audio, lengths)
             self._rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
             computed = decoded.audio.size / encoder.sampling_rate
             padded = computed - float(decoded.lengths.sum()) / encoder.sampling_rate

@@ -42,7 +42,7 @@ class ContextOptions:
         """
         group_key(self.group_by)
         if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
-            raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds")
+            raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds, 0 or more")
         if not -1 <= self.context_min_ssim <= 1:
             raise UsageError(f"--context-min-ssim {self.context_min_ssim} is no cosine similarity: it lies in -1 to 1")
 

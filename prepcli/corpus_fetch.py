@@ -151,7 +151,7 @@ def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
         workspace.out.mkdir(parents=True, exist_ok=True)
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
-        raise UsageError(f"cannot write to {error.filename}: {error.strerror}") from error
+        raise UsageError(f"cannot write to {error.filename}: {error.strerror}; choose another --data-root") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

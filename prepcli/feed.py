@@ -50,7 +50,7 @@ class Batch(Generic[Item]):
 class Decoded:
     """Rows (B, T) of audio in [-1, 1) and how many samples of each are audio; rejected rows hold zeros only.
 
-    `audio` is valid until the next batch is asked for.
+    T may be 0 where all rows are rejected. `audio` is valid until the next batch is asked for.
     """
 
     audio: Samples
@@ -110,17 +110,23 @@ class SegmentDecoder:
         return info
 
 
-def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples) -> Decoded:
-    """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out."""
-    decoded = Decoded(audio, np.zeros(len(batch.records), np.int64))
+def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
+    """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out.
+
+    None: memory is taken when there is audio to put there, for a manifest may claim that a file lasts a year.
+    """
+    num_rows = len(batch.records)
+    decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
+    decoded.audio[:] = 0
     for row, record in enumerate(batch.records):
-        audio[row] = 0
         try:
             samples = decoder.decode(record)[: batch.num_samples]
         except RecordRejected as rejected:
             decoded.rejects[row] = rejected
         else:
-            audio[row, : len(samples)] = samples
+            if not decoded.audio.size:
+                decoded.audio = np.zeros((num_rows, batch.num_samples), np.float32)
+            decoded.audio[row, : len(samples)] = samples
             decoded.lengths[row] = len(samples)
     return decoded
 
@@ -139,7 +145,7 @@ def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap]) -> None:
 
 def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     if slot is None:
-        return fill(_Worker.decoder, batch, np.empty((len(batch.records), batch.num_samples), np.float32))
+        return fill(_Worker.decoder, batch)
     decoded = fill(_Worker.decoder, batch, _view(_Worker.slots[slot], batch))
     decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
     return decoded
@@ -179,17 +185,17 @@ class DecodingPool(Generic[Item]):
     def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
         """Decode `batches` and yield them in order; a few wait ready, no more."""
         free: deque[int] = deque(range(self._num_slots))
-        waiting: deque[tuple[Batch[Item], int, Future[Decoded]]] = deque()
+        waiting: deque[tuple[Batch[Item], int, bool, Future[Decoded]]] = deque()
         while True:
             for batch in islice(batches, len(free)):
                 slot = free.popleft()
                 fits = self._shared and batch.num_values <= self._most_samples
-                waiting.append((batch, slot, self.submit(_decode, batch, slot if fits else None)))
+                waiting.append((batch, slot, fits, self.submit(_decode, batch, slot if fits else None)))
             if not waiting:
                 return
-            batch, slot, future = waiting.popleft()
+            batch, slot, fits, future = waiting.popleft()
             decoded = self.result(future, tick)
-            if not decoded.audio.size and batch.num_values:
+            if fits:
                 decoded.audio = _view(self._slots[slot], batch)
             yield decoded
             free.append(slot)

@@ -23,7 +23,8 @@ def save_figure(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot write the plot {path}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot write the plot {path}: {why}; give a name such as plot.png") from None
 
 
 def check_plot(path: Path) -> None:

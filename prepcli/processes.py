@@ -104,26 +104,14 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
     if num_workers <= 1:
         yield from map(function, tasks)
         return
-    from concurrent.futures import Future, ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    executor = ProcessPoolExecutor(num_workers, worker_context(), begin_worker)
     waiting: deque[Future[Result]] = deque()
-    try:
+    with WorkerPool(num_workers, worker_context(), begin_worker, ()) as pool:
         for task in tasks:
-            with no_interruption():
-                waiting.append(executor.submit(function, task))
+            waiting.append(pool.submit(function, task))
             if len(waiting) > 4 * num_workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise IncompleteError(
-            "a worker process died while reading, most likely for want of memory; "
-            "run it again, perhaps with a smaller --num-workers"
-        ) from error
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 class WorkerPool:
@@ -180,15 +168,17 @@ class WorkerPool:
 
         with no_interruption():
             try:
-                if kind is None:
-                    self._pool.shutdown(wait=True)
-                elif issubclass(kind, BrokenProcessPool):
+                if kind is not None and issubclass(kind, BrokenProcessPool):
                     raise IncompleteError(self._what_died()) from None
             finally:
                 self._end()
 
     def _end(self) -> None:
-        """Kill what still runs."""
+        """Kill the workers, idle or not; what they had to say has been said.
+
+        To ask them to end could take for ever: an idle worker waits with the lock of their queue in hand, and if that
+        one has been killed, the others never hear of it.
+        """
         processes = self._processes or self._started()
         for process in processes:
             with contextlib.suppress(ValueError, AttributeError):

@@ -61,7 +61,7 @@ class Records:
         self._lines = LineReader(self.index)
         if len(self) + len(self.index.problems) == 0:
             skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""
-            raise UsageError(f"no records in {', '.join(manifests)}{skipped}")
+            raise UsageError(f"no records in {', '.join(manifests)}{skipped or ': it has no lines'}")
 
     def __len__(self) -> int:
         return len(self.index)

@@ -51,7 +51,7 @@ class SharOptions:
         if self.shard_size < 1:
             raise UsageError("--shard-size must be above 0")
         if rate is not None and not 1000 <= rate <= 768_000:
-            raise UsageError(f"--target-sample-rate {rate} is no sampling rate in Hz")
+            raise UsageError(f"--target-sample-rate {rate} is no sampling rate in Hz; give one from 1000 to 768000")
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
             raise UsageError(f"lhotse keeps Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
 

@@ -62,7 +62,7 @@ def group_key(group_by: str) -> FieldKey:
     if not field or not pattern:
         raise UsageError(f"--group-by {group_by} must be regex:FIELD:PATTERN, e.g. 'regex:audio_filepath:^([^/]+)/'")
     if field in _NUMBERS:
-        raise UsageError(f"--group-by {group_by}: {field} is no field with text")
+        raise UsageError(f"--group-by {group_by}: {field} is no field with text; name one such as audio_filepath")
     try:
         compiled = re.compile(pattern)
     except re.error as error:

@@ -62,7 +62,10 @@ class TarredOptions:
             if self.keep_files_together:
                 raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
         if self.target_sample_rate is not None and not 1000 <= self.target_sample_rate <= 768_000:
-            raise UsageError(f"--target-sample-rate {self.target_sample_rate} is no sampling rate in Hz")
+            raise UsageError(
+                f"--target-sample-rate {self.target_sample_rate} is no sampling rate in Hz; "
+                "give one from 1000 to 768000"
+            )
         if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
             raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):

@@ -57,7 +57,7 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
         UsageError: there is no data set.
     """
     if not out.is_dir():
-        raise UsageError(f"there is no directory {out}")
+        raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets")
     folders = [out] if _is_tarred(out) else [folder for folder in sorted(out.glob("bucket*")) if _is_tarred(folder)]
     report = VerifyReport(str(out))
     published = _published(out, report)

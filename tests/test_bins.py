@@ -199,7 +199,7 @@ def test_nothing_to_use_says_why(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no example that can be used .*2 are outside the duration limits"):
         estimate_bins(str(path), BinsOptions(min_duration=5))
     path.write_text("")
-    with pytest.raises(UsageError, match=r"m\.json holds no example that can be used$"):
+    with pytest.raises(UsageError, match=r"m\.json holds no example that can be used \(it has no lines\)$"):
         estimate_bins(str(path))
     path.write_text("{\n")
     with pytest.raises(UsageError, match=r"1 lines are unusable, the first is .*m\.json:1: broken JSON"):

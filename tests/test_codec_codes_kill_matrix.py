@@ -25,10 +25,8 @@ BAD = 3
 MODULE = "tests.toy_codec"
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """The mini corpus in 12 shards, three of its recordings damaged; a unit is a shard."""
-    folder = tmp_path_factory.mktemp("kill")
     shar = folder / "shar"
     make(MINI_CORPUS / "manifest_with_context.json", shar, "--shard-size", 4)
     for number in range(BAD):
@@ -37,6 +35,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     options = ("--codec-model", "toy", "--pool-duration", 1, "--max-rejects", BAD)
     more = {"units": "shards_*", "module": MODULE, "out_option": "--output-dir", "records": "codes_toy"}
     return undisturbed_case(folder, "extend-codec-codes", shar, options, 12, BAD, **more)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 @pytest.mark.parametrize(

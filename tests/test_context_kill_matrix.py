@@ -22,8 +22,7 @@ pytest.importorskip("resemblyzer", exc_type=ImportError)
 BAD = 3
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """The mini corpus with each speaker in two groups: 16 bundles; three records without audio."""
     records = read_lines(MINI_CORPUS / "manifest.json")
     for number, record in enumerate(records):
@@ -31,11 +30,15 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
         record["speaker"] += f" {number % 2}"
     for number in range(BAD):
         records.insert(11 * number, dict(records[0], audio_filepath=f"missing_{number}.wav"))
-    folder = tmp_path_factory.mktemp("kill")
     manifest = write_lines(folder / "manifest.json", records)
     options = ("--speaker-model", "resemblyzer", "--context-min-ssim", 0, "--context-min-duration", 1)
     more = {"units": "bundle_*", "verified": False}
     return undisturbed_case(folder, "extend-context-audio", manifest, (*options, "--max-rejects", BAD), 16, BAD, **more)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 @pytest.mark.parametrize("victim", [kill_main, kill_a_worker])

@@ -26,8 +26,7 @@ NUM_SHARDS = 12
 BAD = 7
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """The mini corpus ten times over with offsets that differ, and seven records without audio: about 3 s of work."""
     records = []
     for turn in range(10):
@@ -36,10 +35,14 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
             records.append(record | {"audio_filepath": path, "offset": turn * 0.01, "duration": 0.9})
     for number in range(BAD):
         records.insert(60 * number, {"audio_filepath": f"missing_{number}.wav", "duration": 1.0, "text": ""})
-    folder = tmp_path_factory.mktemp("kill")
     manifest = write_lines(folder / "manifest.json", records)
     options = ("--num-shards", NUM_SHARDS, "--slice-with-offset", "--target-sample-rate", 16000, "--shuffle")
     return undisturbed_case(folder, "manifest-to-tarred", manifest, options, NUM_SHARDS, BAD)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 @pytest.mark.parametrize("victim", [kill_main, kill_a_worker])

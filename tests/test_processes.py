@@ -39,7 +39,7 @@ def test_one_worker_is_this_process() -> None:
 
 
 def test_a_killed_worker_is_an_error_and_no_hang() -> None:
-    with pytest.raises(IncompleteError, match="worker process died"):
+    with pytest.raises(IncompleteError, match=r"worker process was killed \(SIGKILL\)"):
         list(map_in_order(die, range(8), 2))
 
 

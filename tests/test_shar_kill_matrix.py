@@ -21,8 +21,7 @@ NUM_SHARDS = 12
 BAD = 7
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """The mini corpus ten times over with offsets that differ, and seven records whose target or context is missing."""
     corpus = read_lines(MINI_CORPUS / "manifest.json")
     records = []
@@ -35,11 +34,15 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     for number in range(BAD):
         which = "context_audio_filepath" if number % 2 else "audio_filepath"
         records.insert(60 * number, records[number] | {which: f"missing_{number}.wav"})
-    folder = tmp_path_factory.mktemp("kill")
     manifest = write_lines(folder / "manifest.json", records)
     size = -(-len(records) // NUM_SHARDS)
     options = ("--audio-base-dir", MINI_CORPUS, "--shard-size", size, "--target-sample-rate", 44100, "--shuffle")
     return undisturbed_case(folder, "manifest-to-shar", manifest, options, NUM_SHARDS, BAD)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 @pytest.mark.parametrize("victim", [kill_main, kill_a_worker])

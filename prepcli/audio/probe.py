@@ -5,10 +5,12 @@ Microseconds a call for 2.8 s at 8 kHz, in the page cache, one core of an AMD EP
 WAV 1.9 / 8.3, FLAC 20 / 28; `soundfile.info` from a path takes 39 and 58, and notices nothing.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from prepcli.audio import containers, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
+from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, Source, open_source
 
 __all__ = ["NOT_PASSABLE", "AudioInfo", "probe_bytes", "probe_file"]
@@ -80,9 +82,13 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
     # A missing last padding byte harms nobody.
     if promised is not None and promised > source.size + 1:
         unreadable(name, f"ends early: the header promises {promised} bytes, the file holds {source.size}")
-    frames = _whole_mpeg(source, name) if mpeg.may_be(head) else None
+    is_mpeg = mpeg.may_be(head)
+    frames = _whole_mpeg(source, name) if is_mpeg else None
     try:
-        with soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
+        with (
+            no_notes() if is_mpeg else nullcontext(),
+            soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound,
+        ):
             container, subtype = sound.format.lower(), sound.subtype
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
     except soundfile.SoundFileError as error:
@@ -137,7 +143,7 @@ def _count_decodable(source: Source) -> int:
 
     count = 0
     try:
-        with soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
+        with no_notes(), soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
             while got := len(sound.read(_BLOCK, dtype="int16")):
                 count += got
     except soundfile.SoundFileError:

@@ -1,12 +1,14 @@
 """Samples of a segment: which ones a manifest's seconds mean, and reading just those, exactly."""
 
 import os
+from contextlib import nullcontext
 from math import floor, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.audio import flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
+from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
 from prepcli.errors import RecordRejected, RejectReason
 
@@ -72,7 +74,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
 
 def _to_samples(seconds: float, rate: int) -> int:
     """Return `seconds * rate`, rounded to 8 digits as lhotse does, then half up."""
-    position = seconds * rate
+    position = min(seconds * rate, 2.0**62)
     whole = floor(position)
     above = position - whole  # exact: both have the same exponent or the result needs fewer bits
     if abs(above - 0.5) < 1e-6:
@@ -147,8 +149,9 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
             return raw.reshape(-1, info.num_channels)[start : start + length]
         source = mended
     first = _decode_from(source, info, start)
+    quiet = no_notes() if info.subtype.startswith("MPEG") else nullcontext()
     try:
-        with soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
+        with quiet, soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
             if (sound.channels, sound.samplerate) != (info.num_channels, info.sampling_rate):
                 unreadable(name, "is damaged: its parts disagree on channels or sampling rate")
             if first:

@@ -5,7 +5,7 @@ import io
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
@@ -34,6 +34,18 @@ class Source(Protocol):
         """Return what a subprocess can have as its seekable standard input."""
 
 
+class _Bytes(io.BytesIO):
+    """Stays where it is when libsndfile seeks to before the start, as it does in damaged files.
+
+    An exception would not reach us: it is printed with its traceback, from within the callback.
+    """
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        with suppress(ValueError):
+            return super().seek(offset, whence)
+        return self.tell()
+
+
 class ByteSource:
     """Encoded audio in memory."""
 
@@ -53,7 +65,7 @@ class ByteSource:
 
     def for_libsndfile(self) -> io.BytesIO:
         """Return a file object over the bytes."""
-        return io.BytesIO(self.data)
+        return _Bytes(self.data)
 
     def for_process(self) -> IO[bytes]:
         """Return a nameless temporary file with the bytes, at its start."""

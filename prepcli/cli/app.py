@@ -1,7 +1,9 @@
 """The `prepcli` program: its commands, and what becomes of an error."""
 
+import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +22,7 @@ from prepcli.cli.options import is_own_rank
 from prepcli.cli.status import status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
-from prepcli.errors import PrepcliError
+from prepcli.errors import PrepcliError, UsageError
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
@@ -62,9 +64,23 @@ def _root(
     """Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins."""
 
 
+def _check_names() -> None:
+    """Refuse names that are not UTF-8 (manifests and plans are JSON, and could not hold them), and empty ones."""
+    if "" in sys.argv[1:]:
+        raise UsageError("an argument is empty: is a variable of the shell not set?")
+    here = []
+    with contextlib.suppress(OSError):
+        here.append(str(Path.cwd()))
+    for text in sys.argv[1:] + here:
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            shown = ascii(text).strip("'\"")
+            raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
+
+
 def main() -> None:
     """Run the command line; errors become one line on stderr and the exit code that belongs to them."""
     try:
+        _check_names()
         app()
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone; nothing is wrong.
@@ -73,7 +89,9 @@ def main() -> None:
     except PrepcliError as error:
         # What is wrong with the call is the same for all ranks that the command has started: one says it.
         if not (is_own_rank() and error.exit_code == 2 and os.environ.get("RANK") != "0"):
-            print(f"prepcli: {error}", file=sys.stderr)
+            # One line, whatever a path or a manifest holds.
+            shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(error))
+            print(f"prepcli: {shown}", file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception as error:
         if os.environ.get(SHOW_TRACEBACK):

@@ -30,8 +30,10 @@ class AudioFormat(str, Enum):
 
 
 def manifest_to_shar(
-    manifest: Annotated[str, typer.Argument(help="NeMo manifest(s): a path, several with commas, or brace forms.")],
-    out: Annotated[Path, typer.Argument(help="Directory of the Shar data set.")],
+    manifest: Annotated[
+        str, typer.Argument(metavar="MANIFEST", help="NeMo manifest(s): a path, several with commas, or brace forms.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of the Shar data set.")],
     audio_base_dir: AudioBaseDir = None,
     shard_size: Annotated[int, typer.Option(min=1, help="Records a shard, at most.")] = 4096,
     audio_format: Annotated[

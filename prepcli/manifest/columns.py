@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import is_skipped, parse_fields
+from prepcli.manifest.fields import MOST_DIGITS, is_skipped, may_hold_long_number, parse_fields
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
-from prepcli.manifest.record import Record
+from prepcli.manifest.record import LONGEST, Record
 
 _NEWLINE, _CARRIAGE_RETURN, _OPEN, _CLOSE = b"\n\r{}"
 
@@ -21,13 +21,13 @@ class _NemoLine(msgspec.Struct, gc=False):
     """The fields that decide whether a line is usable; msgspec checks the syntax of the rest and drops it."""
 
     audio_filepath: Annotated[str, msgspec.Meta(min_length=1)]
-    duration: Annotated[float, msgspec.Meta(gt=0)]
-    offset: Annotated[float, msgspec.Meta(ge=0)] | None = 0.0
+    duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
+    offset: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] | None = 0.0
     skipme: Any = msgspec.field(default=None, name="_skipme")
 
 
 class _CutLine(msgspec.Struct, gc=False):
-    duration: Annotated[float, msgspec.Meta(gt=0)]
+    duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
 
 
 class _Values(NamedTuple):
@@ -108,6 +108,10 @@ class LineBlocks:
     def _read_fast(self, data: bytes, chars: npt.NDArray[np.uint8], ends: Ints) -> _Values | None:
         """The values of lines that are all usable beyond doubt; None otherwise (then `Record` decides)."""
         decoder = self._decoder
+        if int(np.diff(ends, prepend=-1).max()) > MOST_DIGITS and may_hold_long_number(data):
+            return None
+        if data.count(b"\r") != int(np.count_nonzero(chars[ends - 1] == _CARRIAGE_RETURN)):
+            return None
         try:
             if not data.isascii():
                 data.decode("utf-8")

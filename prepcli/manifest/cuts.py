@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.record import LONGEST
 
 
 def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
@@ -23,6 +24,8 @@ def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
             duration = round(max(ends), ndigits=8)
     except (KeyError, TypeError, ValueError, msgspec.DecodeError):
         duration = 0.0
-    if not 0 < duration < float("inf"):
+    if not duration > 0:
         raise RecordRejected(RejectReason.BAD_DURATION, "the cut has no duration above 0")
+    if duration > LONGEST:
+        raise RecordRejected(RejectReason.BAD_DURATION, f"the cut claims to last {duration:g} s")
     return duration

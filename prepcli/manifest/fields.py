@@ -1,6 +1,7 @@
 """One line of JSON, taken apart into its fields, each of which keeps the text it was written in."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,9 @@ REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_fi
 _BOM = b"\xef\xbb\xbf"
 _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+MOST_DIGITS = 4300
+"""Of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
 
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
@@ -28,16 +32,27 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
         except UnicodeDecodeError as error:
             detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
             raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+    if b"\r" in line and b"\r" in line.rstrip(b"\r\n"):
+        raise _broken("a carriage return within the line, which other readers take for its end")
     try:
         fields = _fields_decoder.decode(line)
+        if may_hold_long_number(line):
+            json.loads(line)
     except msgspec.ValidationError as error:
         raise _broken(f"the line is no JSON object: {_lower(str(error))}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         fields = _fields_python_reads(line, str(error))
+    except ValueError:
+        raise _broken(f"broken JSON: a number of more than {MOST_DIGITS} digits") from None
     if "reject_reason" in fields and "reject_detail" in fields and "manifest_line" in fields:
         for name in REJECT_FIELDS:
             fields.pop(name, None)
     return fields
+
+
+def may_hold_long_number(line: bytes) -> bool:
+    """Whether there are so many digits in a row (perhaps within a text) that Python may refuse to read them."""
+    return len(line) > MOST_DIGITS and _LONG_NUMBER.search(line) is not None
 
 
 def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:

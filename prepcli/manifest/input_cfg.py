@@ -59,6 +59,9 @@ def entries_of(
         tags = entry.get("tags") or {}
         if not isinstance(tags, dict):
             raise UsageError(f"the tags of an entry{of_file(seen)} must be a mapping, not {tags!r}")
+        for name in ("text_field", "lang_field"):
+            if not isinstance(entry.get(name, ""), str):
+                raise UsageError(f"{name} of an entry{of_file(seen)} must be a field's name, not {entry[name]!r}")
         yield entry, kind, seen, _inherit(notes, entry, tags)
 
 
@@ -101,7 +104,9 @@ def _load(path: str) -> Any:
     try:
         return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no readable YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(
+            f"{path} is no readable YAML, which an input_cfg must be: {' '.join(str(error).split())}"
+        ) from None
 
 
 def of_file(seen: tuple[str, ...]) -> str:

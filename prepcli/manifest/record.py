@@ -11,6 +11,9 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, parse_fields
 
+LONGEST = 1e9
+"""Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
+
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 
 _text_decoder = msgspec.json.Decoder(str)
@@ -94,6 +97,8 @@ def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
     duration = _number(raw)
     if duration is None or not duration > 0:
         raise _bad(RejectReason.BAD_DURATION, "duration", raw, "a number of seconds above 0")
+    if duration > LONGEST:
+        raise _bad(RejectReason.BAD_DURATION, "duration", raw, f"{LONGEST:.0f} seconds at most")
     return duration
 
 
@@ -104,6 +109,8 @@ def _offset(fields: Mapping[str, msgspec.Raw]) -> float | None:
     offset = _number(raw)
     if offset is None or offset < 0:
         raise _bad(RejectReason.BAD_OFFSET, "offset", raw, "a number of seconds, 0 or more")
+    if offset > LONGEST:
+        raise _bad(RejectReason.BAD_OFFSET, "offset", raw, f"{LONGEST:.0f} seconds at most")
     return offset
 
 

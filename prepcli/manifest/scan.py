@@ -79,15 +79,17 @@ class Reader:
         try:
             return self._file.read(num_bytes)
         except EOFError:
-            raise UsageError(f"{self.path} is cut short: its compressed data end too early") from None
+            raise UsageError(f"{self.path} is cut short: its compressed data end too early; make it again") from None
         except OSError as error:
             if not is_gzip(self.path):
                 raise
-            raise UsageError(f"{self.path} is damaged or no gzip file: {error}") from None
+            raise UsageError(
+                f"{self.path} is damaged or no gzip file: {error}; make it again, or take .gz off its name"
+            ) from None
         except Exception as error:
             if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
                 raise
-            raise UsageError(f"{self.path} is damaged: {error}") from None
+            raise UsageError(f"{self.path} is damaged: {error}; make it again") from None
 
     def give_back(self, data: bytes) -> None:
         """Have the next `read` begin with `data`."""

@@ -22,7 +22,7 @@ def expand_paths(spec: str) -> list[str]:
         if part.strip():
             paths.extend(_expand_part(part))
     if not paths:
-        raise UsageError("no manifest is named")
+        raise UsageError("no manifest is named; give a path, several with commas between, or a form like m_{0..7}.json")
     return paths
 
 
@@ -30,7 +30,7 @@ def check_file(path: str, what: str = "manifest") -> str:
     """Return `path` if it is there and can be read as a file; raises `UsageError` otherwise."""
     found = Path(path)
     if found.is_dir():
-        raise UsageError(f"{what} is a directory, not a file: {path}")
+        raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it")
     if not found.exists():
         hint = "" if found.is_absolute() else f" (looked in {Path.cwd()})"
         raise UsageError(f"{what} not found: {path}{hint}")

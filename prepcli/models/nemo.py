@@ -38,7 +38,9 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
             file = tar.extractfile(member) if member else None
             config = yaml.safe_load(file.read()) if file else None
     except (tarfile.TarError, OSError, EOFError, yaml.YAMLError) as error:
-        raise UsageError(f"{option} {path} is no .nemo file: {_first_line(error)}") from None
+        raise UsageError(
+            f"{option} {path} is no .nemo file (a tar archive with {_CONFIG}): {_first_line(error)}"
+        ) from None
     if not isinstance(config, dict):
         raise UsageError(f"{option} {path} is no .nemo file: there is no {_CONFIG} in it")
     found = str(config.get("target", "unknown")).rpartition(".")[2]
@@ -102,4 +104,6 @@ def quiet() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """Without what is meant for programmers only."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return line.partition(" Check cls.")[0].rstrip(":")

@@ -175,7 +175,9 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
         try:
             loaded.append(SentencePieceTokenizer(found))
         except (OSError, RuntimeError):
-            raise UsageError(f"{found} is no SentencePiece model") from None
+            raise UsageError(
+                f"{found} is no SentencePiece model; give a .model file that SentencePiece has trained"
+            ) from None
     if len(loaded) == 1:
         return loaded[0]
     canary = "canary" in (spec.prompt_format or "")

@@ -1,6 +1,8 @@
 """Records that could not be used: one line each, with the reason, in a file that is itself a manifest."""
 
+import contextlib
 import heapq
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+_NO_FIELDS = (RejectReason.BROKEN_JSON, RejectReason.NOT_UTF8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +26,15 @@ class Origin:
 def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     """The original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`; one JSON line.
 
-    A line that is no JSON object in UTF-8 is kept as text under `manifest_text` (undecodable bytes as `\\xNN`).
+    A line that is no JSON object in UTF-8, or not one that Python reads, is kept as text under `manifest_text`
+    (undecodable bytes as `\\xNN`).
     """
-    try:
-        line.decode("utf-8")  # msgspec does not look into strings that it passes through
-        fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    fields = None
+    if rejected.reason not in _NO_FIELDS:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            line.decode("utf-8")  # msgspec does not look into strings that it passes through
+            fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
     fields["reject_reason"] = _raw(rejected.reason.value)
@@ -62,7 +69,7 @@ def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifest
         fields = decoder.decode(line)
         return number.get(fields.manifest_filepath, len(number)), fields.manifest_line
 
-    from_units = [line for file in unit_files for line in file.read_bytes().splitlines(keepends=True)]
+    from_units = [line for path in unit_files for line in io.BytesIO(path.read_bytes())]
     yield from heapq.merge(planned, sorted(from_units, key=key), key=key)
 
 

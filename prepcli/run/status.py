@@ -66,7 +66,9 @@ def read_status(workspace: Workspace) -> Status:
     """
     plan = read_json(workspace.plan_file)
     if plan is None:
-        raise UsageError(f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there")
+        raise UsageError(
+            f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there; give the OUT of a run"
+        )
     units = [Unit(**unit) for unit in plan["units"]]
     found = {unit.id: read_marker(workspace, unit, plan["digest"]) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]

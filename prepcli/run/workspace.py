@@ -47,7 +47,8 @@ class Workspace:
                 with tempfile.TemporaryFile(dir=directory):
                     pass
             except OSError as error:
-                raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
+                why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+                raise UsageError(f"cannot write to {directory}: {why}; choose another output directory") from error
         if self.out.stat().st_dev != self.tmp.stat().st_dev:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
@@ -136,14 +137,20 @@ def read_json(path: Path) -> Any:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process with this id runs on this machine."""
+    """Whether a process with this id runs on this machine; one that has ended and that nobody has collected does not.
+
+    In a container whose first process collects nobody's children, those of a killed process stay for good.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return True  # no /proc
 
 
 def _last_change(directory: Path) -> float:

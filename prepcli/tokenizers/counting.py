@@ -126,5 +126,5 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
     if path.exists():
         return ("hf" if path.suffix == ".json" else "sentencepiece"), name
     if path.suffix in (".model", ".json", ".spm") or path.is_absolute() or name.count("/") > 1 or name.startswith("."):
-        raise UsageError(f"tokenizer not found: {name}")
+        raise UsageError(f"tokenizer not found: {name}; give a .model or tokenizer.json file, or the folder of one")
     return "hf", name

@@ -29,7 +29,9 @@ class SentencePieceCounter:
         try:
             self._model.Load(path)
         except (OSError, RuntimeError):
-            raise UsageError(f"{path} is no SentencePiece model") from None
+            raise UsageError(
+                f"{path} is no SentencePiece model; give a .model file that SentencePiece has trained"
+            ) from None
         self.by_word = by_word and splits_at_spaces(self._model)
         self._words = _Words(self._model)
 

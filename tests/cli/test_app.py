@@ -131,3 +131,28 @@ def test_a_bug_is_one_line_unless_asked_for(traceback: bool, tmp_path: Path) -> 
     assert ("Traceback" in done.stderr) == traceback
     assert "ZeroDivisionError: a slip" in done.stderr
     assert traceback or done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((b"verify", b""), "an argument is empty"),
+        ((b"verify", b"na\xefve"), r"na\udcefve is no name in UTF-8"),
+        ((b"verify", b"no\nwhere\x1b[2J"), r"there is no directory no\nwhere\x1b[2J"),
+    ],
+)
+def test_names_that_cannot_be_or_be_shown(arguments: tuple[bytes, ...], words: str) -> None:
+    """Whatever a name holds, the error is one printable line."""
+    command = [os.fsencode(sys.executable), b"-m", b"prepcli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert words in done.stderr
+
+
+def test_a_folder_that_is_not_utf8(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/na\xefve"
+    os.mkdir(folder)
+    command = [sys.executable, "-m", "prepcli", "verify", "."]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean_environment(), check=False)
+    assert done.returncode == 2
+    assert "no name in UTF-8" in done.stderr

@@ -9,6 +9,7 @@ import json
 import subprocess
 import tarfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import soundfile
@@ -66,22 +67,23 @@ def librispeech(folder: str, speakers: list[str], copies: int = 1) -> Files:
     return files
 
 
+@lru_cache
 def sphere(path: Path) -> bytes:
     """A recording as NIST SPHERE at 16 kHz, by sox."""
     command = ["sox", "-D", str(path), "-t", "sph", "-r", "16000", "-c", "1", "-"]
     return subprocess.run(command, capture_output=True, check=True).stdout
 
 
-def an4() -> Files:
-    """`an4/etc/an4_train.transcription`, `an4/wav/an4_clstk/fash/an251-fash-b.sph` …"""
+def an4(copies: int = 1) -> Files:
+    """`an4/etc/an4_train.transcription`, `an4/wav/an4_clstk/fash/an251-fash-b.sph` …, each speaker so many times."""
     files: Files = {}
     for part, folder, speakers, line in (
         ("train", "an4_clstk", ("s01", "s02"), "<s> {} </s> ({})\n"),
         ("test", "an4test_clstk", ("s03",), "{} ({})\n"),
     ):
         transcription, fileids = "", ""
-        for speaker in speakers:
-            name = f"f{speaker}"
+        for copy, speaker in itertools.product(range(copies), speakers):
+            name = f"f{speaker}{copy or ''}"
             for index, (path, text) in enumerate(utterances(speaker)[:3]):
                 id = f"an{250 + index}-{name}-b" if index else f"cen4-{name}-b"
                 files[f"an4/wav/{folder}/{name}/{id}.sph"] = sphere(path)

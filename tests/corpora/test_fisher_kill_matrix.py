@@ -30,10 +30,8 @@ class FisherCase(Case):
         return ["download", "fisher", *where, *self.options, "--num-workers", 2]
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """Sixty conversations, one of them without its recording."""
-    folder = tmp_path_factory.mktemp("kill")
     make_fisher(folder / "ldc", CONVERSATIONS, 100.0)
     (folders(folder / "ldc", 7)[0] / "fe_03_00007.sph").unlink()
     options = ("--min-slice-duration", 0, "--max-rejects", 0.1)
@@ -44,6 +42,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     listed = read_lines(folder / "out.prepcli/rejects.jsonl")
     assert {line["reject_reason"] for line in listed} == {"missing_audio"}
     return replace(case, num_rejects=len(listed), undisturbed=tree(folder / "out"))
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 @pytest.mark.parametrize("victim", [kill_main, kill_a_worker])

@@ -1,0 +1,46 @@
+"""The jobs that are disturbed, those of the kill matrices, and a download besides."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+
+from tests.conftest import prepcli, tree
+from tests.corpora.miniatures import an4, tar_gz
+from tests.corpora.server import Site, serving
+from tests.killing import Case
+
+MODULES = {
+    "tarred": "tests.test_kill_matrix",
+    "shar": "tests.test_shar_kill_matrix",
+    "context": "tests.test_context_kill_matrix",
+    "codes": "tests.test_codec_codes_kill_matrix",
+    "fisher": "tests.corpora.test_fisher_kill_matrix",
+}
+JOBS = (*MODULES, "an4")
+ARCHIVE = "an4_sphere.tar.gz"
+
+
+@dataclass(frozen=True)
+class DownloadCase(Case):
+    """`url` is where the archive is fetched from, and may stay away for a while."""
+
+    url: str = ""
+
+    def arguments(self, out: Path) -> list[object]:
+        return ["download", "an4", "--data-root", out, "--base-url", self.url, *self.options, "--num-workers", 2]
+
+
+@contextmanager
+def prepared(job: str, folder: Path) -> Iterator[Case]:
+    """The case of a job, after one whole run in `folder`."""
+    if job in MODULES:
+        make: Callable[[Path], Case] = import_module(MODULES[job]).make_case
+        yield make(folder)
+        return
+    with serving(Site({ARCHIVE: tar_gz(an4(copies=60))})) as site:
+        case = DownloadCase("download an4", folder, (), 9, 0, {}, "batch_*", False, url=site.url, records="sets/an4")
+        done = prepcli(*case.arguments(folder / "out"))
+        assert done.code == 0, done.err
+        yield replace(case, undisturbed=tree(folder / "out"))

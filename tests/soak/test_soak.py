@@ -1,0 +1,13 @@
+"""Five random kills in each run of the tests; `python -m tests.soak --kills 200` is the long one."""
+
+import random
+from pathlib import Path
+
+from tests.soak.__main__ import run
+
+
+def test_five_kills(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    found = run(5, ["tarred", "shar"], seed, tmp_path)
+    assert {job: one.faults for job, one in found.items()} == {"tarred": [], "shar": []}, seed
+    assert sum(one.num_kills for one in found.values()) == 5
