@@ -180,6 +180,7 @@ class WorkerPool:
         one has been killed, the others never hear of it.
         """
         processes = self._processes or self._started()
+        manager = getattr(self._pool, "_executor_manager_thread", None)
         for process in processes:
             with contextlib.suppress(ValueError, AttributeError):
                 process.kill()
@@ -187,6 +188,8 @@ class WorkerPool:
         for process in processes:
             with contextlib.suppress(ValueError, AssertionError):
                 process.join(timeout=5)
+        if manager is not None:  # at the interpreter's end it would be woken while it closes what wakes it
+            manager.join(timeout=5)
 
     def _what_died(self) -> str:
         time.sleep(0.2)  # the executor ends the healthy workers with SIGTERM; let exit codes settle
