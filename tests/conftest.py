@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+# Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
+# those of the other tests.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 DATA = Path(__file__).parent / "data"
 MINI_CORPUS = DATA / "mini_corpus"
 
