@@ -96,7 +96,10 @@ def check_what_the_codec_says_of_itself(codec: Codec) -> None:
     lengths = torch.full((3,), audio.shape[1])
     exact, fast, short = (codec.encode(audio, lengths, precision)[0] for precision in ("fp32", "tf32", "bf16"))
     assert torch.equal(exact, fast)  # a processor has no TF32
-    assert 0 < (exact != short).float().mean() < 1
+    # Its eight bits flip many codes of so sensitive a codec, but far fewer than other audio would.
+    unrelated = (exact != exact.roll(1, 0)).float().mean()
+    flipped = (exact != short).float().mean()
+    assert 0 < flipped < 0.75 * unrelated
     assert 0 <= int(short.min()) <= int(short.max()) < 2016
 
 
