@@ -71,6 +71,8 @@ def begin_worker() -> None:
     """To be called first in a worker: leave signals to the parent, and end with it."""
     import multiprocessing
 
+    # Before numpy is first imported: workers are as many as the processors, and their own threads would only wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A terminal's Ctrl-C and Slurm's USR1 reach the whole group; the parent decides what becomes of them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
