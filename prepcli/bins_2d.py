@@ -88,7 +88,7 @@ class Bins2dReport:
     padding_without_buckets: Paddings
     notes: list[str]
     durations: Floats = field(repr=False)
-    """Shape (num_examples,), in no order."""
+    """Shape (num_examples,), ascending."""
     tokens: npt.NDArray[np.int32] = field(repr=False)
     """Shape (num_examples,)."""
 
@@ -161,7 +161,8 @@ def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[Dat
 
 
 def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
-    durations, tokens = found.seconds, found.numbers
+    order = np.argsort(found.seconds, kind="stable")  # once, for all that is sorted below
+    durations, tokens = found.seconds[order], found.numbers[order]
     bins = nested_bins(
         durations.astype(np.float32),
         tokens,
@@ -175,15 +176,16 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
     numbers = place(durations, tokens, pairs)
     placed = numbers >= 0
     tps = tokens / durations
+    of_placed = numbers[placed]
     columns = np.stack([durations[placed], tokens[placed]], axis=1)
-    seconds = np.bincount(numbers[placed], durations[placed], len(pairs))
-    sums = np.bincount(numbers[placed], tokens[placed], len(pairs))
-    counts = np.bincount(numbers[placed], minlength=len(pairs))
+    seconds = np.bincount(of_placed, columns[:, 0], len(pairs))
+    sums = np.bincount(of_placed, columns[:, 1], len(pairs))
+    counts = np.bincount(of_placed, minlength=len(pairs))
     edges = sorted({size for size, _ in pairs})
     lower = dict(zip(edges, [0.0, *edges], strict=False))
 
     def padding(numbers: npt.NDArray[Any]) -> Paddings:
-        return Paddings(*paddings_of(columns, numbers[placed], options.batch_duration))
+        return Paddings(*paddings_of(columns, numbers, options.batch_duration))
 
     return Bins2dReport(
         num_buckets=options.num_buckets,
@@ -199,8 +201,8 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
         first_rejected=found.first_rejected,
         num_outliers=bins.num_outliers,
         num_unplaced=int(len(placed) - placed.sum()),
-        num_above_max_tps=int((tps[placed] > np.array(max_tps)[numbers[placed]]).sum()),
-        percentiles=percentiles(np.sort(durations)),
+        num_above_max_tps=int((tps[placed] > np.array(max_tps)[of_placed]).sum()),
+        percentiles=percentiles(durations),
         token_percentiles=percentiles(np.sort(tokens)),
         tps_percentiles=percentiles(np.sort(tps)),
         buckets=[
@@ -210,9 +212,9 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
             )
         ],
         batch_duration=options.batch_duration,
-        padding=padding(numbers),
-        padding_with_durations_alone=padding(np.searchsorted(edges, durations)),
-        padding_without_buckets=padding(np.zeros(len(durations), np.int64)),
+        padding=padding(of_placed),
+        padding_with_durations_alone=padding(np.searchsorted(edges, columns[:, 0])),
+        padding_without_buckets=padding(np.zeros(len(columns), np.int64)),
         notes=notes,
         durations=durations,
         tokens=tokens,

@@ -10,7 +10,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 _SAMPLE = 100_000
-_MIN_BATCHES = 64
+_BATCHES, _BATCHES_OF_ONE = 2000, 16
+"""Looked at in all, and in each bucket, at least."""
 
 
 def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float, seed: int = 0) -> float:
@@ -30,9 +31,12 @@ def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -
     """See `padding_in_buckets`, for examples (examples, columns) of which each is in the bucket of its number."""
     if not len(columns):
         return [0.0] * columns.shape[1]
-    order = evenly(np.lexsort((columns[:, 0], numbers)))
-    _, starts = np.unique(numbers[order], return_index=True)
-    buckets = np.split(columns[order], starts[1:].tolist())
+    # Of 16-bit numbers NumPy's stable sort is a radix sort, ten times as fast as sorting by both at once.
+    by_duration = np.argsort(columns[:, 0], kind="stable")
+    narrow = numbers.astype(np.uint16) if numbers.max() < 1 << 16 else numbers
+    order = evenly(by_duration[np.argsort(narrow[by_duration], kind="stable")])
+    starts = np.flatnonzero(np.diff(numbers[order])) + 1
+    buckets = np.split(columns[order], starts.tolist())
     return padding_in_buckets(buckets, batch_size, whole=len(order) == len(columns))
 
 
@@ -43,14 +47,14 @@ def padding_in_buckets(
 
     A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each
     bucket examples are drawn in random order, and a batch ends where one more example as long as the longest would
-    exceed `batch_duration`. Each bucket counts by its sum. Seeded; of large data some 64 batches a bucket are looked
-    at (the standard error is below 0.2 percentage points).
+    exceed `batch_duration`. Each bucket counts by its sum. Seeded; of large data some 2,000 batches are looked at
+    (the standard error is below 0.2 percentage points without buckets, and a tenth of that with 150).
 
     `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: these
     are all examples, not a sample of them, so that a bucket's last batch, which is not full, counts too.
     """
     random = np.random.default_rng(seed)
-    min_batches = max(_MIN_BATCHES, 1000 // len(buckets))
+    min_batches = max(_BATCHES_OF_ONE, _BATCHES // len(buckets))
     num_columns = buckets[0].shape[1]
     frames, total = np.zeros(num_columns), np.zeros(num_columns)
     for bucket in buckets:
@@ -69,24 +73,27 @@ def _frames_for_one(
     counts = np.arange(2, len(bucket) + 2)
     while num_batches < min_batches and num_rounds < 16:
         order = random.permutation(bucket)
+        durations = np.ascontiguousarray(order[:, 0])
         at = 0
+        starts: list[int] = []
         guess = min(len(order), 64)
         while at < len(order) and num_batches < min_batches:
-            longest = np.maximum.accumulate(order[at : at + guess, 0])
-            full = longest * counts[: len(longest)] > batch_duration
-            size = int(full.argmax()) + 1
-            if not full[size - 1]:
+            longest = np.maximum.accumulate(durations[at : at + guess])
+            longest *= counts[: len(longest)]
+            size = int(longest.searchsorted(batch_duration, "right")) + 1
+            if size > len(longest):
                 if at + guess < len(order):
                     guess *= 2
                     continue
                 size = len(longest)
                 if num_batches and not whole:
                     break
-            batch = order[at : at + size]
-            frames += size * batch.max(axis=0)
-            content += batch.sum(axis=0)
+            starts.append(at)
             at += size
             num_batches += 1
+        batches = order[:at]
+        frames += np.diff(starts, append=at) @ np.maximum.reduceat(batches, starts)
+        content += batches.sum(axis=0)
         num_rounds += 1
     return np.divide(frames, content, out=np.ones_like(frames), where=content > 0)
 

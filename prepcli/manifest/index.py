@@ -125,7 +125,7 @@ def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iter
     Each inner iterator must be used up before the next one is asked for.
     """
     sizes = {path: Path(path).stat().st_size for path in paths}
-    ranges = [ranges_of(path, sizes[path]) for path in paths]
+    ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
     pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
     if sum(size * (8 if is_gzip(path) else 1) for path, size in sizes.items()) < _INLINE_BYTES:
         num_workers = 1
