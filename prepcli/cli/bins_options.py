@@ -1,11 +1,15 @@
 """Options that the commands which estimate bins share, written once."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prepcli.cli.options import Json, MaxRejects, NumWorkers
+
 if TYPE_CHECKING:
+    from prepcli.run.rejects import Budget
     from prepcli.tokenizers.counting import TokenizerSpec
 
 AudioInput = Annotated[
@@ -73,12 +77,40 @@ Prompt = Annotated[
 ]
 
 
-def tokenizer_spec(
-    tokenizers: list[str], langs: list[str] | None, prompt_format: str | None, prompt: str | None
-) -> "TokenizerSpec":
-    """The tokenizers from the command line's options."""
-    from prepcli.tokenizers.counting import TokenizerSpec
+@dataclass(frozen=True, slots=True)
+class TokenizerOptions:
+    """What counts tokens."""
 
-    return TokenizerSpec(
-        tokenizers=tuple(tokenizers), langs=tuple(langs or ()), prompt_format=prompt_format, prompt=prompt
-    )
+    tokenizer: Tokenizer
+    langs: Langs = None
+    prompt_format: PromptFormat = None
+    prompt: Prompt = None
+
+    def spec(self) -> "TokenizerSpec":
+        """The same for `prepcli.tokenizers`; raises `UsageError` for tokenizers and languages that do not match."""
+        from prepcli.tokenizers.counting import TokenizerSpec
+
+        return TokenizerSpec(
+            tokenizers=tuple(self.tokenizer),
+            langs=tuple(self.langs or ()),
+            prompt_format=self.prompt_format,
+            prompt=self.prompt,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """What is shown of the bins, and what is tolerated."""
+
+    quiet: Quiet = False
+    plot: Plot = None
+    write_config: WriteConfig = None
+    as_json: Json = False
+    max_rejects: MaxRejects = 0.05
+    num_workers: NumWorkers = None
+
+    def budget(self) -> "Budget":
+        """The rejects to tolerate; raises `UsageError` for a senseless number."""
+        from prepcli.run.rejects import Budget
+
+        return Budget(self.max_rejects)

@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Protocol
 
 import typer
+
+from prepcli.cli.bins_options import OutputOptions
 
 
 class Counted(Protocol):
@@ -25,32 +26,28 @@ def conclude(
     bins: str,
     lines: Callable[[], list[str]],
     config: Mapping[str, Any],
-    quiet: bool,
-    as_json: bool,
-    write_config: Path | None,
-    max_rejects: float,
+    output: OutputOptions,
 ) -> None:
     """Write the config, print the bins alone, the lines or the report in JSON, and judge the rejects.
 
     Raises `TooManyRejectsError` after all that.
     """
     from prepcli.errors import RejectReason, TooManyRejectsError
-    from prepcli.run.rejects import Budget
 
-    budget = Budget(max_rejects)
+    budget = output.budget()
     if report.first_rejected:
         log(f"warning: {report.num_rejected:,} lines cannot be used; the first is {report.first_rejected}")
-    if write_config is not None:
+    if output.write_config is not None:
         from prepcli.loader_config import write_loader_config
 
-        for note in write_loader_config(write_config, config):
+        for note in write_loader_config(output.write_config, config):
             log(note)
-    if as_json:
+    if output.as_json:
         from prepcli.cli.output import print_json
 
         print_json(document(report))
     else:
-        typer.echo(bins if quiet else "\n".join(lines()))
+        typer.echo(bins if output.quiet else "\n".join(lines()))
     num_records = report.num_examples + report.num_discarded + report.num_rejected
     if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):
         raise TooManyRejectsError(

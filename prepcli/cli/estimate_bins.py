@@ -7,25 +7,23 @@ import typer
 
 from prepcli.cli import bins_options as given
 from prepcli.cli import bins_output
-from prepcli.cli.options import Json, MaxRejects, NumWorkers, available_processors
+from prepcli.cli.groups import takes
+from prepcli.cli.options import available_processors
 
 if TYPE_CHECKING:
     from prepcli.bins import BinsReport
 
 
+@takes(output=given.OutputOptions)
 def estimate_bins(
     data: given.AudioInput,
+    *,
     buckets: Annotated[int, typer.Option("--buckets", "-b", min=2, help="Number of buckets.")] = 30,
     num_examples: given.NumExamples = -1,
     min_duration: given.MinDuration = None,
     max_duration: given.MaxDuration = None,
     batch_duration: given.BatchDuration = 360.0,
-    quiet: given.Quiet = False,
-    plot: given.Plot = None,
-    write_config: given.WriteConfig = None,
-    as_json: Json = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
+    output: given.OutputOptions,
     text_field: Annotated[
         str, typer.Option("--text-field", help="Has no say in durations; taken so that commands can be shared.")
     ] = "text",
@@ -44,22 +42,21 @@ def estimate_bins(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from prepcli.bins import BinsOptions
     from prepcli.bins import estimate_bins as estimate
-    from prepcli.run.rejects import Budget
 
-    Budget(max_rejects)  # a senseless one is refused before anything is read
+    output.budget()  # a senseless one is refused before anything is read
     options = BinsOptions(
         num_buckets=buckets,
         num_examples=num_examples,
         min_duration=-float("inf") if min_duration is None else min_duration,
         max_duration=float("inf") if max_duration is None else max_duration,
         batch_duration=batch_duration,
-        num_workers=num_workers or available_processors(),
+        num_workers=output.num_workers or available_processors(),
     )
     report = estimate(data, options)
-    if plot is not None:
+    if output.plot is not None:
         from prepcli.bins_plot import plot_bins
 
-        plot_bins(report, plot)
+        plot_bins(report, output.plot)
     config = {
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
@@ -71,10 +68,7 @@ def estimate_bins(
         bins=bins_output.plain_list(report.bucket_duration_bins),
         lines=lambda: _lines(report),
         config=config if min_duration is None else config | {"min_duration": min_duration},
-        quiet=quiet,
-        as_json=as_json,
-        write_config=write_config,
-        max_rejects=max_rejects,
+        output=output,
     )
 
 

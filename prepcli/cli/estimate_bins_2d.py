@@ -7,16 +7,18 @@ import typer
 
 from prepcli.cli import bins_options as given
 from prepcli.cli import bins_output
-from prepcli.cli.options import Json, MaxRejects, NumWorkers, available_processors
+from prepcli.cli.groups import takes
+from prepcli.cli.options import available_processors
 
 if TYPE_CHECKING:
     from prepcli.bins_2d import Bins2dReport, Paddings
 
 
+@takes(tokenizers=given.TokenizerOptions, output=given.OutputOptions)
 def estimate_bins_2d(
     data: given.AudioInput,
-    tokenizer: given.Tokenizer,
-    langs: given.Langs = None,
+    *,
+    tokenizers: given.TokenizerOptions,
     buckets: Annotated[int, typer.Option("--buckets", "-b", min=1, help="Number of buckets of durations.")] = 30,
     sub_buckets: Annotated[
         int, typer.Option("--sub-buckets", "-s", min=1, help="Number of buckets of tokens in each of these.")
@@ -33,15 +35,8 @@ def estimate_bins_2d(
     ] = 4.0,
     text_field: Annotated[str, typer.Option("--text-field", help="The field with the transcript.")] = "text",
     lang_field: Annotated[str, typer.Option("--lang-field", help="The field with the language.")] = "lang",
-    prompt_format: given.PromptFormat = None,
-    prompt: given.Prompt = None,
     batch_duration: given.BatchDuration = 360.0,
-    quiet: given.Quiet = False,
-    plot: given.Plot = None,
-    write_config: given.WriteConfig = None,
-    as_json: Json = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
+    output: given.OutputOptions,
 ) -> None:
     """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
 
@@ -54,9 +49,8 @@ def estimate_bins_2d(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from prepcli.bins_2d import Bins2dOptions
     from prepcli.bins_2d import estimate_bins_2d as estimate
-    from prepcli.run.rejects import Budget
 
-    Budget(max_rejects)  # a senseless one is refused before anything is read
+    output.budget()  # a senseless one is refused before anything is read
     options = Bins2dOptions(
         num_buckets=buckets,
         sub_buckets=sub_buckets,
@@ -67,13 +61,13 @@ def estimate_bins_2d(
         text_field=text_field,
         lang_field=lang_field,
         batch_duration=batch_duration,
-        num_workers=num_workers or available_processors(),
+        num_workers=output.num_workers or available_processors(),
     )
-    report = estimate(data, given.tokenizer_spec(tokenizer, langs, prompt_format, prompt), options)
-    if plot is not None:
+    report = estimate(data, tokenizers.spec(), options)
+    if output.plot is not None:
         from prepcli.nested_plot import plot_bins_2d
 
-        plot_bins_2d(report, plot)
+        plot_bins_2d(report, output.plot)
     config = {
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
@@ -86,10 +80,7 @@ def estimate_bins_2d(
         bins=_pairs(report),
         lines=lambda: _lines(report),
         config=config if min_duration is None else config | {"min_duration": min_duration},
-        quiet=quiet,
-        as_json=as_json,
-        write_config=write_config,
-        max_rejects=max_rejects,
+        output=output,
     )
 
 

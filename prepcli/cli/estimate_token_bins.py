@@ -7,12 +7,14 @@ import typer
 
 from prepcli.cli import bins_options as given
 from prepcli.cli import bins_output
-from prepcli.cli.options import Json, MaxRejects, NumWorkers, available_processors
+from prepcli.cli.groups import takes
+from prepcli.cli.options import available_processors
 
 if TYPE_CHECKING:
     from prepcli.token_bins import TokenBinsReport
 
 
+@takes(tokenizers=given.TokenizerOptions, output=given.OutputOptions)
 def estimate_token_bins(
     data: Annotated[
         str,
@@ -20,8 +22,8 @@ def estimate_token_bins(
             metavar="INPUT.yaml", help="An input_cfg with entries of type txt, txt_pair or multimodal_conversation."
         ),
     ],
-    tokenizer: given.Tokenizer,
-    langs: given.Langs = None,
+    *,
+    tokenizers: given.TokenizerOptions,
     buckets: Annotated[int, typer.Option("--buckets", "-b", min=2, help="Number of buckets of lengths.")] = 30,
     sub_buckets: Annotated[
         int | None,
@@ -60,8 +62,6 @@ def estimate_token_bins(
             "dimensions this is for --min-tokens and --max-tokens alone.",
         ),
     ] = False,
-    prompt_format: given.PromptFormat = None,
-    prompt: given.Prompt = None,
     token_equivalent_duration: Annotated[
         float,
         typer.Option(
@@ -76,12 +76,7 @@ def estimate_token_bins(
     batch_tokens: Annotated[
         float, typer.Option("--batch-tokens", help="Tokens in a batch, for the share of padding.")
     ] = 16_000,
-    quiet: given.Quiet = False,
-    plot: given.Plot = None,
-    write_config: given.WriteConfig = None,
-    as_json: Json = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
+    output: given.OutputOptions,
 ) -> None:
     """Estimate bins by number of tokens, for bucketed training on texts and conversations.
 
@@ -92,11 +87,10 @@ def estimate_token_bins(
     """
     # Before numpy is first imported: its BLAS would start a thread a processor, and nothing here multiplies.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from prepcli.run.rejects import Budget
     from prepcli.token_bins import TokenBinsOptions
     from prepcli.token_bins import estimate_token_bins as estimate
 
-    Budget(max_rejects)  # a senseless one is refused before anything is read
+    output.budget()  # a senseless one is refused before anything is read
     infinity = float("inf")
     options = TokenBinsOptions(
         num_buckets=buckets,
@@ -110,13 +104,13 @@ def estimate_token_bins(
         token_equivalent_duration=token_equivalent_duration,
         audio_locator_tag=audio_locator_tag,
         batch_tokens=batch_tokens,
-        num_workers=num_workers or available_processors(),
+        num_workers=output.num_workers or available_processors(),
     )
-    report = estimate(data, given.tokenizer_spec(tokenizer, langs, prompt_format, prompt), options)
-    if plot is not None:
+    report = estimate(data, tokenizers.spec(), options)
+    if output.plot is not None:
         from prepcli.nested_plot import plot_token_bins
 
-        plot_token_bins(report, plot)
+        plot_token_bins(report, output.plot)
     bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]
     config = {
         "use_multimodal_sampling": True,
@@ -130,17 +124,14 @@ def estimate_token_bins(
     }
     if min_tokens is not None:
         config["min_tokens"] = int(min_tokens)
-    if prompt_format is not None:
-        config["prompt_format"] = prompt_format
+    if tokenizers.prompt_format is not None:
+        config["prompt_format"] = tokenizers.prompt_format
     bins_output.conclude(
         report,
         bins=_bins(report),
         lines=lambda: _lines(report),
         config=config,
-        quiet=quiet,
-        as_json=as_json,
-        write_config=write_config,
-        max_rejects=max_rejects,
+        output=output,
     )
 
 

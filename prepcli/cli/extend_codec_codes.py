@@ -5,23 +5,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from prepcli.cli.options import (
-    Devices,
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import Devices, JobOptions
 
 if TYPE_CHECKING:
     from prepcli.models.protocols import Precision
 
 
+@takes(common=JobOptions)
 def extend_codec_codes(
     shar_dir: Annotated[
         Path, typer.Argument(metavar="SHAR_DIR", help="Lhotse Shar set, as manifest-to-shar makes it.")
@@ -49,14 +40,8 @@ def extend_codec_codes(
         str, typer.Option(help="fp32, tf32 or bf16. For the faster ones the summary says how many codes differ.")
     ] = "fp32",
     devices: Devices = "auto",
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Give every cut of a Lhotse Shar set the codec codes of its target and context audio.
 
@@ -81,7 +66,7 @@ def extend_codec_codes(
     from prepcli.codec_codes_plan import CodesOptions
     from prepcli.models.codecs import codec_name as name_codes
 
-    engine_options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    engine = common.engine()
     options = CodesOptions(
         codec_model=codec_model,
         codec_name=name_codes(codec_model, codec_name),
@@ -90,12 +75,12 @@ def extend_codec_codes(
         precision=cast("Precision", precision),
     )
     out = output_dir or shar_dir
-    make_job = partial(CodesJob, shar_dir, out, options, num_workers=engine_options.num_workers)
+    make_job = partial(CodesJob, shar_dir, out, options, num_workers=engine.num_workers)
     run_on_devices(
         make_job,
         devices,
         codes_workspace(out, options.codec_name),
-        engine_options,
-        dry_run=dry_run,
-        as_json=as_json,
+        engine,
+        dry_run=common.dry_run,
+        as_json=common.as_json,
     )

@@ -5,21 +5,11 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.options import (
-    AudioBaseDir,
-    Devices,
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import AudioBaseDir, Devices, JobOptions
 
 
+@takes(common=JobOptions)
 def extend_context_audio(
     manifest: Annotated[
         str, typer.Argument(metavar="MANIFEST", help="NeMo manifest(s): a path, several with commas, or brace forms.")
@@ -50,14 +40,8 @@ def extend_context_audio(
         Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw similarities and durations of contexts.")
     ] = None,
     devices: Devices = "auto",
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Give each record a context: the most similar other utterance of its voice that is long enough.
 
@@ -81,7 +65,7 @@ def extend_context_audio(
     from prepcli.manifest.sources import expand_paths
     from prepcli.run.workspace import Workspace
 
-    engine_options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    engine = common.engine()
     options = ContextOptions(
         audio_base_dir=audio_base_dir,
         speaker_model=speaker_model,
@@ -95,10 +79,10 @@ def extend_context_audio(
         ContextJob,
         expand_paths(manifest),
         out,
-        None if dry_run else workspace.root,
+        None if common.dry_run else workspace.root,
         options,
         batch_duration=batch_duration,
-        num_workers=engine_options.num_workers,
+        num_workers=engine.num_workers,
     )
     after = None
     if plot is not None:
@@ -107,4 +91,4 @@ def extend_context_audio(
 
         check_plot(plot)  # now, not after hours of work
         after = partial(plot_contexts, path=plot)
-    run_on_devices(make_job, devices, workspace, engine_options, dry_run=dry_run, as_json=as_json, after=after)
+    run_on_devices(make_job, devices, workspace, engine, dry_run=common.dry_run, as_json=common.as_json, after=after)

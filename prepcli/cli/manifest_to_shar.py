@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.options import (
-    AudioBaseDir,
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import AudioBaseDir, JobOptions
 
 
 class AudioFormat(str, Enum):
@@ -29,6 +19,7 @@ class AudioFormat(str, Enum):
     original = "original"
 
 
+@takes(common=JobOptions)
 def manifest_to_shar(
     manifest: Annotated[
         str, typer.Argument(metavar="MANIFEST", help="NeMo manifest(s): a path, several with commas, or brace forms.")
@@ -44,14 +35,8 @@ def manifest_to_shar(
     ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Shuffle records over all shards.")] = False,
     shuffle_seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
 
@@ -74,7 +59,7 @@ def manifest_to_shar(
     from prepcli.shar import SharJob
     from prepcli.shar_plan import SharOptions
 
-    engine_options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    engine = common.engine()
     options = SharOptions(
         audio_base_dir=audio_base_dir,
         shard_size=shard_size,
@@ -84,6 +69,6 @@ def manifest_to_shar(
         shuffle_seed=shuffle_seed,
     )
     workspace = Workspace(out)
-    work = None if dry_run else workspace.root
-    job = SharJob(expand_paths(manifest), out, work, options, num_workers=engine_options.num_workers)
-    run_or_plan(job, workspace, engine_options, dry_run=dry_run, as_json=as_json)
+    work = None if common.dry_run else workspace.root
+    job = SharJob(expand_paths(manifest), out, work, options, num_workers=engine.num_workers)
+    run_or_plan(job, workspace, engine, dry_run=common.dry_run, as_json=common.as_json)

@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.options import (
-    AudioBaseDir,
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import AudioBaseDir, JobOptions
 
 
 class Codec(str, Enum):
@@ -36,6 +26,7 @@ class Remainder(str, Enum):
     drop = "drop"
 
 
+@takes(common=JobOptions)
 def manifest_to_tarred(
     manifest: Annotated[
         str, typer.Argument(metavar="MANIFEST", help="NeMo manifest(s): a path, several with commas, or brace forms.")
@@ -83,14 +74,8 @@ def manifest_to_tarred(
     concat_to: Annotated[
         Path | None, typer.Option("--concat-to", help="Add the shards to the tarred set in this directory.")
     ] = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Turn NeMo manifests into tar shards with their manifests.
 
@@ -108,7 +93,7 @@ def manifest_to_tarred(
     from prepcli.tarred_concat import concat_job
     from prepcli.tarred_plan import TarredOptions
 
-    engine_options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    engine = common.engine()
     options = TarredOptions(
         num_shards=num_shards,
         shard_size=shard_size,
@@ -133,11 +118,11 @@ def manifest_to_tarred(
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():
             raise UsageError(f"--concat-to {concat_to} adds to that directory; leave OUT ({out}) out")
-        job, workspace = concat_job(manifests, concat_to, options, engine_options.num_workers, dry_run, overwrite)
+        job, workspace = concat_job(manifests, concat_to, options, engine.num_workers, common.dry_run, common.overwrite)
     elif out is None:
         raise UsageError("OUT is missing: where should the data set go?")
     else:
         workspace = Workspace(out)
-        work = None if dry_run else workspace.root
-        job = TarredJob(manifests, out, work, options, num_workers=engine_options.num_workers)
-    run_or_plan(job, workspace, engine_options, dry_run=dry_run, as_json=as_json)
+        work = None if common.dry_run else workspace.root
+        job = TarredJob(manifests, out, work, options, num_workers=engine.num_workers)
+    run_or_plan(job, workspace, engine, dry_run=common.dry_run, as_json=common.as_json)

@@ -1,6 +1,7 @@
 """Options that every command has, written once."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,22 +71,28 @@ Devices = Annotated[
 ]
 
 
-def run_options(
-    num_workers: int | None,
-    overwrite: bool,
-    max_rejects: float,
-    rank: int | None,
-    world_size: int | None,
-    launch_id: str | None,
-) -> "RunOptions":
-    """The engine's options from the command line's."""
-    from prepcli.run.engine import RunOptions
-    from prepcli.run.ranks import detect_rank
-    from prepcli.run.rejects import Budget
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What every job may be told."""
 
-    return RunOptions(
-        rank=detect_rank(os.environ, rank, world_size, launch_id),
-        num_workers=num_workers or available_processors(),
-        overwrite=overwrite,
-        budget=Budget(max_rejects),
-    )
+    dry_run: DryRun = False
+    as_json: Json = False
+    overwrite: Overwrite = False
+    max_rejects: MaxRejects = 0.05
+    num_workers: NumWorkers = None
+    rank: RankNumber = None
+    world_size: WorldSize = None
+    launch_id: LaunchId = None
+
+    def engine(self) -> "RunOptions":
+        """The engine's options; raises `UsageError` for those that fit neither each other nor the launcher."""
+        from prepcli.run.engine import RunOptions
+        from prepcli.run.ranks import detect_rank
+        from prepcli.run.rejects import Budget
+
+        return RunOptions(
+            rank=detect_rank(os.environ, self.rank, self.world_size, self.launch_id),
+            num_workers=self.num_workers or available_processors(),
+            overwrite=self.overwrite,
+            budget=Budget(self.max_rejects),
+        )

@@ -26,18 +26,8 @@ from numpy.typing import NDArray
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.cli.options import (
-    AudioBaseDir,
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import AudioBaseDir, JobOptions
 from prepcli.cli.output import run_or_plan
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest.record import Record
@@ -250,6 +240,7 @@ def _stats(
         yield f"           {count:,} {reason}: rejects/{reason}.jsonl"
 
 
+@takes(common=JobOptions)
 def prepare_manifest(
     manifest: Annotated[str, typer.Argument(help="NeMo manifest(s): a path, several with commas, or brace forms.")],
     out: Annotated[Path, typer.Argument(help="Directory for manifest.json, rejects/ and stats.txt.")],
@@ -265,25 +256,19 @@ def prepare_manifest(
             "after its file can never be used)."
         ),
     ] = 0.1,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Check a manifest for Magpie-TTS: fields, text, speakers, files, durations.
 
     Example: python prepare_manifest.py train.json clean/ --language en --dataset LibriTTS
     """
-    options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    options = common.engine()
     workspace = Workspace(out)
-    spool = None if dry_run else workspace.root
+    spool = None if common.dry_run else workspace.root
     options_of_job = (audio_base_dir, language, dataset, duration_tolerance, options.num_workers)
     job = PrepareJob(expand_paths(manifest), workspace, spool, *options_of_job)
-    run_or_plan(job, workspace, options, dry_run=dry_run, as_json=as_json)
+    run_or_plan(job, workspace, options, dry_run=common.dry_run, as_json=common.as_json)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,23 @@ def test_stopped_and_run_again(
         assert site.asked[-1][1] is not None and site.asked[-1][1].startswith("bytes=")  # it went on where it was
     assert tree(data) == undisturbed
     assert "nothing to do" in prepcli(*arguments).out
+
+
+def test_a_signal_between_unpacking_and_converting_stops_in_good_order(
+    archive: bytes, checksum_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / NAME).write_bytes(archive)
+    script = (
+        "import os, signal, prepcli.corpus_fetch as fetching\n"
+        "from prepcli.cli.app import main\n"
+        "fetching.ensure_index = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "main()\n"
+    )
+    arguments = ["--data-sets", "dev_clean_2", "--archive", tmp_path / NAME, "--checksums", checksum_file]
+    command = [sys.executable, "-c", script, "download", "librispeech", "--data-root", tmp_path / "data", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    assert "stopped by SIGTERM" in done.stderr
 
 
 def test_a_killed_worker_is_named(

@@ -5,22 +5,14 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.download.options import DataRoot
-from prepcli.cli.options import (
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.download.options import DataRoot, FetchOptions
+from prepcli.cli.groups import takes
+from prepcli.cli.options import JobOptions
 
 SUMMARY = "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request to AISHELL: needs your copy."
 
 
+@takes(common=JobOptions)
 def aishell2(
     audio_folder: Annotated[
         Path,
@@ -29,14 +21,8 @@ def aishell2(
         ),
     ],
     data_root: DataRoot,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Make NeMo manifests of a copy of AISHELL-2.
 
@@ -47,8 +33,5 @@ def aishell2(
     """
     from prepcli.cli.download.running import run_data_sets
     from prepcli.corpora import aishell2 as corpus
-    from prepcli.corpus_fetch import Fetching
 
-    options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
-    chosen = [corpus.data_set(audio_folder)]
-    run_data_sets(chosen, data_root, Fetching(), options, fetch_only=False, dry_run=dry_run, as_json=as_json)
+    run_data_sets([corpus.data_set(audio_folder)], data_root, FetchOptions(), common)

@@ -5,21 +5,13 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.options import (
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import JobOptions
 
 SUMMARY = "English telephone talk, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both."
 
 
+@takes(common=JobOptions)
 def fisher(
     ldc_root: Annotated[
         list[Path],
@@ -40,14 +32,8 @@ def fisher(
     noises_to_emoji: Annotated[
         bool, typer.Option("--noises-to-emoji", help="Write laughter and other noises as emoji.")
     ] = False,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
 
@@ -74,13 +60,13 @@ def fisher(
     if remove_noises and noises_to_emoji:
         raise UsageError("--remove-noises and --noises-to-emoji exclude each other")
     noises = Noises.REMOVE if remove_noises else Noises.EMOJI if noises_to_emoji else Noises.KEEP
-    engine_options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    engine = common.engine()
     workspace = Workspace(dest_root)
     job = FisherJob(
         Fisher(ldc_root, keep_low_conf, noises),
         workspace,
         min_slice_duration,
         {"keep-low-conf": keep_low_conf, "remove-noises": remove_noises, "noises-to-emoji": noises_to_emoji},
-        num_workers=engine_options.num_workers,
+        num_workers=engine.num_workers,
     )
-    run_or_plan(job, workspace, engine_options, dry_run=dry_run, as_json=as_json)
+    run_or_plan(job, workspace, engine, dry_run=common.dry_run, as_json=common.as_json)

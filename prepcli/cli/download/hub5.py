@@ -5,21 +5,13 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.options import (
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.groups import takes
+from prepcli.cli.options import JobOptions
 
 SUMMARY = "English telephone talk, a test set of 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43."
 
 
+@takes(common=JobOptions)
 def hub5(
     data_root: Annotated[
         list[Path],
@@ -31,14 +23,8 @@ def hub5(
     min_slice_duration: Annotated[
         float, typer.Option(min=0, help="Seconds of speech a slice, at least; 0: each utterance by itself.")
     ] = 10.0,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    common: JobOptions,
 ) -> None:
     """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
 
@@ -56,7 +42,7 @@ def hub5(
     from prepcli.corpora.hub5 import Hub5
     from prepcli.run.workspace import Workspace
 
-    engine_options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
+    engine = common.engine()
     workspace = Workspace(dest_root)
-    job = Hub5Job(Hub5(data_root), workspace, min_slice_duration, num_workers=engine_options.num_workers)
-    run_or_plan(job, workspace, engine_options, dry_run=dry_run, as_json=as_json)
+    job = Hub5Job(Hub5(data_root), workspace, min_slice_duration, num_workers=engine.num_workers)
+    run_or_plan(job, workspace, engine, dry_run=common.dry_run, as_json=common.as_json)

@@ -4,31 +4,14 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.download.options import (
-    Archives,
-    AudioFormat,
-    BaseUrl,
-    Checksums,
-    DataRoot,
-    FetchOnly,
-    KeepArchives,
-    fetching_options,
-)
-from prepcli.cli.options import (
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.download.options import AudioFormat, DataRoot, FetchOptions
+from prepcli.cli.groups import takes
+from prepcli.cli.options import JobOptions
 
 SUMMARY = "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR."
 
 
+@takes(fetch=FetchOptions, common=JobOptions)
 def librispeech(
     data_root: DataRoot,
     data_sets: Annotated[
@@ -42,19 +25,9 @@ def librispeech(
     audio_format: Annotated[
         AudioFormat, typer.Option(help="wav: convert the published FLAC; flac: use it as it is.")
     ] = AudioFormat.wav,
-    base_url: BaseUrl = None,
-    archive: Archives = None,
-    checksums: Checksums = None,
-    keep_archives: KeepArchives = False,
-    fetch_only: FetchOnly = False,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    fetch: FetchOptions,
+    common: JobOptions,
 ) -> None:
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
 
@@ -68,7 +41,5 @@ def librispeech(
     from prepcli.cli.download.running import run_data_sets
     from prepcli.corpora import librispeech as corpus
 
-    options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
-    fetching = fetching_options(base_url, archive, checksums, keep_archives, options)
     chosen = corpus.data_sets(data_sets, audio_format.value)
-    run_data_sets(chosen, data_root, fetching, options, fetch_only=fetch_only, dry_run=dry_run, as_json=as_json)
+    run_data_sets(chosen, data_root, fetch, common)

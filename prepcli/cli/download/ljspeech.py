@@ -4,48 +4,22 @@ from typing import Annotated
 
 import typer
 
-from prepcli.cli.download.options import (
-    Archives,
-    BaseUrl,
-    Checksums,
-    DataRoot,
-    FetchOnly,
-    KeepArchives,
-    fetching_options,
-)
-from prepcli.cli.options import (
-    DryRun,
-    Json,
-    LaunchId,
-    MaxRejects,
-    NumWorkers,
-    Overwrite,
-    RankNumber,
-    WorldSize,
-    run_options,
-)
+from prepcli.cli.download.options import DataRoot, FetchOptions
+from prepcli.cli.groups import takes
+from prepcli.cli.options import JobOptions
 
 SUMMARY = "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com."
 
 
+@takes(fetch=FetchOptions, common=JobOptions)
 def ljspeech(
     data_root: DataRoot,
     val_size: Annotated[int, typer.Option(min=0, help="Utterances of the validation part.")] = 100,
     test_size: Annotated[int, typer.Option(min=0, help="Utterances of the test part.")] = 500,
     split_seed: Annotated[int, typer.Option(help="Another seed gives another split; the same on every machine.")] = 0,
-    base_url: BaseUrl = None,
-    archive: Archives = None,
-    checksums: Checksums = None,
-    keep_archives: KeepArchives = False,
-    fetch_only: FetchOnly = False,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    overwrite: Overwrite = False,
-    max_rejects: MaxRejects = 0.05,
-    num_workers: NumWorkers = None,
-    rank: RankNumber = None,
-    world_size: WorldSize = None,
-    launch_id: LaunchId = None,
+    *,
+    fetch: FetchOptions,
+    common: JobOptions,
 ) -> None:
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
 
@@ -60,7 +34,5 @@ def ljspeech(
     from prepcli.cli.download.running import run_data_sets
     from prepcli.corpora import ljspeech as corpus
 
-    options = run_options(num_workers, overwrite, max_rejects, rank, world_size, launch_id)
-    fetching = fetching_options(base_url, archive, checksums, keep_archives, options)
     chosen = [corpus.data_set(val_size, test_size, split_seed)]
-    run_data_sets(chosen, data_root, fetching, options, fetch_only=fetch_only, dry_run=dry_run, as_json=as_json)
+    run_data_sets(chosen, data_root, fetch, common)

@@ -1,5 +1,6 @@
 """Options that the commands of `prepcli download` share."""
 
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,22 +54,26 @@ FetchOnly = Annotated[
 ]
 
 
-def fetching_options(
-    base_url: str | None,
-    archives: list[Path] | None,
-    checksums: Path | None,
-    keep_archives: bool,
-    options: "RunOptions",
-) -> "Fetching":
-    """Where archives come from, from the command line's options."""
-    from prepcli.corpora.fetch import read_checksums
-    from prepcli.corpus_fetch import Fetching
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """Where archives come from, and whether to stop when they are there."""
 
-    return Fetching(
-        base_url=base_url,
-        archives=tuple(archives or ()),
-        checksums=read_checksums(checksums) if checksums else {},
-        keep_archives=keep_archives,
-        overwrite=options.overwrite and not options.rank.restarts,
-        num_workers=options.num_workers,
-    )
+    base_url: BaseUrl = None
+    archive: Archives = None
+    checksums: Checksums = None
+    keep_archives: KeepArchives = False
+    fetch_only: FetchOnly = False
+
+    def fetching(self, engine: "RunOptions") -> "Fetching":
+        """The same for `prepcli.corpus_fetch`; raises `UsageError` for a list of checksums that is none."""
+        from prepcli.corpora.fetch import read_checksums
+        from prepcli.corpus_fetch import Fetching
+
+        return Fetching(
+            base_url=self.base_url,
+            archives=tuple(self.archive or ()),
+            checksums=read_checksums(self.checksums) if self.checksums else {},
+            keep_archives=self.keep_archives,
+            overwrite=engine.overwrite and not engine.rank.restarts,
+            num_workers=engine.num_workers,
+        )

@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from prepcli.cli.download.options import FetchOptions
+from prepcli.cli.options import JobOptions
+
 if TYPE_CHECKING:
     from prepcli.corpora.data_set import DataSet
     from prepcli.corpus_fetch import Fetching
     from prepcli.run.engine import RunOptions
 
 
-def run_data_sets(
-    data_sets: "Sequence[DataSet]",
-    data_root: Path,
-    fetching: "Fetching",
-    options: "RunOptions",
-    *,
-    fetch_only: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchOptions, common: JobOptions) -> None:
     """Prepare each data set and print its summary, or the plan.
 
     Raises:
@@ -35,10 +29,13 @@ def run_data_sets(
     from prepcli.errors import IncompleteError, UsageError
     from prepcli.run.engine import run_job
     from prepcli.run.report import command_line
+    from prepcli.run.signals import stop_on_signals
 
+    options = common.engine()
+    fetching = fetch.fetching(options)
     check_given(data_sets, fetching)
-    if dry_run:
-        _print_plans(data_sets, data_root, fetching, options, as_json)
+    if common.dry_run:
+        _print_plans(data_sets, data_root, fetching, options, common.as_json)
         return
     alone = options.rank.world_size == 1
     waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
@@ -52,24 +49,25 @@ def run_data_sets(
     for data_set in data_sets:
         workspace = workspace_of(data_set, data_root)
         try:
-            if alone:
-                ensure_unpacked(data_set, data_root, fetching)
-            if fetch_only:
-                typer.echo(f"{data_set.command}: unpacked in {data_root}", err=as_json)
-                reports[data_set.name] = {"command": data_set.command, "status": "fetched", "out": str(data_root)}
-                continue
-            index = ensure_index(data_set, data_root, workspace.root)
-            report = run_job(CorpusJob(data_set, data_root, index), workspace, options)
+            with stop_on_signals():  # also between fetching and converting, which listen for themselves
+                if alone:
+                    ensure_unpacked(data_set, data_root, fetching)
+                if fetch.fetch_only:
+                    typer.echo(f"{data_set.command}: unpacked in {data_root}", err=common.as_json)
+                    reports[data_set.name] = {"command": data_set.command, "status": "fetched", "out": str(data_root)}
+                    continue
+                index = ensure_index(data_set, data_root, workspace.root)
+                report = run_job(CorpusJob(data_set, data_root, index), workspace, options)
         except IncompleteError as error:
-            if as_json:
+            if common.as_json:
                 print_incomplete(data_set.command, workspace, str(error))
             raise type(error)(f"{error}. Continue with: {command_line()}") from None
         reports[data_set.name] = report
         try:
-            conclude(report, workspace, options, as_json=False, quiet=as_json)
+            conclude(report, workspace, options, as_json=False, quiet=common.as_json)
         except typer.Exit as done:
             code = done.exit_code
-    if as_json:
+    if common.as_json:
         print_json(next(iter(reports.values())) if len(reports) == 1 else {"data_sets": reports})
     if code:
         raise typer.Exit(code)
