@@ -137,7 +137,7 @@ def test_a_signal_between_unpacking_and_converting_stops_in_good_order(
     )
     arguments = ["--data-sets", "dev_clean_2", "--archive", tmp_path / NAME, "--checksums", checksum_file]
     command = [sys.executable, "-c", script, "download", "librispeech", "--data-root", tmp_path / "data", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr
     assert "stopped by SIGTERM" in done.stderr
 
