@@ -92,8 +92,10 @@ if __name__ == "__main__":
 ALONE = """
 import os, sys, time
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+from functools import partial
 import torch
 from prepcli.models.codecs import load_codec
+from prepcli.models.running import ModelRunner
 codec, device, seconds = load_codec(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 codec.to(device)
 rows, length = max(1, int(seconds / 6)), 6 * codec.sampling_rate // codec.samples_per_frame * codec.samples_per_frame
@@ -101,9 +103,9 @@ audio = torch.randn(rows, length, device=device) / 10
 lengths = torch.full((rows,), length, device=device)
 def run(times):
     begun = time.perf_counter()
-    for _ in range(times):
-        codes, _ = codec.encode(audio, lengths, sys.argv[4])
-    codes.cpu()
+    with ModelRunner(device, codec.rows_on_cpu) as runner:
+        running = [runner.run(partial(codec.encode, precision=sys.argv[4]), audio, lengths) for _ in range(times)]
+        running[-1].result()[0].cpu()
     return time.perf_counter() - begun
 run(1)
 times = max(3, int(10 / run(1)))

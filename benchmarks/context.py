@@ -114,6 +114,7 @@ def overlap(folder: Path, runs: int) -> None:
 
     from prepcli.feed import Batch, SegmentDecoder, decoded_batches
     from prepcli.models.batches import equal_length_batches
+    from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
     from prepcli.processes import worker_context
     from prepcli.records import Records
@@ -134,16 +135,26 @@ def overlap(folder: Path, runs: int) -> None:
     def decode(with_model: bool) -> float:
         start = time.perf_counter()
         decoder = SegmentDecoder(records, 16000, encoder.min_samples)
-        for decoded in decoded_batches(decoder, iter(batches), most, 2, worker_context(), lambda: None):
-            if with_model:
-                encoder.embed(torch.from_numpy(decoded.audio), torch.from_numpy(np.maximum(decoded.lengths, 400)))
+        with ModelRunner("cpu", encoder.rows_on_cpu) as runner:
+            running = []
+            for decoded in decoded_batches(decoder, iter(batches), most, 2, worker_context(), lambda: None):
+                if with_model:
+                    lengths = torch.from_numpy(np.maximum(decoded.lengths, 400))
+                    running.append(runner.run(encoder.embed, torch.from_numpy(decoded.audio), lengths))
+            for one in running:
+                one.result()
         return time.perf_counter() - start
 
     def model() -> float:
         start = time.perf_counter()
-        for batch in batches:
-            shape = (len(batch.records), batch.num_samples)
-            encoder.embed(torch.randn(shape) * 0.05, torch.full(shape[:1], batch.num_samples))
+        with ModelRunner("cpu", encoder.rows_on_cpu) as runner:
+            running = []
+            for batch in batches:
+                shape = (len(batch.records), batch.num_samples)
+                lengths = torch.full(shape[:1], batch.num_samples)
+                running.append(runner.run(encoder.embed, torch.randn(shape) * 0.05, lengths))
+            for one in running:
+                one.result()
         return time.perf_counter() - start
 
     taken = [(decode(False), model(), decode(True)) for _ in range(runs)]
@@ -158,25 +169,35 @@ def overlap(folder: Path, runs: int) -> None:
 
 
 def rows(name: str, runs: int) -> None:
-    """NeMo's model on the processor: whole batches, against one utterance at a time."""
+    """NeMo's model on the processor: whole batches on all threads, against an utterance on each thread."""
     import torch
 
     from prepcli.models.nemo import load_nemo
     from prepcli.models.nemo_speaker import MODEL_CLASS
+    from prepcli.models.running import ModelRunner
 
     model = load_nemo(MODEL_CLASS, name, "--speaker-model")
 
-    def seconds_for(audio: torch.Tensor, count: int) -> float:
-        start = time.perf_counter()
+    def embed(audio: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
-            for part in torch.split(audio, count):
-                model.forward(input_signal=part, input_signal_length=torch.full((len(part),), audio.shape[1]))
+            lengths = torch.full((len(audio),), audio.shape[1])
+            return model.forward(input_signal=audio, input_signal_length=lengths)[1]
+
+    def batched(audio: torch.Tensor) -> float:
+        start = time.perf_counter()
+        embed(audio)
+        return time.perf_counter() - start
+
+    def row_by_row(audio: torch.Tensor) -> float:
+        start = time.perf_counter()
+        with ModelRunner("cpu", 1) as runner:
+            runner.run(embed, audio).result()
         return time.perf_counter() - start
 
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters on {torch.get_num_threads()} threads")
     for seconds in (2, 5, 12):
         audio = torch.randn(60 // seconds, seconds * 16000) * 0.05
-        taken = [(seconds_for(audio, len(audio)), seconds_for(audio, 1)) for _ in range(runs + 1)][1:]
+        taken = [(batched(audio), row_by_row(audio)) for _ in range(runs + 1)][1:]
         batch, one = (statistics.median(column) for column in zip(*taken, strict=True))
         print(f"  {len(audio):>3} of {seconds:>2} s: batch {60 / batch:,.0f} x real time, one by one {60 / one:,.0f} x")
 

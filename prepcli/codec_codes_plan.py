@@ -49,7 +49,7 @@ class CodesOptions:
             raise UsageError(f"--precision takes {', '.join(get_args(Precision))}, not {self.precision}")
 
     def settings(self) -> dict[str, Any]:
-        """What the run's digest covers. Who is in a batch with whom can change a code by float rounding."""
+        """What the run's digest covers. On a GPU, who is in a batch with whom can change a code by float rounding."""
         return {
             "--codec-model": identity(self.codec_model),
             "--codec-name": self.codec_name,

@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from prepcli.feed import Batch, Decoded
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import Codec
+from prepcli.models.running import ModelRunner, Running
 from prepcli.models.sinc import resample_sinc, resampled_length
 from prepcli.run.job import Advance
 from prepcli.run.publish import UnitWriter
@@ -123,28 +125,29 @@ class Pool:
                 yield Batch(members, int(self._num_frames[batch[0]]) * self._codec.samples_per_frame)
 
     def encode(self, feed: Iterator[Decoded], device: str, advance: Advance) -> None:
-        """Run all batches through the codec; one is always on its way while the next is brought to the device."""
+        """Run all batches through the codec; some are always on their way while the next is brought to the device."""
         advance(self.lost_records, self.lost_seconds)
-        under_way: deque[tuple[Ints, Decoded, Tensor, Tensor]] = deque()
-        for turn, batch in enumerate(self._batches):
-            started = time.monotonic()
-            decoded = next(feed)
+        codec, precision = self._codec, self._options.precision
+        under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
+        with ModelRunner(device, codec.rows_on_cpu) as runner:
+            for turn, batch in enumerate(self._batches):
+                started = time.monotonic()
+                decoded = next(feed)
+                begun = time.monotonic()
+                audio, lengths = self._on_device(batch, decoded, device)
+                codes = runner.run(partial(codec.encode, precision=precision), audio, lengths)
+                exact = None
+                if precision != "fp32" and turn % COMPARE_EVERY == 0:
+                    exact = runner.run(partial(codec.encode, precision="fp32"), audio, lengths)
+                under_way.append((batch, decoded, codes, exact))
+                if len(under_way) > runner.depth:
+                    self._take(*under_way.popleft(), advance)
+                self.extra[WAITED] += begun - started
+                self.extra[IN_CODEC] += time.monotonic() - begun
             begun = time.monotonic()
-            audio, lengths = self._on_device(batch, decoded, device)
-            codes, frames = self._codec.encode(audio, lengths, self._options.precision)
-            if self._options.precision != "fp32" and turn % COMPARE_EVERY == 0:
-                exact, _ = self._codec.encode(audio, lengths, "fp32")
-                self.extra[COMPARED] += exact.numel()
-                self.extra[DIFFERENT] += int((exact != codes).sum())
-            under_way.append((batch, decoded, codes, frames))
-            if len(under_way) > 1:
+            while under_way:
                 self._take(*under_way.popleft(), advance)
-            self.extra[WAITED] += begun - started
             self.extra[IN_CODEC] += time.monotonic() - begun
-        begun = time.monotonic()
-        while under_way:
-            self._take(*under_way.popleft(), advance)
-        self.extra[IN_CODEC] += time.monotonic() - begun
 
     def _on_device(self, batch: "Ints", decoded: Decoded, device: str) -> "tuple[Tensor, Tensor]":
         """Audio (B, T) at the codec's rate, zero-padded to whole frames, and the samples (B,) of each row."""
@@ -168,8 +171,12 @@ class Pool:
         # A row that could not be decoded is silence, and its codes are dropped.
         return audio, lengths.clamp(min=num_samples - codec.samples_per_frame + 1)
 
-    def _take(self, batch: "Ints", decoded: Decoded, codes: "Tensor", frames: "Tensor", advance: Advance) -> None:
+    def _take(self, batch: "Ints", decoded: Decoded, encoded: Running, exact: Running | None, advance: Advance) -> None:
         """Keep the codes of a batch; only here a GPU is waited for."""
+        codes, frames = encoded.result()
+        if exact is not None:
+            self.extra[COMPARED] += codes.numel()
+            self.extra[DIFFERENT] += int((exact.result()[0] != codes).sum())
         kind = codes_type(self._codec.codebook_size)
         rows = codes.cpu().numpy().astype(kind)
         for row, (number, count) in enumerate(zip(batch.tolist(), frames.tolist(), strict=True)):

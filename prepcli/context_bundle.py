@@ -1,6 +1,7 @@
 """One bundle of voices: embed its utterances batch by batch, select each one's context, write the lines."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
+from prepcli.models.running import ModelRunner, Running
 from prepcli.models.selection import Chosen, select_contexts
 from prepcli.records import Records
 from prepcli.run.job import Advance
@@ -65,20 +67,30 @@ class Bundle:
         import torch
 
         embeddings = torch.full((len(self.numbers), encoder.dim), torch.nan, device=device)
-        for batch in self._batches:
-            started = time.monotonic()
-            decoded = next(feed)
-            writer.extra[WAITED] += time.monotonic() - started  # type: ignore[assignment]
-            audio = to_device(torch.from_numpy(decoded.audio), device)
-            lengths = to_device(torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples)), device)
-            rows = to_device(torch.from_numpy(batch), device)
-            if decoded.audio.size:
-                embeddings[rows] = encoder.embed(audio, lengths)
-            self._rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
-            computed = decoded.audio.size / encoder.sampling_rate
-            padded = computed - float(decoded.lengths.sum()) / encoder.sampling_rate
-            writer.extra.update({COMPUTED: computed, PADDED: padded, BATCHES: 1})
+        under_way: deque[tuple[Indices, Running | None]] = deque()
+
+        def take() -> None:
+            batch, embedded = under_way.popleft()
+            if embedded is not None:
+                embeddings[to_device(torch.from_numpy(batch), device)] = embedded.result()[0]
             advance(len(batch), float(self._durations[batch].sum()))
+
+        with ModelRunner(device, encoder.rows_on_cpu) as runner:
+            for batch in self._batches:
+                started = time.monotonic()
+                decoded = next(feed)
+                writer.extra[WAITED] += time.monotonic() - started  # type: ignore[assignment]
+                audio = to_device(torch.from_numpy(decoded.audio), device)
+                lengths = to_device(torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples)), device)
+                under_way.append((batch, runner.run(encoder.embed, audio, lengths) if decoded.audio.size else None))
+                self._rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
+                computed = decoded.audio.size / encoder.sampling_rate
+                padded = computed - float(decoded.lengths.sum()) / encoder.sampling_rate
+                writer.extra.update({COMPUTED: computed, PADDED: padded, BATCHES: 1})
+                if len(under_way) > runner.depth:
+                    take()
+            while under_way:
+                take()
         without = (~torch.isfinite(embeddings).all(1)).cpu().numpy()
         for position in np.flatnonzero(without).tolist():
             detail = "the speaker model has no embedding for it: is it silent?"

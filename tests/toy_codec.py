@@ -6,6 +6,7 @@ is the command line with this codec in the place of NeMo's.
 """
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class ToyCodec:
 
     num_codebooks = 4
     min_frames = 1
+    rows_on_cpu: int | None = 1
 
     def __init__(self, name: str = "toy", sampling_rate: int = 16000, codebook_size: int = 1000) -> None:
         self.name = name
@@ -29,6 +31,7 @@ class ToyCodec:
         self.samples_per_frame = 160
         self.codebook_size = codebook_size
         self.num_encoded = 0
+        self._counting = threading.Lock()
         layer = torch.nn.Conv1d(1, 4, 320, stride=160, padding=80, padding_mode="reflect", bias=False)
         with torch.no_grad():
             weights = torch.randn(layer.weight.shape, generator=torch.Generator().manual_seed(3))
@@ -44,7 +47,8 @@ class ToyCodec:
         while HOLD in os.environ and not Path(os.environ[HOLD]).exists():
             time.sleep(0.01)
         assert audio.dtype == torch.float32
-        self.num_encoded += len(audio)
+        with self._counting:
+            self.num_encoded += len(audio)
         frames = -(-lengths // self.samples_per_frame)
         assert audio.shape[1] == int(frames.max()) * self.samples_per_frame
         with torch.inference_mode():

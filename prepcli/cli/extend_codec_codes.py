@@ -52,8 +52,9 @@ def extend_codec_codes(
     A segment that several cuts share is encoded once. Audio at another rate is resampled with torchaudio's sinc
     kernel, as lhotse does for training; soxr would be quicker on a processor, but changes 5 to 7 % of the codes.
 
-    The same shards give the same bytes with any number of ranks. Codes differ by float rounding (some in ten thousand)
-    between kinds of devices, with --batch-duration and --pool-duration, and with PyTorch's number of threads.
+    The same shards give the same bytes with any number of ranks, and on a processor with any number of threads and any
+    --batch-duration and --pool-duration: there each segment is encoded by itself. On GPUs these two may change some
+    codes in ten thousand by float rounding, as another kind of processor or GPU may.
 
     Run the same command again to continue after an interruption.
 

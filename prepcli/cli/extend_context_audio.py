@@ -49,7 +49,8 @@ def extend_context_audio(
     context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration, context_audio_text
     and, where the other record has one, context_audio_normalized_text. Records without a context are listed as rejects.
 
-    The same records give the same file with any number of ranks, and on a processor with any --batch-duration.
+    The same records give the same file with any number of ranks, and on a processor with any number of threads and any
+    --batch-duration.
     Embeddings differ by float rounding between devices, and on GPUs with --batch-duration: now and then in a
     similarity's last digits, hardly ever in the choice.
 

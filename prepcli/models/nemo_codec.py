@@ -17,6 +17,8 @@ _MOST_FRAMES_TRIED = 64
 class NemoCodec:
     """A NeMo codec, on the processor until it is moved; see `prepcli.models.protocols.Codec`."""
 
+    rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)
+
     def __init__(self, name: str, option: str) -> None:
         """Load it; raises `UsageError` if that fails."""
         model: Any = load_nemo(MODEL_CLASS, name, option, collection="tts")

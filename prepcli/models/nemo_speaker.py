@@ -18,6 +18,8 @@ GRID_FRAMES = 16
 class NemoSpeakerEncoder:
     """A NeMo speaker model, on the processor until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
 
+    rows_on_cpu: int | None = 1  # the larger the model, the faster (`benchmarks/README.md`)
+
     def __init__(self, name: str, option: str) -> None:
         """Load it; raises `UsageError` if that fails."""
         self._model = load_nemo(MODEL_CLASS, name, option)
@@ -49,17 +51,9 @@ class NemoSpeakerEncoder:
         self._model.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Embeddings (B, dim) of audio (B, T).
-
-        On a processor one utterance at a time: rounding then does not depend on the size of the batch either, and large
-        models are faster so, for what passes from layer to layer stays in the cache (`benchmarks/README.md`).
-        """
+        """Embeddings (B, dim) of audio (B, T)."""
         import torch
 
-        rows = 1 if audio.device.type == "cpu" else len(audio)
         with torch.inference_mode():
-            parts = [
-                self._model.forward(input_signal=signal, input_signal_length=length)[1]
-                for signal, length in zip(torch.split(audio, rows), torch.split(lengths, rows), strict=True)
-            ]
-            return torch.nn.functional.normalize(torch.cat(parts).float(), dim=1)
+            _, embeddings = self._model.forward(input_signal=audio, input_signal_length=lengths)
+            return torch.nn.functional.normalize(embeddings.float(), dim=1)

@@ -18,11 +18,13 @@ class SpeakerEncoder(Protocol):
         sampling_rate: Hz.
         min_samples: the shortest input that gives an embedding; shorter audio has none.
         dim: length of an embedding.
+        rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
     """
 
     sampling_rate: int
     min_samples: int
     dim: int
+    rows_on_cpu: int | None
 
     def places(self, num_samples: "Ints") -> "Ints":
         """For utterances of so many samples, the lengths to which they are zero-padded: each its own place on a grid.
@@ -38,7 +40,7 @@ class SpeakerEncoder(Protocol):
         """Embeddings (B, dim), float32 and of length 1, of audio (B, T), float32 in [-1, 1), on the model's device.
 
         `lengths` (B,) says how many samples of each row are audio; T is the rows' place. Audio that has no embedding
-        (digital silence, for some models) gives NaN.
+        (digital silence, for some models) gives NaN. May be called from several threads at once.
         """
 
 
@@ -51,6 +53,7 @@ class Codec(Protocol):
         samples_per_frame: audio is zero-padded to a multiple of it; each of these frames gives one code a codebook.
         num_codebooks, codebook_size: codes have the shape (num_codebooks, frames) and are below `codebook_size`.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
+        rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Codec(Protocol):
     num_codebooks: int
     codebook_size: int
     min_frames: int
+    rows_on_cpu: int | None
 
     def to(self, device: str) -> None:
         """Move the model to `cpu` or `cuda:N`."""
@@ -67,5 +71,6 @@ class Codec(Protocol):
         """Codes (B, C, F) and how many frames (B,) of each row count, of audio (B, T), float32 on the model's device.
 
         `lengths` (B,) says how many samples of each row are audio. Where all rows have equally many frames, a row's
-        codes are those of its audio alone, but for float rounding; in a batch of mixed lengths they may not be.
+        codes are those of its audio alone, but for float rounding; in a batch of mixed lengths they may not be. May be
+        called from several threads at once.
         """

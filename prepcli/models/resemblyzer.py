@@ -67,6 +67,7 @@ class ResemblyzerEncoder:
     sampling_rate = SAMPLING_RATE
     min_samples = WINDOW
     dim = DIM
+    rows_on_cpu: int | None = None
 
     def __init__(self) -> None:
         import torch

@@ -112,6 +112,7 @@ class ToyEncoder:
     sampling_rate = 16000
     min_samples = 400
     dim = 2
+    rows_on_cpu: int | None = 1
 
     def places(self, num_samples: np.ndarray) -> np.ndarray:
         return -(-num_samples // 1600) * 1600

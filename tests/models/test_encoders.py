@@ -14,6 +14,7 @@ from prepcli.feed import SegmentDecoder
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.resemblyzer import DIM, PARTIAL_FRAMES, ResemblyzerEncoder, num_partials, weights_file
+from prepcli.models.running import ModelRunner
 from prepcli.models.speakers import load_speaker_encoder
 from prepcli.records import Records
 from tests.conftest import real_speech
@@ -46,11 +47,12 @@ def embed(encoder: SpeakerEncoder, audio: Audio, places: NDArray[np.int64], batc
     """Embeddings (N, dim) made in batches of items that have one place."""
     lengths = lengths_of(audio)
     result = torch.zeros(len(audio), encoder.dim)
-    for batch in equal_length_batches(places, int(batch_seconds * encoder.sampling_rate)):
-        rows = torch.zeros(len(batch), int(places[batch[0]]))
-        for row, number in enumerate(batch):
-            rows[row, : lengths[number]] = torch.from_numpy(audio[number])
-        result[batch] = encoder.embed(rows, torch.from_numpy(lengths[batch]))
+    with ModelRunner("cpu", encoder.rows_on_cpu) as runner:
+        for batch in equal_length_batches(places, int(batch_seconds * encoder.sampling_rate)):
+            rows = torch.zeros(len(batch), int(places[batch[0]]))
+            for row, number in enumerate(batch):
+                rows[row, : lengths[number]] = torch.from_numpy(audio[number])
+            (result[batch],) = runner.run(encoder.embed, rows, torch.from_numpy(lengths[batch])).result()
     return result
 
 
