@@ -7,8 +7,7 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, start_prepcli, tree
 from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case, wait_for_markers
-from tests.shar_sets import make
-from tests.test_codec_codes import rewrite
+from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
 
 BAD = 3
@@ -21,7 +20,7 @@ def make_case(folder: Path) -> Case:
     make(MINI_CORPUS / "manifest_with_context.json", shar, "--shard-size", 4)
     for number in range(BAD):
         tar = shar / f"target_audio/recording.{3 * number:06d}.tar"
-        rewrite(tar, lambda content: content.__setitem__(2, (content[2][0], b"noise")))
+        rewrite_tar(tar, lambda content: content.__setitem__(2, (content[2][0], b"noise")))
     options = ("--codec-model", "toy", "--pool-duration", 1, "--max-rejects", BAD)
     more = {"units": "shards_*", "module": MODULE, "out_option": "--output-dir", "records": "codes_toy"}
     return undisturbed_case(folder, "extend-codec-codes", shar, options, 12, BAD, **more)
