@@ -133,7 +133,7 @@ def _add_codes(data: bytes, manifest: bytes, name: str, facts: CodeFacts) -> Non
         shift = msgspec.json.decode(manifest, type=_ArrayManifest).frame_shift
         if codes.ndim != 2 or not codes.size:
             raise ValueError(f"an array of shape {codes.shape}, not (codebooks, frames)")
-    except (ValueError, msgspec.DecodeError) as error:
+    except (ValueError, msgspec.DecodeError, RecursionError) as error:
         facts.damaged.append(f"{name}: {error}")
         return
     facts.types = sorted({*facts.types, str(codes.dtype)})
