@@ -48,7 +48,7 @@ step mypy "$python" -m mypy
 
 if command -v shellcheck >/dev/null; then
     shopt -s nullglob
-    shell_files=(scripts/*.sh scripts/*/*.sh scripts/*/*.env recipes/*/*.sh .ci/run)
+    shell_files=(scripts/*.sh scripts/*/*.sh scripts/*/*.env recipes/*.sh recipes/*/*.sh .ci/run)
     step shellcheck shellcheck -x "${shell_files[@]}"
 elif [[ ${CI:-} == true ]]; then
     say "shellcheck is missing: sudo apt-get install shellcheck"

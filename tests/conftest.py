@@ -3,9 +3,10 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,17 @@ def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """PyTorch with one thread: others, waiting in busy loops, cost more than they bring beside other tests."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a finished command left."""
@@ -109,6 +121,17 @@ def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str]
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
+def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
+    """Run the command line in a process that cannot import these modules."""
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({list(modules)!r})); sys.argv[0] = 'prepcli'\n"
+        "from prepcli.cli.app import main; main()"
+    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), timeout=300, check=False)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
 def start_prepcli(*arguments: object, module: str = "prepcli", **environ: str) -> subprocess.Popen[str]:
     """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
     return subprocess.Popen(
@@ -132,6 +155,23 @@ def write_lines(path: Path, records: Lines) -> Path:
     """Write a manifest as NeMo's scripts do."""
     path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+def copy_set(out: Path, folder: Path, *, records: bool = False) -> Path:
+    """Copy a data set into `folder`, under its own name; with `records`, those of its making beside it as well."""
+    copy = Path(shutil.copytree(out, folder / out.name))
+    if records:
+        shutil.copytree(out.with_name(f"{out.name}.prepcli"), folder / f"{out.name}.prepcli")
+    return copy
+
+
+def make_set(command: str, manifest: object, out: Path, *options: object) -> Outcome:
+    """Run a command that makes a data set and let `verify` judge the result."""
+    done = prepcli(command, manifest, out, "--json", *options)
+    assert done.code == 0, done.err
+    checked = prepcli("verify", out)
+    assert checked.code == 0, checked.out
+    return done
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import prepcli, read_lines, start_prepcli, tree
 
 Process = subprocess.Popen[str]
@@ -115,51 +117,74 @@ def resume(case: Case, out: Path, world_size: int) -> None:
     assert tree(out) == case.undisturbed
 
 
-def check_kill_of_one_process(case: Case, out: Path, victim: Victim, markers: int, world_size: int) -> None:
-    """Kill the main process or a worker after `markers` units; continue with `world_size` ranks."""
-    process = case.start(out)
-    wait_for_markers(out, markers, process, case.units, case.records)
-    time.sleep(random.random() * 0.1)
-    workers = children(process.pid)
-    victim(process)
-    _, err = process.communicate(timeout=60)
-    if victim is kill_a_worker and process.returncode != 0:
-        assert process.returncode == 4
-        assert "SIGKILL" in err
-        assert f"Continue with: prepcli {case.command}" in err
-    wait_until_gone(workers)
-    half = {name: digest for name, digest in tree(out).items() if case.undisturbed.get(name) != digest}
-    assert half == {}  # nothing half under a final name
-    resume(case, out, world_size)
-    assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == case.num_rejects
-    if case.verified:
-        checked = prepcli("verify", out)
-        assert checked.code == 0, checked.out
+class KillMatrix:
+    """The tests of a module's fixture `case`; a subclass may name other moments, or fewer."""
 
+    kills: tuple[tuple[Victim, int, int], ...] = tuple(
+        (victim, markers, world_size)
+        for victim in (kill_main, kill_a_worker)
+        for markers, world_size in ((0, 1), (3, 2), (8, 5))
+    )
+    """Who is killed after how many units, and how many ranks continue."""
+    world_sizes: tuple[int, ...] = (1, 2, 5)
+    signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
-def check_kill_of_one_rank(case: Case, out: Path, world_size: int) -> None:
-    """Of two ranks one is killed, the other goes on; then `world_size` ranks continue."""
-    ranks = [case.start(out, "--rank", rank, "--world-size", 2) for rank in range(2)]
-    wait_for_markers(out, random.randrange(case.num_shards // 2), ranks[0], case.units, case.records)
-    ranks[1].kill()
-    for process in ranks:
-        process.communicate(timeout=60)
-    assert ranks[0].returncode == 0
-    resume(case, out, world_size)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        parameters: dict[str, tuple[str, tuple[Any, ...]]] = {
+            "test_kill_one_process": ("victim, markers, world_size", self.kills),
+            "test_kill_one_of_two_ranks": ("world_size", self.world_sizes),
+            "test_signals_end_the_run_in_good_order": ("number", self.signals),
+        }
+        name = metafunc.function.__name__
+        if name in parameters:
+            metafunc.parametrize(*parameters[name])
 
+    def test_kill_one_process(self, case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
+        """Kill the main process or a worker after `markers` units; continue with `world_size` ranks."""
+        out = tmp_path / "out"
+        process = case.start(out)
+        wait_for_markers(out, markers, process, case.units, case.records)
+        time.sleep(random.random() * 0.1)
+        workers = children(process.pid)
+        victim(process)
+        _, err = process.communicate(timeout=60)
+        if victim is kill_a_worker and process.returncode != 0:
+            assert process.returncode == 4
+            assert "SIGKILL" in err
+            assert f"Continue with: prepcli {case.command}" in err
+        wait_until_gone(workers)
+        half = {name: digest for name, digest in tree(out).items() if case.undisturbed.get(name) != digest}
+        assert half == {}  # nothing half under a final name
+        resume(case, out, world_size)
+        assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == case.num_rejects
+        if case.verified:
+            checked = prepcli("verify", out)
+            assert checked.code == 0, checked.out
 
-def check_signal(case: Case, out: Path, number: signal.Signals) -> None:
-    """A signal ends the run with exit code 4, tidily, and the same command continues it."""
-    process = case.start(out, "--json")
-    wait_for_markers(out, 2, process, case.units, case.records)
-    process.send_signal(number)
-    stdout, err = process.communicate(timeout=60)
-    assert process.returncode == 4, err
-    assert f"stopped by {number.name}" in err
-    assert "Traceback" not in err
-    assert '"status":"incomplete"' in stdout
-    assert not any((case.workspace(out) / "tmp").iterdir())
-    status = prepcli("status", out, "--json").json
-    assert status["state"] == "stopped"
-    assert 0 < status["units_done"] < case.num_shards
-    resume(case, out, 1)
+    def test_kill_one_of_two_ranks(self, case: Case, tmp_path: Path, world_size: int) -> None:
+        """Of two ranks one is killed, the other goes on; then `world_size` ranks continue."""
+        out = tmp_path / "out"
+        ranks = [case.start(out, "--rank", rank, "--world-size", 2) for rank in range(2)]
+        wait_for_markers(out, random.randrange(case.num_shards // 2), ranks[0], case.units, case.records)
+        ranks[1].kill()
+        for process in ranks:
+            process.communicate(timeout=60)
+        assert ranks[0].returncode == 0
+        resume(case, out, world_size)
+
+    def test_signals_end_the_run_in_good_order(self, case: Case, tmp_path: Path, number: signal.Signals) -> None:
+        """A signal ends the run with exit code 4, tidily, and the same command continues it."""
+        out = tmp_path / "out"
+        process = case.start(out, "--json")
+        wait_for_markers(out, 2, process, case.units, case.records)
+        process.send_signal(number)
+        stdout, err = process.communicate(timeout=60)
+        assert process.returncode == 4, err
+        assert f"stopped by {number.name}" in err
+        assert "Traceback" not in err
+        assert '"status":"incomplete"' in stdout
+        assert not any((case.workspace(out) / "tmp").iterdir())
+        status = prepcli("status", out, "--json").json
+        assert status["state"] == "stopped"
+        assert 0 < status["units_done"] < case.num_shards
+        resume(case, out, 1)

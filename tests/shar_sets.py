@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from tests.conftest import Outcome, prepcli
+from tests.conftest import Outcome, make_set
 
 FIELDS = ("target_audio", "context_audio")
+Members = list[tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,25 @@ class Item:
 
 
 def make(manifest: object, out: Path, *options: object) -> Outcome:
-    """Run the command and let `verify` judge the result."""
-    done = prepcli("manifest-to-shar", manifest, out, "--json", *options)
-    assert done.code == 0, done.err
-    checked = prepcli("verify", out)
-    assert checked.code == 0, checked.out
-    return done
+    """Run manifest-to-shar and let `verify` judge the result."""
+    return make_set("manifest-to-shar", manifest, out, *options)
 
 
-def members(path: Path) -> list[tuple[str, bytes]]:
+def members(path: Path) -> Members:
     """Names and contents of a tar's members, in order."""
     with tarfile.open(path) as tar:
         return [(member.name, tar.extractfile(member).read()) for member in tar]  # type: ignore[union-attr]
+
+
+def rewrite_tar(path: Path, change: Callable[[Members], object]) -> None:
+    """Change names and contents of a tar's members."""
+    content = members(path)
+    change(content)
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
+        for name, data in content:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
 
 
 def recordings(path: Path) -> list[Stored]:

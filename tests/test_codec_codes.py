@@ -1,11 +1,9 @@
 """extend-codec-codes with a small codec: what is in the tars, in every kind of Shar, and what becomes of bad audio."""
 
 import gzip
-import io
 import json
 import shutil
-import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 import soundfile
 import torch
 
-from prepcli import codec_codes
 from prepcli.codec_codes import CodesJob, codes_workspace
 from prepcli.codec_codes_index import MemberDecoder, index_shard
 from prepcli.codec_codes_plan import CodesOptions, InputShard, ShardSize, find_input, pools
@@ -29,20 +26,12 @@ from prepcli.shards.codes import codes_type
 from prepcli.verify import verify
 from tests.audio_files import write_audio
 from tests.codes_sets import alone, lhotse_cuts, read_codes
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.shar_sets import FIELDS, make, members, read_cuts
-from tests.toy_codec import ToyCodec
+from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
+from tests.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
+from tests.toy_codec import ToyCodec, use_toy_codec
 
 OPTIONS = CodesOptions("toy", "toy")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other in busy loops cost more than they bring, beside other tests."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +45,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shar(corpus: Path, tmp_path: Path) -> Path:
     """A copy of it, without the records of its making."""
-    return Path(shutil.copytree(corpus, tmp_path / "shar"))
+    return copy_set(corpus, tmp_path)
 
 
 Extend = Callable[..., Report]
@@ -73,8 +62,7 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
 
     def run(folder: Path, out: Path | None = None, **changes: Any) -> Report:
         options = replace(OPTIONS, **changes)
-        monkeypatch.setattr(codec_codes, "check_codec_model", lambda name: None)
-        monkeypatch.setattr(codec_codes, "load_codec", lambda name: codec if name == "toy" else ToyCodec(name))
+        use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
         job = CodesJob(folder, out or folder, options, num_workers=2)
         return run_job(job, codes_workspace(out or folder, options.codec_name), RunOptions(num_workers=2))
 
@@ -237,16 +225,6 @@ def test_sets_of_lhotses_writers(tmp_path: Path, extend: Extend, codec: ToyCodec
     assert report.details["saved_by_encoding_once"] == 0
 
 
-def rewrite(tar: Path, change: Callable[[list[tuple[str, bytes]]], object]) -> None:
-    content = members(tar)
-    change(content)
-    with tarfile.open(tar, "w") as out:
-        for name, data in content:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            out.addfile(info, io.BytesIO(data))
-
-
 def test_bad_audio_is_rejected_and_the_fields_stay_in_step(shar: Path, extend: Extend, codec: ToyCodec) -> None:
     ids = [cut["id"] for cut in read_cuts(shar / "cuts/cuts.000000.jsonl.gz")]
 
@@ -261,8 +239,8 @@ def test_bad_audio_is_rejected_and_the_fields_stay_in_step(shar: Path, extend: E
         manifest = json.loads(content[13][1])
         content[13] = (content[13][0], json.dumps(manifest | {"num_samples": manifest["num_samples"] * 2}).encode())
 
-    rewrite(shar / "target_audio/recording.000000.tar", damage)
-    rewrite(shar / "context_audio/recording.000000.tar", lambda content: content.__setitem__(0, ("x.flac", b"")))
+    rewrite_tar(shar / "target_audio/recording.000000.tar", damage)
+    rewrite_tar(shar / "context_audio/recording.000000.tar", lambda content: content.__setitem__(0, ("x.flac", b"")))
     torn = shar / "context_audio/recording.000003.tar"
     first = len(members(torn)[0][1])
     torn.write_bytes(torn.read_bytes()[: first + 5000])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, prepcli, tree
+from tests.conftest import MINI_CORPUS, copy_set, prepcli, tree
 from tests.shar_sets import make
 
 
@@ -21,7 +21,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shar(corpus: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(corpus, tmp_path / "shar"))
+    return copy_set(corpus, tmp_path)
 
 
 def nemo_file(path: Path, target: str) -> Path:

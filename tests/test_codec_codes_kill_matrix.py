@@ -6,19 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, start_prepcli, tree
-from tests.killing import (
-    Case,
-    Victim,
-    check_kill_of_one_process,
-    check_kill_of_one_rank,
-    check_signal,
-    kill_a_worker,
-    kill_main,
-    undisturbed_case,
-    wait_for_markers,
-)
-from tests.shar_sets import make
-from tests.test_codec_codes import rewrite
+from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case, wait_for_markers
+from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
 
 BAD = 3
@@ -31,7 +20,7 @@ def make_case(folder: Path) -> Case:
     make(MINI_CORPUS / "manifest_with_context.json", shar, "--shard-size", 4)
     for number in range(BAD):
         tar = shar / f"target_audio/recording.{3 * number:06d}.tar"
-        rewrite(tar, lambda content: content.__setitem__(2, (content[2][0], b"noise")))
+        rewrite_tar(tar, lambda content: content.__setitem__(2, (content[2][0], b"noise")))
     options = ("--codec-model", "toy", "--pool-duration", 1, "--max-rejects", BAD)
     more = {"units": "shards_*", "module": MODULE, "out_option": "--output-dir", "records": "codes_toy"}
     return undisturbed_case(folder, "extend-codec-codes", shar, options, 12, BAD, **more)
@@ -42,19 +31,12 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return make_case(tmp_path_factory.mktemp("kill"))
 
 
-@pytest.mark.parametrize(
-    ("victim", "markers", "world_size"), [(kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5)]
-)
-def test_kill_one_process(case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
-    check_kill_of_one_process(case, tmp_path / "out", victim, markers, world_size)
+class TestKills(KillMatrix):
+    """Fewer: every start loads PyTorch."""
 
-
-def test_kill_one_of_two_ranks(case: Case, tmp_path: Path) -> None:
-    check_kill_of_one_rank(case, tmp_path / "out", 5)
-
-
-def test_a_signal_ends_the_run_in_good_order(case: Case, tmp_path: Path) -> None:
-    check_signal(case, tmp_path / "out", signal.SIGTERM)
+    kills = ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5))
+    world_sizes = (5,)
+    signals = (signal.SIGTERM,)
 
 
 def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What `verify` finds in codes, and what it leaves in peace."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import pytest
 
 from prepcli.shards.npy import npy_bytes
 from prepcli.verify import verify
-from tests.conftest import MINI_CORPUS, start_prepcli
-from tests.shar_sets import make
-from tests.test_codec_codes import rewrite
+from tests.conftest import MINI_CORPUS, copy_set, start_prepcli
+from tests.shar_sets import Members, make, rewrite_tar
 
-Members = list[tuple[str, bytes]]
 TARGET = "codes_toy/target_codes/codes.000001.tar"
 CONTEXT = "codes_toy/context_codes/codes.000000.tar"
 
@@ -74,15 +71,15 @@ def no_array(content: Members) -> None:
 def test_damage_is_found(
     whole: Path, tmp_path: Path, tar: str, change: Callable[[Members], None], message: str
 ) -> None:
-    out = Path(shutil.copytree(whole, tmp_path / "shar"))
-    rewrite(out / tar, change)
+    out = copy_set(whole, tmp_path)
+    rewrite_tar(out / tar, change)
     problems = verify(out).problems
     assert any(message in problem for problem in problems), problems
     assert all(tar in problem for problem in problems)
 
 
 def test_a_missing_shard_and_one_too_many(whole: Path, tmp_path: Path) -> None:
-    out = Path(shutil.copytree(whole, tmp_path / "shar"))
+    out = copy_set(whole, tmp_path)
     (out / CONTEXT).rename(out / CONTEXT.replace("000000", "000007"))
     problems = verify(out).problems
     assert problems == [
@@ -92,10 +89,9 @@ def test_a_missing_shard_and_one_too_many(whole: Path, tmp_path: Path) -> None:
 
 
 def test_other_bytes_than_were_published(whole: Path, tmp_path: Path) -> None:
-    out = Path(shutil.copytree(whole, tmp_path / "shar"))
-    shutil.copytree(whole.with_name("shar.prepcli"), tmp_path / "shar.prepcli")
+    out = copy_set(whole, tmp_path, records=True)
     assert verify(out).problems == []
-    rewrite(out / TARGET, lambda content: None)
+    rewrite_tar(out / TARGET, lambda content: None)
     problems = verify(out).problems
     assert f"{TARGET}: not the bytes that were published (SHA-256 differs)" in problems
     (out / TARGET).unlink()

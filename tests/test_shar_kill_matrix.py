@@ -1,21 +1,11 @@
 """The kill matrix over Shar: three files a shard, which must appear together or not at all."""
 
-import signal
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.killing import (
-    Case,
-    Victim,
-    check_kill_of_one_process,
-    check_kill_of_one_rank,
-    check_signal,
-    kill_a_worker,
-    kill_main,
-    undisturbed_case,
-)
+from tests.killing import Case, KillMatrix, undisturbed_case
 
 NUM_SHARDS = 12
 BAD = 7
@@ -45,17 +35,5 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return make_case(tmp_path_factory.mktemp("kill"))
 
 
-@pytest.mark.parametrize("victim", [kill_main, kill_a_worker])
-@pytest.mark.parametrize(("markers", "world_size"), [(0, 1), (3, 2), (8, 5)])
-def test_kill_one_process(case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
-    check_kill_of_one_process(case, tmp_path / "out", victim, markers, world_size)
-
-
-@pytest.mark.parametrize("world_size", [1, 2, 5])
-def test_kill_one_of_two_ranks(case: Case, tmp_path: Path, world_size: int) -> None:
-    check_kill_of_one_rank(case, tmp_path / "out", world_size)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_signals_end_the_run_in_good_order(case: Case, tmp_path: Path, number: signal.Signals) -> None:
-    check_signal(case, tmp_path / "out", number)
+class TestKills(KillMatrix):
+    pass

@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
-from tests.shar_sets import make, members, read_cuts, with_contexts
-
-Members = list[tuple[str, bytes]]
+from tests.conftest import MINI_CORPUS, copy_set, prepcli, read_lines, write_lines
+from tests.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +24,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = write_lines(folder / "m.json", with_contexts(read_lines(MINI_CORPUS / "manifest.json")))
     make(manifest, folder / "out", "--audio-base-dir", MINI_CORPUS, "--shard-size", 16)
     return folder / "out"
-
-
-def rewrite_tar(path: Path, change: Callable[[Members], object]) -> None:
-    content = members(path)
-    change(content)
-    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
-        for name, data in content:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
 
 
 def rewrite_cuts(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
@@ -212,10 +200,7 @@ DAMAGE: dict[Callable[[Path], None], str] = {
 @pytest.mark.parametrize("records", ["with records", "without records"])
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_damage_is_found(whole: Path, tmp_path: Path, damage: Callable[[Path], None], records: str) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    if records == "with records":
-        shutil.copytree(whole.with_name("out.prepcli"), tmp_path / "out.prepcli")
+    out = copy_set(whole, tmp_path, records=records == "with records")
     damage(out)
     done = prepcli("verify", out, "--json")
     assert done.code == 1, done.err
@@ -232,9 +217,7 @@ def test_what_is_whole(whole: Path) -> None:
 
 
 def test_bytes_that_still_make_sense_are_found_by_their_hash(whole: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    shutil.copytree(whole.with_name("out.prepcli"), tmp_path / "out.prepcli")
+    out = copy_set(whole, tmp_path, records=True)
 
     def change(content: Members) -> None:
         name, data = content[0]
@@ -251,9 +234,7 @@ def test_bytes_that_still_make_sense_are_found_by_their_hash(whole: Path, tmp_pa
 
 def test_a_lost_last_shard_and_an_unfinished_run(whole: Path, tmp_path: Path) -> None:
     """Only the records beside the set can tell."""
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    shutil.copytree(whole.with_name("out.prepcli"), tmp_path / "out.prepcli")
+    out = copy_set(whole, tmp_path, records=True)
     for path in out.glob("*/*.000002.*"):
         path.unlink()
     assert "cuts/cuts.000002.jsonl.gz: was published, but is missing" in prepcli("verify", out).out

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from tests.audio_files import samples
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, copy_set, prepcli, read_lines, write_lines
 
 
 @pytest.fixture(scope="module")
@@ -176,10 +176,7 @@ DAMAGE: dict[Callable[[Path], None], str] = {
 @pytest.mark.parametrize("records", ["with records", "without records"])
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_damage_is_found(whole: Path, tmp_path: Path, damage: Callable[[Path], None], records: str) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    if records == "with records":
-        shutil.copytree(whole.with_name("out.prepcli"), tmp_path / "out.prepcli")
+    out = copy_set(whole, tmp_path, records=records == "with records")
     assert prepcli("verify", out).code == 0
     damage(out)
     done = prepcli("verify", out, "--json")
@@ -199,9 +196,7 @@ def test_bytes_that_still_make_sense_are_found_by_their_hash(whole: Path, tmp_pa
         soundfile.write(file, samples(len(audio) / rate, rate)[: len(audio)], rate, format="FLAC")
         members[0] = (info, file.getvalue())
 
-    out = tmp_path / "out"
-    shutil.copytree(whole, out)
-    shutil.copytree(whole.with_name("out.prepcli"), tmp_path / "out.prepcli")
+    out = copy_set(whole, tmp_path, records=True)
     rewrite_tar(out / "audio_1.tar", change)
     assert "SHA-256 differs" in prepcli("verify", out).out
     shutil.rmtree(tmp_path / "out.prepcli")

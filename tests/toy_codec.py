@@ -8,6 +8,7 @@ is the command line with this codec in the place of NeMo's.
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -58,12 +59,18 @@ class ToyCodec:
             return ((out + 1) / 2 * (self.codebook_size - 1)).round().long(), frames
 
 
-def main() -> None:
+def use_toy_codec(replace: Callable[[object, str, object], None], load: Callable[[str], ToyCodec] = ToyCodec) -> None:
+    """Put it in the place of NeMo's, by `setattr` or a monkeypatch's."""
     from prepcli import codec_codes
+
+    replace(codec_codes, "check_codec_model", lambda name: None)
+    replace(codec_codes, "load_codec", load)
+
+
+def main() -> None:
     from prepcli.cli.app import main
 
-    for name, function in {"check_codec_model": lambda name: None, "load_codec": ToyCodec}.items():
-        setattr(codec_codes, name, function)
+    use_toy_codec(setattr)
     main()
 
 

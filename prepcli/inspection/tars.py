@@ -1,15 +1,14 @@
 """A look into tars: their member names, and the audio or codes of a few members."""
 
-import io
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.sample import EvenSample, spread
+from prepcli.shards.npy import read_npy
 
 NUM_TARS = 8
 """So many tars of a set are opened, evenly spread."""
@@ -130,11 +129,11 @@ def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def _add_codes(data: bytes, manifest: bytes, name: str, facts: CodeFacts) -> None:
     facts.looked_at += 1
     try:
-        codes = np.load(io.BytesIO(data), allow_pickle=False)
+        codes = read_npy(data)
         shift = msgspec.json.decode(manifest, type=_ArrayManifest).frame_shift
         if codes.ndim != 2 or not codes.size:
             raise ValueError(f"an array of shape {codes.shape}, not (codebooks, frames)")
-    except (ValueError, EOFError, OSError, msgspec.DecodeError) as error:
+    except (ValueError, msgspec.DecodeError, RecursionError) as error:
         facts.damaged.append(f"{name}: {error}")
         return
     facts.types = sorted({*facts.types, str(codes.dtype)})

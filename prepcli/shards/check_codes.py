@@ -1,13 +1,12 @@
 """Are a shard's codes whole, and in step with its cuts? As strict as the strictest loader."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from prepcli.shards.check_tarred import ShardReport
+from prepcli.shards.npy import read_npy
 from prepcli.shards.pairs import Pair, read_pairs
 from prepcli.shards.shar_files import decode_json
 
@@ -57,8 +56,8 @@ def _check_array(where: str, pair: Pair, seconds: float | None, report: ShardRep
     what = f"{where}: {pair.name}"
     try:
         manifest = decode_json(pair.manifest, _TemporalArray)
-        codes = np.load(io.BytesIO(pair.data), allow_pickle=False)
-    except (msgspec.DecodeError, ValueError, EOFError, OSError) as error:
+        codes = read_npy(pair.data)
+    except (msgspec.DecodeError, ValueError) as error:
         report.problems.append(f"{what}: no array, or its manifest is none: {error}")
         return
     if codes.dtype.kind not in "iu" or codes.ndim != 2:

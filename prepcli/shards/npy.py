@@ -12,3 +12,15 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
+
+
+def read_npy(data: bytes) -> NDArray[Any]:
+    """The array in the content of a `.npy` file.
+
+    Raises ValueError where there is none. For a damaged header numpy raises whatever reading it as Python raises.
+    """
+    try:
+        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except Exception as error:
+        raise ValueError(f"not what numpy saves: {error}") from error
+    return array

@@ -48,8 +48,11 @@ def decode_json(text: bytes, type: Any) -> Any:
         msgspec.DecodeError, ValueError: it is no JSON, or not of that type.
     """
     try:
-        return msgspec.json.decode(text, type=type)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.convert(json.loads(text), type)
+        try:
+            return msgspec.json.decode(text, type=type)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            return msgspec.convert(json.loads(text), type)
+    except RecursionError as error:
+        raise ValueError("JSON in which too many lists or objects lie in each other") from error

@@ -5,38 +5,20 @@
 #   recipes/an4/run.sh --mini            # no internet: a miniature that is made (with sox) and served here
 #   WORK=/data/an4 recipes/an4/run.sh    # results elsewhere
 #
-# Safe to run again: what is finished is kept, and a download goes on where it stopped.
+# Safe to run again: what is finished is kept, and a download goes on where it stopped. PREPCLI_PYTHON names another Python than .venv's.
 set -euo pipefail
-WORK=${WORK:-recipes/an4/work}
-case $WORK in
-    /* | recipes/an4/work) ;;
-    *) WORK=$PWD/$WORK ;; # relative to where it was called
-esac
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=recipes/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-source=()
 shards=8
 bins=10
-PREPCLI_EXTRAS=${PREPCLI_EXTRAS:-none} bash scripts/setup.sh
+set_up none
 if [[ ${1:-} == --mini ]]; then
     shards=2 bins=2
-    rm -rf "$WORK/site"
-    .venv/bin/python -m tests.corpora "$WORK/site" an4_sphere.tar.gz &
-    trap 'kill %1' EXIT
-    until [[ -f $WORK/site/url ]]; do
-        kill -0 %1
-        sleep 0.1
-    done
-    source=(--base-url "$(<"$WORK/site/url")" --checksums "$WORK/site/md5sum.txt")
+    serve_miniatures an4_sphere.tar.gz
 fi
 
-# Shows a command as one would type it, then runs it.
-show() {
-    printf '\n$ %s\n' "$*"
-    ".venv/bin/$1" "${@:2}"
-}
-
-show prepcli download an4 --data-root "$WORK/data" ${source[@]+"${source[@]}"}
+show prepcli download an4 --data-root "$WORK/data" ${site[@]+"${site[@]}"}
 show prepcli manifest-to-tarred "$WORK/data/an4/train_manifest.json" "$WORK/tarred" --num-shards "$shards"
 show prepcli verify "$WORK/tarred"
 show prepcli estimate-bins "$WORK/data/an4/train_manifest.json" -b "$bins"

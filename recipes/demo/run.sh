@@ -5,25 +5,14 @@
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
 #
-# Safe to run again: what is finished is kept.
+# Safe to run again: what is finished is kept. PREPCLI_PYTHON names another Python than .venv's.
 set -euo pipefail
-WORK=${WORK:-recipes/demo/work}
-case $WORK in
-    /* | recipes/demo/work) ;;
-    *) WORK=$PWD/$WORK ;; # relative to where it was called
-esac
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=recipes/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-PREPCLI_EXTRAS=demo,nemo bash scripts/setup.sh
+set_up demo,nemo
 manifest=tests/data/mini_corpus/manifest.json
-mkdir -p "$WORK"
 SECONDS=0
-
-# Shows a command as one would type it, then runs it.
-show() {
-    printf '\n$ %s\n' "$*"
-    ".venv/bin/$1" "${@:2}"
-}
 
 show prepcli manifest-to-tarred "$manifest" "$WORK/tarred" --num-shards 4
 show prepcli verify "$WORK/tarred"
@@ -45,7 +34,7 @@ show prepcli verify "$WORK/shar"
 
 # One line for each step: how many records, how much audio, how many bytes.
 printf '\nWhat each step made, in %d s\n' "$SECONDS"
-.venv/bin/python - "$WORK" <<'END'
+"$python" - "$WORK" <<'END'
 import json, pathlib, sys
 
 work = pathlib.Path(sys.argv[1])

@@ -5,47 +5,29 @@
 #   recipes/fisher/run.sh --mini                  # a small tree of the same form, with tones for speech; no licence
 #   WORK=/data/fisher … recipes/fisher/run.sh     # results elsewhere than in recipes/fisher/work
 #
-# Safe to run again: what is finished is kept.
+# Safe to run again: what is finished is kept. PREPCLI_PYTHON names another Python than .venv's.
 set -euo pipefail
-WORK=${WORK:-recipes/fisher/work}
-case $WORK in
-    /* | recipes/fisher/work) ;;
-    *) WORK=$PWD/$WORK ;; # relative to where it was called
-esac
 if [[ -n ${LDC_ROOT:-} ]]; then LDC_ROOT=$(realpath "$LDC_ROOT"); fi
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=recipes/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-case ${1:-} in
-    --mini) shards=2 bins=3 ;;
-    "")
-        if [[ -z ${LDC_ROOT:-} ]]; then
-            echo "fisher: set LDC_ROOT to the folder with LDC2004S13 and LDC2005S13, or give --mini" >&2
-            exit 2
-        fi
-        shards=512 bins=30
-        ;;
-    *)
-        echo "fisher: the only option is --mini, not $1" >&2
-        exit 2
-        ;;
-esac
+if [[ ${1:-} != --mini && -z ${LDC_ROOT:-} ]]; then
+    echo "fisher: set LDC_ROOT to the folder with LDC2004S13 and LDC2005S13, or give --mini" >&2
+    exit 2
+fi
 
-PREPCLI_EXTRAS=demo bash scripts/setup.sh
-mkdir -p "$WORK"
+shards=512
+bins=30
+set_up none
 if [[ ${1:-} == --mini ]]; then
+    shards=2 bins=3
     LDC_ROOT=$WORK/ldc
     if [[ ! -e $LDC_ROOT ]]; then
         rm -rf "$LDC_ROOT.tmp"
-        .venv/bin/python -m tests.corpora.make_fisher "$LDC_ROOT.tmp" 20
+        "$python" -m tests.corpora.make_fisher "$LDC_ROOT.tmp" 20
         mv "$LDC_ROOT.tmp" "$LDC_ROOT"
     fi
 fi
-
-# Shows a command as one would type it, then runs it.
-show() {
-    printf '\n$ %s\n' "$*"
-    ".venv/bin/$1" "${@:2}"
-}
 
 show prepcli download fisher --ldc-root "$LDC_ROOT" --dest-root "$WORK/fisher" --remove-noises
 show prepcli manifest-to-tarred "$WORK/fisher/manifest_train.json" "$WORK/tarred" --num-shards "$shards" --shuffle

@@ -6,41 +6,22 @@
 #   recipes/librispeech/run.sh --mini                         # no internet: a miniature that is made and served here
 #   WORK=/data/librispeech recipes/librispeech/run.sh         # results elsewhere (default: recipes/librispeech/work)
 #
-# Safe to run again: what is finished is kept, and a download goes on where it stopped.
+# Safe to run again: what is finished is kept, and a download goes on where it stopped. PREPCLI_PYTHON names another Python than .venv's.
 set -euo pipefail
+# shellcheck source=recipes/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 DATA_SETS=${DATA_SETS:-train_clean_100,dev_clean}
 TRAIN=${TRAIN:-train_clean_100}
 SHARDS=${SHARDS:-64}
-WORK=${WORK:-recipes/librispeech/work}
-case $WORK in
-    /* | recipes/librispeech/work) ;;
-    *) WORK=$PWD/$WORK ;; # relative to where it was called
-esac
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-source=()
 bins=30
-PREPCLI_EXTRAS=${PREPCLI_EXTRAS:-none} bash scripts/setup.sh
+set_up none
 if [[ ${1:-} == --mini ]]; then
     DATA_SETS=mini TRAIN=train_clean_5 SHARDS=2 bins=4
-    rm -rf "$WORK/site"
-    .venv/bin/python -m tests.corpora "$WORK/site" dev-clean-2.tar.gz train-clean-5.tar.gz &
-    trap 'kill %1' EXIT
-    until [[ -f $WORK/site/url ]]; do
-        kill -0 %1
-        sleep 0.1
-    done
-    # Miniatures are not what is published, so their checksums take the place of the published ones.
-    source=(--base-url "$(<"$WORK/site/url")" --checksums "$WORK/site/md5sum.txt")
+    serve_miniatures dev-clean-2.tar.gz train-clean-5.tar.gz
 fi
 
-# Shows a command as one would type it, then runs it.
-show() {
-    printf '\n$ %s\n' "$*"
-    ".venv/bin/$1" "${@:2}"
-}
-
-show prepcli download librispeech --data-root "$WORK/data" --data-sets "$DATA_SETS" ${source[@]+"${source[@]}"}
+show prepcli download librispeech --data-root "$WORK/data" --data-sets "$DATA_SETS" ${site[@]+"${site[@]}"}
 show prepcli manifest-to-tarred "$WORK/data/$TRAIN.json" "$WORK/tarred" --num-shards "$SHARDS" --shuffle
 show prepcli verify "$WORK/tarred"
 show prepcli estimate-bins "$WORK/data/$TRAIN.json" -b "$bins"

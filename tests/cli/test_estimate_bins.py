@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prepcli.bins import duration_bins
-from tests.conftest import prepcli, write_lines
+from tests.conftest import prepcli, prepcli_without, write_lines
 
 
 @pytest.fixture
@@ -150,14 +150,7 @@ def test_the_plot_without_matplotlib(manifest: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_neither_torch_nor_lhotse_nor_nemo_is_imported(manifest: Path) -> None:
-    import subprocess
-
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'lhotse', 'nemo', 'matplotlib', 'soundfile', 'yaml'): sys.modules[name] = None\n"
-        f"sys.argv = ['prepcli', 'estimate-bins', {str(manifest)!r}, '-q']\n"
-        "from prepcli.cli.app import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("[")
+    heavy = ("torch", "lhotse", "nemo", "matplotlib", "soundfile", "yaml")
+    done = prepcli_without(heavy, "estimate-bins", manifest, "-q")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("[")

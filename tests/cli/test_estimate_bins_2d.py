@@ -1,6 +1,4 @@
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import yaml
 
 from prepcli.bins_2d import Bins2dOptions, estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
-from tests.conftest import prepcli, write_lines
+from tests.conftest import prepcli, prepcli_without, write_lines
 from tests.tokenizer_models import corpus_texts, train_hf, train_sentencepiece
 
 
@@ -155,13 +153,7 @@ def test_the_plot_ends_before_what_lies_far_out() -> None:
 
 
 def test_neither_torch_nor_lhotse_nor_nemo_is_imported(manifest: Path, bpe: Path) -> None:
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'lhotse', 'nemo', 'matplotlib', 'soundfile', 'yaml', 'tokenizers'):\n"
-        "    sys.modules[name] = None\n"
-        f"sys.argv = ['prepcli', 'estimate-bins-2d', {str(manifest)!r}, '-t', {str(bpe)!r}, '-q']\n"
-        "from prepcli.cli.app import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("[[")
+    heavy = ("torch", "lhotse", "nemo", "matplotlib", "soundfile", "yaml", "tokenizers")
+    done = prepcli_without(heavy, "estimate-bins-2d", manifest, "-t", bpe, "-q")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("[[")

@@ -67,6 +67,12 @@ TALK = [
     Said(11.6, 13.0, "A", 900, "me too"),
     Said(13.1, 13.6, "A", 1000, "the rest"),
 ]
+A, B = ([said for said in TALK if said.channel == channel] for channel in "AB")
+
+
+def check_one_slice_a_speaker(dest: Path, source: Samples) -> None:
+    """What slices of 5 s and more are made of TALK with what was not sure."""
+    check_slices(dest, {"test/fe_03_00007_A_001.wav": (source, A[:3]), "test/fe_03_00007_B_001.wav": (source, B[:4])})
 
 
 def test_tones_are_found_where_they_were_planted(awkward: Path) -> None:
@@ -74,13 +80,12 @@ def test_tones_are_found_where_they_were_planted(awkward: Path) -> None:
     source = write_conversation(awkward / "ldc", 7, TALK, 15.0)
     done = run(awkward / "ldc", awkward / "out", "--min-slice-duration", 3, "--max-rejects", 3)
     assert done.code == 0, done.err
-    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
     check_slices(
         awkward / "out",
         {
-            "test/fe_03_00007_A_001.wav": (source, a[:2]),
-            "test/fe_03_00007_A_002.wav": (source, a[2:4]),
-            "test/fe_03_00007_B_001.wav": (source, [b[0], b[1], b[3]]),  # without what was not sure
+            "test/fe_03_00007_A_001.wav": (source, A[:2]),
+            "test/fe_03_00007_A_002.wav": (source, A[2:4]),
+            "test/fe_03_00007_B_001.wav": (source, [B[0], B[1], B[3]]),  # without what was not sure
         },
     )
     records = all_records(awkward / "out")
@@ -99,8 +104,7 @@ def test_a_sum_of_centiseconds_reaches_its_minimum(tmp_path: Path) -> None:
 def test_zero_makes_each_utterance_a_slice(tmp_path: Path) -> None:
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
     assert run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--keep-low-conf").code == 0
-    for channel in "AB":
-        said = [one for one in TALK if one.channel == channel]
+    for channel, said in (("A", A), ("B", B)):
         for number, one in enumerate(said, 1):
             samples, _ = soundfile.read(tmp_path / f"out/test/fe_03_00007_{channel}_{number:03d}.wav", dtype="int16")
             assert np.array_equal(samples, source[one.span, "AB".index(channel)])
@@ -337,11 +341,7 @@ def test_shorten_compressed_pcm(tmp_path: Path) -> None:
     audio_file(tmp_path / "ldc", 7).write_bytes(sphere(body, "pcm,embedded-shorten-v2.00", len(source), 2))
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf")
     assert done.code == 0, done.err
-    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
-    check_slices(
-        tmp_path / "out",
-        {"test/fe_03_00007_A_001.wav": (source, a[:3]), "test/fe_03_00007_B_001.wav": (source, b[:4])},
-    )
+    check_one_slice_a_speaker(tmp_path / "out", source)
 
 
 @pytest.mark.skipif(shutil.which("sph2pipe") is None, reason="sph2pipe is not installed")
@@ -351,11 +351,7 @@ def test_shorten_compressed_ulaw(tmp_path: Path) -> None:
     audio_file(tmp_path / "ldc", 7).write_bytes(data)
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf")
     assert done.code == 0, done.err
-    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
-    check_slices(
-        tmp_path / "out",
-        {"test/fe_03_00007_A_001.wav": (source, a[:3]), "test/fe_03_00007_B_001.wav": (source, b[:4])},
-    )
+    check_one_slice_a_speaker(tmp_path / "out", source)
 
 
 STAND_IN = """#!{python}
@@ -402,9 +398,7 @@ def test_sph2pipe_is_called_as_it_wants(tmp_path: Path, shortened: Samples, plac
         assert {reason for reason, _ in rejects(tmp_path / "out")} == {"unreadable_audio"}
         return
     assert done.code == 0, done.err
-    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
-    expected = {"test/fe_03_00007_A_001.wav": (shortened, a[:3]), "test/fe_03_00007_B_001.wav": (shortened, b[:4])}
-    check_slices(tmp_path / "out", expected)
+    check_one_slice_a_speaker(tmp_path / "out", shortened)
 
 
 def test_json_and_dry_run(tmp_path: Path) -> None:
@@ -427,8 +421,4 @@ def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
     path.write_bytes(data[:1024].ljust(2048) + data[1024:])
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf")
     assert done.code == 0, done.err
-    a, b = [one for one in TALK if one.channel == "A"], [one for one in TALK if one.channel == "B"]
-    check_slices(
-        tmp_path / "out",
-        {"test/fe_03_00007_A_001.wav": (source, a[:3]), "test/fe_03_00007_B_001.wav": (source, b[:4])},
-    )
+    check_one_slice_a_speaker(tmp_path / "out", source)

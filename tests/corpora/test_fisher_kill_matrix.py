@@ -1,6 +1,5 @@
 """The kill matrix over the slicing of Fisher: hundreds of small files, which appear a few conversations at a time."""
 
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,15 +7,7 @@ import pytest
 
 from tests.conftest import prepcli, read_lines, tree
 from tests.corpora.make_fisher import folders, make_fisher
-from tests.killing import (
-    Case,
-    Victim,
-    check_kill_of_one_process,
-    check_kill_of_one_rank,
-    check_signal,
-    kill_a_worker,
-    kill_main,
-)
+from tests.killing import Case, KillMatrix
 
 CONVERSATIONS = 60
 NUM_UNITS = 12 + 2 + 2
@@ -49,17 +40,5 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return make_case(tmp_path_factory.mktemp("kill"))
 
 
-@pytest.mark.parametrize("victim", [kill_main, kill_a_worker])
-@pytest.mark.parametrize(("markers", "world_size"), [(0, 1), (3, 2), (8, 5)])
-def test_kill_one_process(case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
-    check_kill_of_one_process(case, tmp_path / "out", victim, markers, world_size)
-
-
-@pytest.mark.parametrize("world_size", [1, 2, 5])
-def test_kill_one_of_two_ranks(case: Case, tmp_path: Path, world_size: int) -> None:
-    check_kill_of_one_rank(case, tmp_path / "out", world_size)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_signals_end_the_run_in_good_order(case: Case, tmp_path: Path, number: signal.Signals) -> None:
-    check_signal(case, tmp_path / "out", number)
+class TestKills(KillMatrix):
+    pass

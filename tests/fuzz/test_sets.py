@@ -5,30 +5,20 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prepcli import codec_codes
-from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
 from tests.fuzz.calls import call, check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import Draw, json_lines, mutated
-from tests.toy_codec import ToyCodec
+from tests.toy_codec import use_toy_codec
 
 VERIFIED = {0, 1, 2}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +31,10 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert call("manifest-to-tarred", manifest, folder / "tarred", "--num-shards", 2, *common).code == 0
     assert call("manifest-to-shar", manifest, folder / "shar", "--shard-size", 4, *common).code == 0
     with pytest.MonkeyPatch.context() as patch:
-        use_toy_codec(patch)
+        use_toy_codec(patch.setattr)
         done = call("extend-codec-codes", folder / "shar", "--codec-model", "toy", "--devices", "cpu")
     assert done.code == 0, done.err
     return folder
-
-
-def use_toy_codec(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(codec_codes, "check_codec_model", lambda name: None)
-    patch.setattr(codec_codes, "load_codec", ToyCodec)
 
 
 def in_tar(data: bytes, draw: Draw) -> bytes:
@@ -116,9 +101,7 @@ def damage(folder: Path, draw: Draw) -> None:
 @given(st.data(), st.sampled_from(["tarred", "shar"]), st.booleans())
 def test_verify(sets: Path, data: st.DataObject, kind: str, with_records: bool) -> None:
     with scratch() as folder:
-        out = Path(shutil.copytree(sets / kind, folder / kind))
-        if with_records:
-            shutil.copytree(sets / f"{kind}.prepcli", folder / f"{kind}.prepcli")
+        out = copy_set(sets / kind, folder, records=with_records)
         damage(out, data.draw)
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         done = check_call(folder, folder / "none", "verify", out, "--num-workers", 1, allowed=VERIFIED)
@@ -140,7 +123,7 @@ def test_a_link_in_a_tar_is_no_audio(sets: Path, tmp_path: Path) -> None:
         for member, content in members:
             tar.addfile(member, io.BytesIO(content))
     with pytest.MonkeyPatch.context() as patch:
-        use_toy_codec(patch)
+        use_toy_codec(patch.setattr)
         done = call("extend-codec-codes", tmp_path / "shar", "--codec-model", "toy", "--devices", "cpu", "--json")
     assert done.code == 3, done.err
     assert done.json["rejects_by_reason"] == {"unreadable_audio": 1}
@@ -150,7 +133,7 @@ def test_a_link_in_a_tar_is_no_audio(sets: Path, tmp_path: Path) -> None:
 @given(st.data())
 def test_codec_codes(sets: Path, data: st.DataObject) -> None:
     with scratch() as folder, pytest.MonkeyPatch.context() as patch:
-        use_toy_codec(patch)
+        use_toy_codec(patch.setattr)
         shutil.copytree(sets / "shar", folder / "shar", ignore=shutil.ignore_patterns("codes_*"))
         damage(folder / "shar", data.draw)
         out = folder / "codes"

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from prepcli.shards.shar import Cut, CutWriter, Recording, Supervision, brace_text, recording_id, segment_id
+from prepcli.shards.shar_files import CutLine, decode_json
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,12 @@ def test_cuts_are_gzip_without_a_time_stamp() -> None:
         lines = gzip.decompress(packed).decode().splitlines()
         assert [json.loads(line)["id"] for line in lines] == [f"c{number}" for number in range(count)]
     assert json.loads(lines[0])["supervisions"][0]["custom"] == {}
+
+
+@pytest.mark.parametrize("before", ["", '"start": NaN, '])
+def test_a_line_that_is_nested_too_deeply_is_no_json(before: str) -> None:
+    """Found by fuzzing; NaN takes it to Python's own parser."""
+    assert decode_json(f'{{{before}"id": "c", "duration": 1.0, "x": []}}'.encode(), CutLine).id == "c"
+    line = f'{{{before}"id": "c", "duration": 1.0, "x": {"[" * 100_000}{"]" * 100_000}}}'
+    with pytest.raises(ValueError, match="too many lists or objects"):
+        decode_json(line.encode(), CutLine)
