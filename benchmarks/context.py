@@ -181,7 +181,8 @@ def rows(name: str, runs: int) -> None:
     def embed(audio: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
             lengths = torch.full((len(audio),), audio.shape[1])
-            return model.forward(input_signal=audio, input_signal_length=lengths)[1]
+            found: tuple[torch.Tensor, torch.Tensor] = model.forward(input_signal=audio, input_signal_length=lengths)
+            return found[1]
 
     def batched(audio: torch.Tensor) -> float:
         start = time.perf_counter()
