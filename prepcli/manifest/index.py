@@ -162,18 +162,18 @@ class _Builder:
         gaps: list[Ints] = []
         for part in parts:
             digest.update(part.digest)
+            num_bytes += part.num_bytes
+            check_is_manifest(path, part, num_bytes)
             for problem in part.problems:
                 problem.source, problem.line = number, num_lines + problem.line + 1
             index.problems.extend(part.problems)
             gaps.append(np.array(part.gaps, np.int64) + num_lines)
-            num_bytes += part.num_bytes
             num_lines += part.num_lines
             index.num_skipped += part.num_skipped
             for name in ("start", "length", "duration", "offset"):
                 _append(getattr(index, name), getattr(part, name))
             for name, column in part.keys.items():
                 _append(index.keys[name], column)
-            check_is_manifest(path, part, num_bytes)
         unpacked = None if is_gzip(plain_path) else plain_path
         index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked))
         index.first.append(len(index.duration))
@@ -195,8 +195,8 @@ def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
     """
     first_range = num_bytes == part.num_bytes
     if first_range and not len(part.duration) and part.num_problems >= _NOT_A_MANIFEST_LINES:
-        problem = part.problems[0]
+        problem = part.problems[0]  # its line counts from 0, within the part
         raise UsageError(
             f"{path} does not look like a NeMo manifest: none of its first {part.num_lines} lines can be "
-            f"used (line {problem.line}: {problem.detail})"
+            f"used (line {problem.line + 1}: {problem.detail})"
         )

@@ -15,7 +15,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(slots=True)
 class Problem:
-    """A line that cannot be used. `line` counts from 1, every line of the file; `start` and `length` in bytes."""
+    """A line that cannot be used; `start` and `length` in bytes.
+
+    `line` counts every line: in an index those of the file, from 1; in a `Part` those of the part, from 0.
+    """
 
     source: int
     line: int
