@@ -1,7 +1,6 @@
 """The index of a data set: a line for each utterance, written once, from which the job plans and works."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,9 +13,10 @@ from prepcli.audio.probe import probe_file
 from prepcli.corpora.data_set import DataSet, Utterance
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.run.plan import Unit
+from prepcli.run.workspace import atomic_file
 
 UNIT_LINES = 64
-"""Utterances in a unit of work, at most. Every file of a unit is open until the unit is whole."""
+"""Utterances in a unit of work, at most: so much is done again where a run was stopped."""
 
 
 class IndexLine(msgspec.Struct, omit_defaults=True):
@@ -49,13 +49,11 @@ def write_index(data_set: DataSet, root: Path, file: Path) -> int:
     Raises:
         OSError: what should be there cannot be read.
     """
-    handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}~")
     count, targets = 0, set[str]()
-    with os.fdopen(handle, "wb") as out:
+    with atomic_file(file, durable=False) as out:
         for utterance in data_set.read(root):
             out.write(msgspec.json.encode(_index_line(utterance, root, targets)) + b"\n")
             count += 1
-    os.replace(draft, file)
     return count
 
 

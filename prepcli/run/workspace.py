@@ -6,9 +6,10 @@ import shutil
 import socket
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -107,25 +108,30 @@ def _beside(out: Path) -> Path:
     return named.with_name(named.name + ".prepcli")
 
 
-def write_atomic(path: Path, data: bytes, durable: bool = True) -> None:
-    """Write a file so that readers see the old content or the new; if `durable`, also after a power cut."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}~")
+@contextlib.contextmanager
+def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file to write, so that readers of `path` see the old content or the new; if `durable`, also after a power cut.
+
+    Left by an exception, the context leaves the old content.
+    """
+    # Not by `tempfile`, whose files their owner alone may read.
+    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with draft.open("xb") as file:
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(name, path)
+        os.replace(draft, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
+        draft.unlink(missing_ok=True)
         raise
 
 
 def write_json(path: Path, content: Any, durable: bool = True) -> None:
-    """`write_atomic` for a JSON document."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(content)) + b"\n", durable)
+    """Write a JSON document as `atomic_file` does."""
+    with atomic_file(path, durable) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
 
 def read_json(path: Path) -> Any:
