@@ -3,7 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -13,11 +13,11 @@ from prepcli.codec_codes_index import Member, MemberDecoder, ShardIndex, index_s
 from prepcli.codec_codes_plan import CodesOptions, InputShard, audio_bytes, find_input, measure, pools
 from prepcli.codec_codes_pool import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, Pool
 from prepcli.errors import UsageError
-from prepcli.feed import TICK, DecodingPool
+from prepcli.feed import DecodingPool
 from prepcli.models.codecs import check_codec_model, load_codec
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec
-from prepcli.processes import no_interruption
+from prepcli.processes import no_interruption, wait_for
 from prepcli.run.job import Execution, Job
 from prepcli.run.plan import InputFile, Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
@@ -130,11 +130,11 @@ class CodesJob(Job):
                 pool.extra[WALL] = time.monotonic() - started
                 started = time.monotonic()
                 while written and (len(written) > 1 or written[0].done()):
-                    yield _wait(written.popleft(), execution.tick)
+                    yield wait_for(written.popleft(), execution.tick)
                 with no_interruption():
                     written.append(writing.submit(_publish, pool, unit, execution))
             while written:
-                yield _wait(written.popleft(), execution.tick)
+                yield wait_for(written.popleft(), execution.tick)
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a training config, and what the run tells of itself."""
@@ -188,7 +188,7 @@ class _Pools:
                 shards = self._units[self._submitted]
                 self._indices.append([self._workers.submit(index_shard, shard) for shard in shards])
                 self._submitted += 1
-            indices = [self._workers.result(future, self._tick) for future in self._indices.popleft()]
+            indices = [wait_for(future, self._tick) for future in self._indices.popleft()]
             self._made[self._next] = self._make(self._units[self._next], indices)
             self._next += 1
         return self._made[turn]
@@ -204,14 +204,6 @@ def _publish(pool: Pool, unit: Unit, execution: Execution) -> Marker:
     with UnitWriter(execution.workspace, execution.digest, unit) as writer:
         pool.write(writer)
         return writer.publish()
-
-
-def _wait(future: "Future[Marker]", tick: Callable[[], None]) -> Marker:
-    while not future.done():
-        with no_interruption():
-            wait([future], timeout=TICK)
-        tick()
-    return future.result()
 
 
 def _shard_range(numbers: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
-from prepcli.processes import WorkerPool, begin_worker
+from prepcli.processes import WorkerPool, begin_worker, wait_for
 from prepcli.records import Records
 
 Samples = NDArray[np.float32]
@@ -28,8 +28,6 @@ Item = TypeVar("Item")
 ItemIn = TypeVar("ItemIn", contravariant=True)
 Result = TypeVar("Result")
 
-TICK = 0.25
-"""Seconds between two looks at the progress while a batch is waited for."""
 _KEPT_INFOS = 1024
 
 
@@ -176,12 +174,6 @@ class DecodingPool(Generic[Item]):
         """Have a worker call a module-level function."""
         return self._pool.submit(function, *arguments)
 
-    def result(self, future: Future[Result], tick: Callable[[], None]) -> Result:
-        """Wait for what was submitted."""
-        while not self._pool.wait([future], TICK):
-            tick()
-        return future.result()
-
     def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
         """Decode `batches` and yield them in order; a few wait ready, no more."""
         free: deque[int] = deque(range(self._num_slots))
@@ -194,7 +186,7 @@ class DecodingPool(Generic[Item]):
             if not waiting:
                 return
             batch, slot, fits, future = waiting.popleft()
-            decoded = self.result(future, tick)
+            decoded = wait_for(future, tick)
             if fits:
                 decoded.audio = _view(self._slots[slot], batch)
             yield decoded

@@ -22,6 +22,12 @@ if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
+LIFELINE = "PREPCLI_LIFELINE"
+"""Environment variable with the file descriptor that a parent process holds open while it lives; the ranks that a
+command has started itself have it (`prepcli.run.launch.spawn_ranks`)."""
+TICK = 0.25
+"""Seconds between two looks at signals and progress while something is waited for."""
+
 
 class _Stop:
     """How many places want no interruption now, and what would have interrupted them."""
@@ -58,6 +64,21 @@ def no_interruption() -> Iterator[None]:
         _Stop.held -= 1
     if not _Stop.held:
         stop_here()
+
+
+def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]":
+    """The futures that are done, when one is or after `TICK` seconds."""
+    from concurrent.futures import FIRST_COMPLETED, wait
+
+    with no_interruption():
+        return wait(futures, timeout=TICK, return_when=FIRST_COMPLETED).done
+
+
+def wait_for(future: "Future[Result]", tick: Callable[[], None] = lambda: None) -> Result:
+    """The result of a future, or what its call raised; until it is there `tick` is called every `TICK` seconds."""
+    while not wait_for_any([future]):
+        tick()
+    return future.result()
 
 
 def worker_context() -> "BaseContext":
@@ -111,9 +132,9 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
         for task in tasks:
             waiting.append(pool.submit(function, task))
             if len(waiting) > 4 * num_workers:
-                yield waiting.popleft().result()
+                yield wait_for(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield wait_for(waiting.popleft())
 
 
 class WorkerPool:
@@ -145,13 +166,6 @@ class WorkerPool:
             future = self._pool.submit(function, *arguments)
             self._processes = self._processes or self._started()
         return future
-
-    def wait(self, futures: "Collection[Future[Result]]", timeout: float) -> "set[Future[Result]]":
-        """The futures that are done, when one is or after `timeout` seconds."""
-        from concurrent.futures import FIRST_COMPLETED, wait
-
-        with no_interruption():
-            return wait(futures, timeout=timeout, return_when=FIRST_COMPLETED).done
 
     def _started(self) -> "list[BaseProcess]":
         # Not public, but there is no other way to tell which process died of what.

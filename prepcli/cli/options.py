@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prepcli.processes import LIFELINE
+
 if TYPE_CHECKING:
     from prepcli.run.engine import RunOptions
 
@@ -26,7 +28,7 @@ def available_processors() -> int:
 
 def is_own_rank() -> bool:
     """Whether the command itself has started this process as one of its ranks (`prepcli.run.launch.spawn_ranks`)."""
-    return "PREPCLI_LIFELINE" in os.environ
+    return LIFELINE in os.environ
 
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing.")]

@@ -1,20 +1,17 @@
 """Running a model: on a GPU batch after batch, on a processor several rows of batches at once."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
-from prepcli.processes import no_interruption
+from prepcli.processes import no_interruption, wait_for
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 """Tensors with a first dimension of rows in, and out."""
-
-_TICK = 0.25
-"""Seconds after which a signal that arrived while a result was waited for is looked at."""
 
 
 class Running:
@@ -29,11 +26,7 @@ class Running:
 
         if not isinstance(self._pieces, list):
             return _as_tuple(self._pieces)
-        waiting = set(self._pieces)
-        while waiting:
-            with no_interruption():
-                waiting = wait(waiting, timeout=_TICK).not_done
-        pieces = [_as_tuple(piece.result()) for piece in self._pieces]
+        pieces = [_as_tuple(wait_for(piece)) for piece in self._pieces]
         return tuple(torch.cat(of_one) for of_one in zip(*pieces, strict=True))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.processes import exit_when_ready, worker_context
+from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 from prepcli.run.job import Execution, Job
 from prepcli.run.launch import clear_once, shares
 from prepcli.run.plan import Plan, Unit, plan_digest
@@ -22,16 +22,13 @@ from prepcli.run.report import Report, build_report, command_line
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
 from prepcli.run.workspace import Workspace, read_json, write_json
 
-LIFELINE = "PREPCLI_LIFELINE"
-"""File descriptor that a parent process holds open while it lives (see `prepcli.run.launch.spawn_ranks`)."""
-
 FINISH_UNIT = "finish"
 """Id of the unit under which the finishing merge publishes its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What "every command" takes, beside the job's own settings. None of it shapes the output."""
+    """What every job may be told, beside the job's own settings. None of it shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1

@@ -10,8 +10,10 @@ import uuid
 from collections.abc import Sequence
 
 from prepcli.errors import IncompleteError, UsageError
+from prepcli.processes import LIFELINE
 from prepcli.run.plan import Unit, pack
 from prepcli.run.ranks import Rank
+from prepcli.run.signals import STOP_SIGNALS
 from prepcli.run.workspace import Workspace, read_json, write_json
 
 CLEAR_TIMEOUT = 600.0
@@ -87,7 +89,8 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
 def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
     """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one a device, and wait for them.
 
-    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`). Stop signals are passed on.
+    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end when this
+    process does. Stop signals are passed on.
     Returns one exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
     """
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
@@ -101,7 +104,7 @@ def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    previous = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)}
+    previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS}
     # The ranks watch the reading end: it becomes ready when this process dies, however it dies.
     watched, held = os.pipe()
     try:
@@ -111,7 +114,7 @@ def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
                 "WORLD_SIZE": str(num_ranks),
                 "LOCAL_RANK": str(rank),
                 "TORCHELASTIC_RUN_ID": launch_id,
-                "PREPCLI_LIFELINE": str(watched),
+                LIFELINE: str(watched),
             }
             command = [sys.executable, "-m", "prepcli", *arguments]
             processes.append(subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True))

@@ -4,15 +4,12 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
-from prepcli.processes import WorkerPool, begin_worker
+from prepcli.processes import TICK, WorkerPool, begin_worker, wait_for_any
 from prepcli.run.job import Execution, Job
 from prepcli.run.plan import Unit
 from prepcli.run.progress import SharedCounter
 from prepcli.run.publish import Marker, UnitWriter
 from prepcli.run.workspace import Workspace
-
-TICK = 0.25
-"""Seconds between two looks at the progress while units are in work."""
 
 
 class _Worker:
@@ -65,7 +62,7 @@ def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iter
     with WorkerPool(num_workers, execution.context, _start_worker, arguments, workspace.units_in_hand) as pool:
         pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}
         while pending:
-            done = pool.wait(pending, TICK)
+            done = wait_for_any(pending)
             pending -= done
             execution.tick()
             for future in done:
