@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from prepcli.codec_codes_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.codec_codes_plan import CodesOptions, InputShard, audio_bytes, find_input, measure, pools
 from prepcli.codec_codes_pool import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, Pool
-from prepcli.errors import UsageError
 from prepcli.feed import DecodingPool
 from prepcli.models.codecs import check_codec_model, load_codec
 from prepcli.models.devices import use_same_algorithms
@@ -23,8 +22,8 @@ from prepcli.run.plan import InputFile, Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
 from prepcli.run.workspace import Workspace
 from prepcli.shards.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.shards.names import unloadable_folder
-from prepcli.shards.shar import shard_text
+from prepcli.shards.names import check_loadable
+from prepcli.shards.shar import brace_text
 
 UNITS_AHEAD = 2
 """Units whose tars are looked through while an earlier one is in the codec."""
@@ -56,9 +55,7 @@ class CodesJob(Job):
         options.check()
         check_codec_model(options.codec_model)
         name = CODES_FOLDER.format(options.codec_name)
-        reason = unloadable_folder(str(out.absolute() / name))
-        if reason:
-            raise UsageError(f"NeMo could not load codes from {out / name}: {reason}. Choose another directory")
+        check_loadable(out / name)
         self.output_patterns = (f"{name}/*_codes/codes.*.tar",)
         self.folder = folder
         self.out = out
@@ -209,6 +206,4 @@ def _publish(pool: Pool, unit: Unit, execution: Execution) -> Marker:
 def _shard_range(numbers: Sequence[int]) -> str:
     """What names all shards at once in a training config; `*` where their numbers have gaps."""
     first, last = numbers[0], numbers[-1]
-    if last - first + 1 != len(numbers):
-        return "*"
-    return shard_text(first) if first == last else f"_OP_{shard_text(first)}..{shard_text(last)}_CL_"
+    return brace_text(first, last) if last - first + 1 == len(numbers) else "*"

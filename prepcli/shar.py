@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import Wanted
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
 from prepcli.records import Records, base_directories
 from prepcli.run.job import Advance, Job
@@ -17,7 +17,7 @@ from prepcli.run.publish import Marker, UnitWriter
 from prepcli.shar_entry import Entry, of_context, read_entry
 from prepcli.shar_plan import SharOptions, SharPlan, plan_shards
 from prepcli.shar_segments import Audio, Segment, SegmentStore
-from prepcli.shards.names import unloadable_folder
+from prepcli.shards.names import check_loadable
 from prepcli.shards.shar import (
     AUDIO_NAME,
     CONTEXT,
@@ -67,9 +67,7 @@ class SharJob(Job):
         self, manifests: Sequence[str], out: Path, work: Path | None, options: SharOptions, num_workers: int = 1
     ) -> None:
         options.check()
-        reason = unloadable_folder(str(out.absolute()))
-        if reason:
-            raise UsageError(f"NeMo could not load a data set from {out}: {reason}. Choose another directory")
+        check_loadable(out)
         self.manifests = manifests
         self.out = out
         self.options = options
@@ -176,7 +174,7 @@ class SharJob(Job):
         """Nothing to merge; returns what to paste into a training config, and what users should know."""
         details: dict[str, Any] = {}
         if markers:
-            shards = brace_text(len(markers))
+            shards = brace_text(0, len(markers) - 1)
             details["cuts"] = str(self.out / CUTS_NAME.format(shards))
             for field in [TARGET, CONTEXT] if self.shards.has_context else [TARGET]:
                 details[field] = str(self.out / AUDIO_NAME.format(field, shards))

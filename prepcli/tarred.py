@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from prepcli.audio.convert import Stored, Wanted, convert, read_file
 from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
 from prepcli.records import Records, base_directories
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
-from prepcli.shards.names import member_stem, normal_path, segment_suffix, tagged, unloadable_folder
+from prepcli.shards.names import check_loadable, member_stem, normal_path, segment_suffix, tagged
 from prepcli.shards.nemo_tarred import OUTPUT_PATTERNS, SHARD_MANIFEST_NAME, TAR_NAME, ExistingSet
 from prepcli.shards.tar import TarWriter
 from prepcli.tarred_merge import merge_set
@@ -60,9 +60,7 @@ class TarredJob(Job):
         num_workers: int = 1,
     ) -> None:
         options.check()
-        reason = unloadable_folder(str(out.absolute()))
-        if reason:
-            raise UsageError(f"NeMo could not load a data set from {out}: {reason}. Choose another directory")
+        check_loadable(out)
         self.manifests = manifests
         self.out = out
         self.options = options

@@ -1,9 +1,12 @@
-"""Member names that NeMo's loaders accept, and that keep two different files apart."""
+"""Names of members and folders that NeMo's loaders accept, and that keep two different files apart."""
 
 import hashlib
 import posixpath
 import re
 from functools import lru_cache
+from pathlib import Path
+
+from prepcli.errors import UsageError
 
 MAX_STEM_BYTES = 180
 """Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
@@ -72,12 +75,13 @@ def _digest(*parts: str | int) -> str:
     return hashlib.blake2b(text, digest_size=6).hexdigest()
 
 
-def unloadable_folder(folder: str) -> str | None:
-    """Why NeMo could not load a tarred set below `folder`, or None if it can."""
-    found = _BRACES.search(folder)
-    if found:
-        return f"NeMo takes {found.group()!r} in a path for a brace expression"
-    found = _NUMBER_IN_FOLDER.search(folder)
-    if found:
-        return f"NeMo would read a shard's number off the folder name {found.group()!r}"
-    return None
+def check_loadable(folder: Path) -> None:
+    """Raise `UsageError` where NeMo could not load a data set in `folder`, for what is in its absolute path."""
+    path = str(folder.absolute())
+    if found := _BRACES.search(path):
+        why = f"NeMo takes {found.group()!r} in a path for a brace expression"
+    elif found := _NUMBER_IN_FOLDER.search(path):
+        why = f"NeMo would read a shard's number off the folder name {found.group()!r}"
+    else:
+        return
+    raise UsageError(f"NeMo could not load a data set from {folder}: {why}. Choose another directory")

@@ -31,9 +31,9 @@ def shard_text(number: int) -> str:
     return f"{number:06d}"
 
 
-def brace_text(num_shards: int) -> str:
-    """What names all shards at once in a training config: `_OP_000000..000007_CL_` for 8."""
-    return f"_OP_{shard_text(0)}..{shard_text(num_shards - 1)}_CL_" if num_shards > 1 else shard_text(0)
+def brace_text(first: int, last: int) -> str:
+    """What names the shards of a range at once in a training config: `_OP_000000..000007_CL_` for 0 to 7."""
+    return shard_text(first) if first == last else f"_OP_{shard_text(first)}..{shard_text(last)}_CL_"
 
 
 @lru_cache(maxsize=64)

@@ -3,10 +3,12 @@
 import itertools
 import random
 import re
+from pathlib import Path
 
 import pytest
 
-from prepcli.shards.names import member_stem, normal_path, segment_suffix, tagged, unloadable_folder
+from prepcli.errors import UsageError
+from prepcli.shards.names import check_loadable, member_stem, normal_path, segment_suffix, tagged
 
 # What NeMo's Lhotse adapter takes off a name before it looks the member up (nemo_adapters.py).
 NEMO_SUB = re.compile(r"^(?P<stem>.+)(?P<sub>-sub\d+)(?P<ext>\.\w+)?$")
@@ -68,14 +70,16 @@ def test_suffixes_cannot_be_mistaken_for_the_end_of_another_stem() -> None:
 
 @pytest.mark.parametrize("folder", ["/data/a(1)", "/data/[x]", "/data/<x>", "/data/{x}", "/x_OP_y", "/x_CL_y"])
 def test_folders_that_nemo_takes_for_braces(folder: str) -> None:
-    assert "brace" in (unloadable_folder(folder) or "")
+    with pytest.raises(UsageError, match="in a path for a brace expression"):
+        check_loadable(Path(folder))
 
 
 @pytest.mark.parametrize("folder", ["/data/audio_16.tarred", "/data/audio_x_1.tar.d/set", "/manifest_3.json_out"])
 def test_folders_whose_number_nemo_would_read(folder: str) -> None:
-    assert "number" in (unloadable_folder(folder) or "")
+    with pytest.raises(UsageError, match="a shard's number off the folder name"):
+        check_loadable(Path(folder))
 
 
 @pytest.mark.parametrize("folder", ["/data/a b, c", "/data/naïve 'x'", "/audio/set_1", "/audio_1/tar", "/data/x=1"])
 def test_folders_that_do_no_harm(folder: str) -> None:
-    assert unloadable_folder(folder) is None
+    check_loadable(Path(folder))

@@ -29,7 +29,7 @@ def test_segment_id() -> None:
 
 
 def test_brace_text() -> None:
-    assert [brace_text(count) for count in (1, 2, 1_000_001)] == [
+    assert [brace_text(0, last) for last in (0, 1, 1_000_000)] == [
         "000000", "_OP_000000..000001_CL_", "_OP_000000..1000000_CL_",
     ]  # fmt: skip
 
