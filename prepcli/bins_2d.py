@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,7 @@ from prepcli.manifest.inputs import DataSet, Mix, resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.nested_bins import Floats, nested_bins, place
 from prepcli.padding import paddings_of
-from prepcli.tokenizers.counting import TokenizerSpec, WordsDiffer, load_tokenizers
-
-WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so every text was counted as a whole"
+from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,7 @@ def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions
         raise UsageError(f"text and language cannot both be in the field {options.text_field!r}")
     data = resolve_input(spec)
     check_finite(data, options.num_examples)
-    notes: list[str] = []
-    try:
-        found = _read(data, tokenizer, options)
-    except WordsDiffer:
-        notes.append(WORDS_DIFFER)
-        found = _read(data, replace(tokenizer, by_word=False), options)
+    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
     if not len(found.seconds):
         raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
     return _report(found, options, notes)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.bins import duration_bins, percentiles
-from prepcli.bins_2d import WORDS_DIFFER, check_finite
+from prepcli.bins_2d import check_finite
 from prepcli.errors import UsageError
 from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
@@ -18,7 +18,7 @@ from prepcli.nested_bins import nested_bins, place
 from prepcli.padding import paddings_of
 from prepcli.processes import map_in_order
 from prepcli.token_counts import FileLengths, FileTask, Ints, count_file
-from prepcli.tokenizers.counting import TokenizerSpec, WordsDiffer, load_tokenizers
+from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 # Below this, starting workers takes longer than counting.
 _INLINE_BYTES = 1 << 20
@@ -112,12 +112,7 @@ def estimate_token_bins(
         load_prompt(tokenizer)  # before workers are forked
     else:
         load_tokenizers(tokenizer)
-    notes: list[str] = []
-    try:
-        found = _read(data, tokenizer, options)
-    except WordsDiffer:
-        notes.append(WORDS_DIFFER)
-        found = _read(data, replace(tokenizer, by_word=False), options)
+    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
     lengths = found.lengths
     if not len(lengths.inputs):
         first = f"; the first unusable line is {lengths.first_rejected}" if lengths.first_rejected else ""

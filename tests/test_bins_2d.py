@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from prepcli.bins_2d import WORDS_DIFFER, Bins2dOptions, estimate_bins_2d
+from prepcli.bins_2d import Bins2dOptions, estimate_bins_2d
 from prepcli.errors import UsageError
 from prepcli.nested_bins import nested_bins, place
-from prepcli.tokenizers.counting import TokenizerSpec
+from prepcli.tokenizers.counting import WORDS_DIFFER, TokenizerSpec
 from tests.conftest import write_lines
 from tests.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
 

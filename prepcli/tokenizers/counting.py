@@ -1,12 +1,16 @@
 """One way to count tokens with any tokenizer: several, one a language; SentencePiece, Hugging Face, or in a prompt."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+Found = TypeVar("Found")
+
+WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so every text was counted as a whole"
 
 
 class TokenCounter(Protocol):
@@ -18,7 +22,7 @@ class TokenCounter(Protocol):
 
 
 class WordsDiffer(Exception):  # noqa: N818 - it is an outcome: the job counts again in another way
-    """Words counted one by one gave another number of tokens than their text as a whole."""
+    """Words counted one by one gave another number of tokens than their text as a whole; see `by_word_or_whole`."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,14 @@ class TokenizerSpec:
             raise UsageError(f"--langs names a language twice: {', '.join(self.langs)}")
         if self.prompt is not None and self.prompt_format is None:
             raise UsageError("--prompt goes with a --prompt-format")
+
+
+def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:
+    """What `count` makes of `spec`; should words counted one by one not do, of the same without them, and a note then."""
+    try:
+        return count(spec), []
+    except WordsDiffer:
+        return count(replace(spec, by_word=False)), [WORDS_DIFFER]
 
 
 class Tokenizers:
