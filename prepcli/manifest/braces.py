@@ -62,7 +62,7 @@ def _alternatives(body: str) -> Iterable[str]:
     if match := _LETTERS.fullmatch(body):
         first, last = _ALPHABET.index(match[1]), _ALPHABET.index(match[2])
         return (_ALPHABET[i] for i in _range(first, last, match[3]))
-    parts = split_outside_braces(body)
+    parts = _split_outside_braces(body)
     if len(parts) > 1:
         return (item for part in parts for item in _expand(part))
     return ("{" + item + "}" for item in _expand(body))
@@ -80,12 +80,22 @@ def _range(first: int, last: int, step: str | None) -> range:
     return range(first, last + 1, stride) if first < last else range(first, last - 1, -stride)
 
 
-def split_outside_braces(text: str, separator: str = ",") -> list[str]:
-    """Split at the separators that stand outside every pair of braces."""
+def split_as_written(text: str) -> list[str]:
+    """Split at the commas that stand outside every pair of braces, in any of NeMo's spellings, which the parts keep."""
+    # Rewriting the braces changes lengths, so split the rewritten text and take as many commas from the original.
+    parts, rest = [], text.split(",")
+    for part in _split_outside_braces(nemo_to_braces(text)):
+        width = part.count(",") + 1
+        parts.append(",".join(rest[:width]))
+        rest = rest[width:]
+    return parts
+
+
+def _split_outside_braces(text: str) -> list[str]:
     parts, start, depth = [], 0, 0
     for at, char in enumerate(text):
         depth += (char == "{") - (char == "}")
-        if char == separator and depth == 0:
+        if char == "," and depth == 0:
             parts.append(text[start:at])
             start = at + 1
     parts.append(text[start:])

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.manifest.braces import nemo_to_braces, split_outside_braces
+from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 
@@ -190,13 +190,7 @@ def _is_list(text: str) -> bool:
 
 def _items(text: str) -> list[str]:
     """The items between the outer brackets, split at commas outside brackets of any kind."""
-    inner = text.strip()[1:-1]
-    rest, items = inner.split(","), []
-    for part in split_outside_braces(nemo_to_braces(inner)):
-        width = part.count(",") + 1
-        items.append(",".join(rest[:width]).strip())
-        rest = rest[width:]
-    return items
+    return [item.strip() for item in split_as_written(text.strip()[1:-1])]
 
 
 def _parse_list(text: str) -> list[Any]:

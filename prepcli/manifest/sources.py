@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prepcli.errors import UsageError
-from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_outside_braces
+from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_written
 
 
 def expand_paths(spec: str) -> list[str]:
@@ -59,13 +59,7 @@ def _parts(spec: str) -> list[str]:
     braces = nemo_to_braces(spec)
     if braces.count("{") != braces.count("}"):
         return spec.split(",")
-    # The rewriting changes lengths, so split the rewritten text and take as many commas from the original.
-    parts, rest = [], spec.split(",")
-    for part in split_outside_braces(braces):
-        width = part.count(",") + 1
-        parts.append(",".join(rest[:width]))
-        rest = rest[width:]
-    return parts
+    return split_as_written(spec)
 
 
 def _expand_part(part: str) -> Iterator[str]:
