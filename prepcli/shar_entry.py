@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value
+from prepcli.manifest.fields import decode_value, shown
 from prepcli.manifest.record import Record
 from prepcli.shar_plan import CONTEXT_FIELDS
 from prepcli.shards.names import normal_path
@@ -151,7 +151,7 @@ def text_field(record: Record, name: str) -> str | None:
         except UnicodeEncodeError:
             raise RecordRejected(RejectReason.BAD_FIELD, f"{name} holds half of a surrogate pair") from None
         return value
-    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {_shown(record, name)}; it must be a string")
+    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(record.fields[name])}; it must be a string")
 
 
 def speaker_of(record: Record) -> str | None:
@@ -167,8 +167,3 @@ def language_of(speaker: str) -> str | None:
     """The language in a speaker of the form `| Language:xx Dataset:yy Speaker:zz |`; None for any other form."""
     match = _SPEAKER.match(speaker)
     return match[1] if match else None
-
-
-def _shown(record: Record, name: str) -> str:
-    text = bytes(record.fields[name]).decode("utf-8", "replace")
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -14,14 +14,12 @@ import numpy.typing as npt
 from prepcli.errors import UsageError
 from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
 from prepcli.inspection.sample import EvenSample
-from prepcli.manifest.scan import Range, lines_of, ranges_of
-from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
+from prepcli.manifest.sources import check_file
 from prepcli.processes import map_in_order
 
 NUM_FIRST = 10
 """First records that are kept whole."""
-# Below this, starting workers takes longer than reading; compressed files hold about eight times their size.
-_INLINE_BYTES = 8 << 20
 
 Floats32 = npt.NDArray[np.float32]
 Named = tuple[str, float, float]
@@ -144,8 +142,7 @@ def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: 
     """
     sizes = [Path(check_file(path)).stat().st_size for path in paths]
     ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]
-    if sum(size * (8 if is_gzip(path) else 1) for path, size in zip(paths, sizes, strict=True)) < _INLINE_BYTES:
-        num_workers = 1
+    num_workers = workers_for(zip(paths, sizes, strict=True), num_workers)
     tasks = [one for of_file in ranges for one in of_file]
     results = map_in_order(partial(_tally_range, kind=kind, wanted=wanted), tasks, num_workers)
     for of_file in ranges:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import MOST_DIGITS, is_skipped, may_hold_long_number, parse_fields
+from prepcli.manifest.fields import MOST_DIGITS, is_skipped, may_hold_long_number, parse_fields, shown
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
 from prepcli.manifest.record import LONGEST, Record
 
@@ -223,15 +223,12 @@ def _field_text(record: Record, key: FieldKey) -> str:
     if value is None or value == "":
         raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {key.field}")
     if type(value) not in (str, int):
-        shown = bytes(record.fields[key.field]).decode("utf-8", "replace")
-        raise RecordRejected(RejectReason.BAD_FIELD, f"{key.field} is {shown[:40]}; it must be text")
+        raise RecordRejected(
+            RejectReason.BAD_FIELD, f"{key.field} is {shown(record.fields[key.field])}; it must be text"
+        )
     return str(value)
 
 
-def hash64(text: str) -> int:
-    """The 64-bit hash that the index keeps of a key: the same on every machine and in every process."""
-    return int.from_bytes(_hash(text), "little")
-
-
 def _hash(text: str) -> bytes:
+    """The 64 bits that the index keeps of a key, as plans do: the same on every machine and in every process."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

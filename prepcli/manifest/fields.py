@@ -69,6 +69,12 @@ def decode_value(raw: msgspec.Raw) -> Any:
         return json.loads(bytes(raw))
 
 
+def shown(raw: msgspec.Raw) -> str:
+    """A field's text for a message: the first 40 characters or so."""
+    text = bytes(raw).decode("utf-8", "replace")
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     """Fields of a line that is no strict JSON but that Python's `json`, hence NeMo, reads all the same.
 

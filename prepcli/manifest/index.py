@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import UsageError
-from prepcli.manifest.columns import hash64
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.reader import LineReader
-from prepcli.manifest.scan import Range, ranges_of, scan
+from prepcli.manifest.scan import Range, ranges_of, scan, workers_for
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
 from prepcli.processes import map_in_order
@@ -27,12 +26,9 @@ __all__ = [
     "ManifestIndex",
     "Problem",
     "SourceFile",
-    "hash64",
     "index_manifests",
 ]
 
-# Below this, starting workers takes longer than reading.
-_INLINE_BYTES = 8 << 20
 # A compressed file is one task; a big one's columns are better not sent through a pipe in one piece.
 _POOLED_GZIP_BYTES = 32 << 20
 _NOT_A_MANIFEST_LINES = 1000
@@ -66,7 +62,7 @@ class ManifestIndex:
     offset: Floats = field(default_factory=lambda: np.empty(0))
     """Seconds; 0.0 where there is none."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    """`hash64` of each key function's result."""
+    """The first 64 bits of BLAKE2b (little-endian) of each key function's result, as UTF-8."""
     problems: list[Problem] = field(default_factory=list)
     """Lines that cannot be used, in order."""
     num_skipped: int = 0
@@ -127,9 +123,7 @@ def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iter
     sizes = {path: Path(path).stat().st_size for path in paths}
     ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
     pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
-    if sum(size * (8 if is_gzip(path) else 1) for path, size in sizes.items()) < _INLINE_BYTES:
-        num_workers = 1
-    results = map_in_order(partial(_scan_whole, columns=columns), pooled, num_workers)
+    results = map_in_order(partial(_scan_whole, columns=columns), pooled, workers_for(sizes.items(), num_workers))
     for of_file in ranges:
         here = bool(of_file) and _read_here(of_file[0], sizes[of_file[0].path])
         yield scan(of_file[0], columns) if here else _next_parts(results, len(of_file))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.fields import decode_value, parse_fields, shown
 
 LONGEST = 1e9
 """Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
@@ -124,10 +124,9 @@ def _number(raw: msgspec.Raw) -> float | None:
 
 
 def _bad(reason: RejectReason, name: str, raw: msgspec.Raw, wanted: str) -> RecordRejected:
-    text = bytes(raw).decode("utf-8", "replace")
+    text = shown(raw)
     kind = {'"': "a string", "{": "an object", "[": "a list"}.get(text[0], "")
-    shown = text if len(text) <= 40 else f"{text[:37]}..."
-    return RecordRejected(reason, f"{name} is {shown}{f', {kind}' if kind else ''}; it must be {wanted}")
+    return RecordRejected(reason, f"{name} is {text}{f', {kind}' if kind else ''}; it must be {wanted}")
 
 
 def _encode(value: Value) -> bytes | msgspec.Raw:

@@ -5,7 +5,7 @@ A range is 16 MiB of the file, whoever reads it; a line belongs to the range in 
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -16,6 +16,8 @@ from prepcli.manifest.sources import is_gzip, open_bytes
 
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
+INLINE_BYTES = 8 << 20
+"""Below this, starting workers takes longer than reading; compressed files hold about eight times their size."""
 _BLOCK_BYTES = 256 << 10
 _BOM = b"\xef\xbb\xbf"
 
@@ -38,6 +40,11 @@ def ranges_of(path: str, num_bytes: int, short: bool = False) -> list[Range]:
         return [Range(path, 0, None)]
     step = max(RANGE_BYTES // 8, 1) if short else RANGE_BYTES
     return [Range(path, start, min(start + step, num_bytes)) for start in range(0, num_bytes, step)]
+
+
+def workers_for(files: Iterable[tuple[str, int]], num_workers: int) -> int:
+    """How many processes should read `files` (path, bytes): `num_workers`, or one where that is sooner done."""
+    return num_workers if sum(size * (8 if is_gzip(path) else 1) for path, size in files) >= INLINE_BYTES else 1
 
 
 def scan(part: Range, columns: Columns) -> Iterator[Part]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.fields import decode_value, parse_fields, shown
 from prepcli.tokenizers.counting import TokenizerSpec, load_tokenizers
 
 
@@ -109,8 +109,7 @@ def _text(fields: Mapping[str, msgspec.Raw], name: str) -> str | None:
     value = decode_value(fields[name]) if name in fields else None
     if value is None or isinstance(value, str):
         return value
-    shown = bytes(fields[name]).decode("utf-8", "replace")
-    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown[:40]}; it must be text")
+    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(fields[name])}; it must be text")
 
 
 def _no_text(name: str) -> RecordRejected:

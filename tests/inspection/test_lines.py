@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from prepcli.errors import UsageError
-from prepcli.inspection import tally as tally_module
 from prepcli.inspection.tally import Tally, column, tally_files
 from prepcli.manifest import scan
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
@@ -74,7 +73,7 @@ def test_the_same_for_any_number_of_workers(tmp_path: Path, monkeypatch: pytest.
     assert here.first_unusable is not None and here.first_unusable.startswith(f"{paths[0]}:2501: broken JSON")
     monkeypatch.setattr(scan, "RANGE_BYTES", 50_000)
     monkeypatch.setattr(scan, "_BLOCK_BYTES", 7_000)
-    monkeypatch.setattr(tally_module, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(scan, "INLINE_BYTES", 0)
     pieces = look(spec, num_audio_files=10, num_workers=2)
     # Where the stream is cut has a say in which files are looked at, and in the last digits of sums.
     assert pieces.hours == pytest.approx(here.hours)
