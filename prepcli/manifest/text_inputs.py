@@ -1,7 +1,7 @@
 """Data of texts and conversations, from NeMo's `input_cfg`: what token bins are estimated from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from prepcli.errors import UsageError
@@ -26,7 +26,6 @@ class TextSet(DataSet):
     target_language: str | None = None
     audio_locator_tag: str | None = None
     token_equivalent_duration: float | None = None
-    tags: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def of_text_cfg(
@@ -78,7 +77,6 @@ def _of_entry(
         target_language=entry.get("target_language", tags.get("lang")),
         audio_locator_tag=inherited["audio_locator_tag"],
         token_equivalent_duration=seconds,
-        tags=tags,
     )
 
 

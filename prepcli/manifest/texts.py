@@ -82,7 +82,8 @@ def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
     if not isinstance(conversation, list) or not conversation:
         raise RecordRejected(RejectReason.MISSING_FIELD, "there are no conversations")
     turns = [_turn(one, data.audio_locator_tag or "") for one in conversation]
-    context, system = data.tags.get("context"), data.tags.get("system_prompt")
+    tags = dict(data.notes.tags)
+    context, system = tags.get("context"), tags.get("system_prompt")
     if context is not None and turns[0].role == "user" and turns[0].duration is not None:
         turns.insert(0, Turn("user", str(context)))
     if system is not None and turns[0].role != "system":

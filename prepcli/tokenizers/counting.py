@@ -56,7 +56,7 @@ class TokenizerSpec:
 
 
 def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:
-    """What `count` makes of `spec`; should words counted one by one not do, of the same without them, and a note then."""
+    """What `count` makes of `spec`; where words counted one by one will not do, of whole texts, and a note."""
     try:
         return count(spec), []
     except WordsDiffer:
