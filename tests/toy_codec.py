@@ -22,12 +22,10 @@ HOLD = "TOY_CODEC_HOLD"
 class ToyCodec:
     """Four codebooks of 1000 entries: one layer that reflects, and one code a frame and codebook of its output."""
 
-    num_codebooks = 4
     min_frames = 1
     rows_on_cpu: int | None = 1
 
     def __init__(self, name: str = "toy", sampling_rate: int = 16000, codebook_size: int = 1000) -> None:
-        self.name = name
         self.sampling_rate = sampling_rate
         self.samples_per_frame = 160
         self.codebook_size = codebook_size

@@ -23,28 +23,25 @@ class NemoCodec:
         """Load it; raises `UsageError` if that fails."""
         model: Any = load_nemo(MODEL_CLASS, name, option, collection="tts")
         self._model = model
-        self.name = name
         self.sampling_rate: int = int(model.sample_rate)
         self.samples_per_frame: int = int(model.samples_per_frame)
         if model.vector_quantizer is None:
             raise UsageError(f"{option} {name}: this codec has no quantizer, and so no codes")
-        codes, _ = self._try_shortest(f"{option} {name}")
-        self.num_codebooks: int = codes.shape[1]
         self.codebook_size: int = int(model.codebook_size)
+        self.min_frames: int = self._shortest(f"{option} {name}")
 
-    def _try_shortest(self, where: str) -> "tuple[Tensor, Tensor]":
-        """Find `min_frames` by trying: a layer cannot reflect more samples at its end than it has."""
+    def _shortest(self, where: str) -> int:
+        """How many frames audio must have, by trying: a layer cannot reflect more samples at its end than it has."""
         import torch
 
         for frames in range(1, _MOST_FRAMES_TRIED + 1):
             samples = frames * self.samples_per_frame
             try:
-                found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
+                self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
             except RuntimeError as error:
                 fault = error
             else:
-                self.min_frames = frames
-                return found
+                return frames
         raise UsageError(f"{where} cannot encode {_MOST_FRAMES_TRIED} frames of silence: {fault}")
 
     def to(self, device: str) -> None:

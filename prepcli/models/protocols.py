@@ -48,18 +48,15 @@ class Codec(Protocol):
     """Turns audio into codes: for each frame one index into each of several codebooks.
 
     Attributes:
-        name: the model's file or name, as it was asked for.
         sampling_rate: Hz.
         samples_per_frame: audio is zero-padded to a multiple of it; each of these frames gives one code a codebook.
-        num_codebooks, codebook_size: codes have the shape (num_codebooks, frames) and are below `codebook_size`.
+        codebook_size: codes are below it.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
         rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
     """
 
-    name: str
     sampling_rate: int
     samples_per_frame: int
-    num_codebooks: int
     codebook_size: int
     min_frames: int
     rows_on_cpu: int | None
