@@ -28,8 +28,8 @@ class UnsafeArchiveError(PrepcliError):
     """The archive holds something that would end up outside of its folder, or is no file; nothing of it is kept."""
 
 
-def unpack_checked(archive: Path, into: Path, checksum: str | None) -> int:
-    """Unpack `archive` below `into`, and hash it in another thread meanwhile; returns the number of files.
+def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
+    """Unpack `archive` below `into`, and hash it in another thread meanwhile (unless `checksum` is None).
 
     What was written must be thrown away when this raises.
 
@@ -38,14 +38,15 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> int:
         UnsafeArchiveError: see `unpack`.
     """
     if checksum is None:
-        return unpack(archive, into)
+        unpack(archive, into)
+        return
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(file_checksum, archive, algorithm_of(checksum), stop)
         try:
             problem: DamagedArchiveError | None = None
             try:
-                num_files = unpack(archive, into)
+                unpack(archive, into)
             except DamagedArchiveError as error:
                 problem = error
             found = digest.result()
@@ -56,7 +57,6 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> int:
         raise DamagedArchiveError(f"{archive.name} is damaged ({found} instead of {checksum})")
     if problem is not None:
         raise problem
-    return num_files
 
 
 def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = None) -> str:
@@ -68,8 +68,8 @@ def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = Non
     return f"{algorithm}:{digest.hexdigest()}"
 
 
-def unpack(archive: Path, into: Path) -> int:
-    """Unpack a tar, plain or in gzip or bzip2, below `into`; returns the number of files.
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack a tar, plain or in gzip or bzip2, below `into`.
 
     Only directories and files are made, with the modes that the user's umask gives. Links within the tree are left
     out (no corpus needs one); anything else refuses the archive.
@@ -83,7 +83,7 @@ def unpack(archive: Path, into: Path) -> int:
         raw.seek(0)
         try:
             with opener(raw, "rb") if opener else raw as plain:
-                return _unpack(_Tail(plain), into, archive.name)
+                _unpack(_Tail(plain), into, archive.name)
         except (EOFError, zlib.error, tarfile.TarError) as error:
             raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
         except OSError as error:
@@ -105,8 +105,7 @@ class _Tail:
         return data
 
 
-def _unpack(stream: _Tail, into: Path, name: str) -> int:
-    num_files = 0
+def _unpack(stream: _Tail, into: Path, name: str) -> None:
     source: Any = stream  # all that tarfile asks of a stream is `read`
     with tarfile.open(fileobj=source, mode="r|", bufsize=_BLOCK) as tar:
         for member in tar:
@@ -117,12 +116,10 @@ def _unpack(stream: _Tail, into: Path, name: str) -> int:
                 content = tar.extractfile(member)
                 assert content is not None
                 _write(content, target)
-                num_files += 1
     while stream.read(_BLOCK):  # the CRC stands behind everything
         pass
     if stream.tail != _END_OF_TAR:
         raise DamagedArchiveError(f"{name} is damaged (its tar ends early)")
-    return num_files
 
 
 def _safe_name(member: tarfile.TarInfo, archive: str) -> str:

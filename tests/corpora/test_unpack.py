@@ -33,7 +33,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
 def test_whole(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     archive = tmp_path / "a.tgz"
     archive.write_bytes(compress(tar(FILES)))
-    assert unpack(archive, tmp_path / "out") == 3
+    unpack(archive, tmp_path / "out")
     assert tree(tmp_path / "out") == {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
     (tmp_path / "out/corpus/a.txt").write_text("the archive's read-only mode is not taken over")
 
@@ -65,7 +65,7 @@ def test_what_reaches_out_refuses_the_archive(tmp_path: Path, name: str, kind: b
 def test_links_within_the_tree_are_left_out(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(member("corpus/link", tarfile.SYMTYPE, "good"))
-    assert unpack(archive, tmp_path / "out") == 2
+    unpack(archive, tmp_path / "out")
     assert sorted(tree(tmp_path / "out")) == ["corpus/good", "corpus/later"]
     assert not (tmp_path / "out/corpus/link").is_symlink()
 
@@ -105,7 +105,8 @@ def test_the_checksum_is_taken_on_the_way(tmp_path: Path) -> None:
     archive = tmp_path / "a.tgz"
     archive.write_bytes(tar_gz(BIG))
     checksum = f"md5:{hashlib.md5(archive.read_bytes()).hexdigest()}"
-    assert unpack_checked(archive, tmp_path / "out", checksum) == 100
+    unpack_checked(archive, tmp_path / "out", checksum)
+    assert len(tree(tmp_path / "out")) == 100
     with pytest.raises(DamagedArchiveError, match=f"a.tgz is damaged .{checksum} instead of md5:0000"):
         unpack_checked(archive, tmp_path / "out", "md5:0000")
 
