@@ -19,25 +19,27 @@ _NUMBERS = ("duration", "offset", "_skipme")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The pattern of a corpus and the field it is looked for in; `meaning` is for people."""
+    """The pattern of a corpus, and the field it is looked for in."""
 
     field: str
     pattern: str
-    meaning: str
 
 
 PRESETS = {
-    "libritts": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/", "first three parts of the path"),
-    "hifitts": Preset(
-        _PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$", "first two parts, file name without its last _n"
-    ),
-    "hifitts2": Preset(_PATH, r"([^/]+)_[^_/]*$", "file name without its last _n"),
-    "nvyt2505": Preset(DEFAULT, r"Speaker:([^ |]+)", "the Speaker: part of the speaker"),
-    "rivaLindyRodney": Preset(_PATH, r"^([^/]+)/[^/]+/([^/]+)/", "parts 1 and 3 of the path"),
-    "rivaEmmaMeganSeanTom": Preset(
-        _PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)", "third part of the path without its last _n"
-    ),
-    "jhsdGtc20Amp20Keynote": Preset(_PATH, r"^(.+)_[^_]*_[^_]*$", "path without its last two _n"),
+    # The first three parts of the path.
+    "libritts": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
+    # The first two parts, and the file's name without its last _n.
+    "hifitts": Preset(_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
+    # The file's name without its last _n.
+    "hifitts2": Preset(_PATH, r"([^/]+)_[^_/]*$"),
+    # What stands after Speaker: in the speaker.
+    "nvyt2505": Preset(DEFAULT, r"Speaker:([^ |]+)"),
+    # The first and the third part of the path.
+    "rivaLindyRodney": Preset(_PATH, r"^([^/]+)/[^/]+/([^/]+)/"),
+    # The third part of the path without its last _n.
+    "rivaEmmaMeganSeanTom": Preset(_PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)"),
+    # The path without its last two _n.
+    "jhsdGtc20Amp20Keynote": Preset(_PATH, r"^(.+)_[^_]*_[^_]*$"),
 }
 
 

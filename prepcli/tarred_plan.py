@@ -13,8 +13,6 @@ from prepcli.manifest.index import ManifestIndex
 from prepcli.records import file_identity, segment_identity
 from prepcli.shards.split import Indices, at_group_ends, by_count, by_seconds, gathered, shuffled
 
-CODECS = ("flac", "wav", "opus", "mp3")
-
 
 @dataclass(frozen=True, slots=True)
 class TarredOptions:

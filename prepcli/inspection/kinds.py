@@ -107,7 +107,7 @@ def _shar(folder: Path) -> Subject | None:
 
 def _tarred(folder: Path) -> Subject | None:
     folders = [folder, *sorted(folder.glob("bucket*"))]
-    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or tar_numbers_in(one)]
+    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or _tar_numbers_in(one)]
     if not sets:
         if manifests := _in_order(folder, _SHARD_MANIFEST):
             title = "the manifests of a tarred data set's shards"
@@ -115,7 +115,7 @@ def _tarred(folder: Path) -> Subject | None:
         return None
     title = "a tarred data set (NeMo)" if sets == [folder] else f"a tarred data set (NeMo) in {len(sets)} buckets"
     tars = {
-        "" if one == folder else one.name: [one / f"audio_{number}.tar" for number in tar_numbers_in(one)]
+        "" if one == folder else one.name: [one / f"audio_{number}.tar" for number in _tar_numbers_in(one)]
         for one in sets
     }
     try:
@@ -125,7 +125,7 @@ def _tarred(folder: Path) -> Subject | None:
     return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=folder)
 
 
-def tar_numbers_in(folder: Path) -> list[int]:
+def _tar_numbers_in(folder: Path) -> list[int]:
     """Numbers of the `audio_<i>.tar` in a folder; none where it is no folder."""
     return tar_numbers(folder) if folder.is_dir() else []
 

@@ -122,8 +122,8 @@ def row_of_cut(cut: Any) -> Row:
         row: Row = {**custom, **(cut.get("custom") or {}), "id": cut["id"]}
         if "duration" in cut:
             row["duration"] = cut["duration"]
-        names = {"text": "text", "speaker": "speaker", "language": "language"}
-        row |= {name: supervision[key] for name, key in names.items() if supervision.get(key) is not None}
+        names = ("text", "speaker", "language")
+        row |= {name: supervision[name] for name in names if supervision.get(name) is not None}
         recording = cut.get("recording") or {}
         if "sampling_rate" in recording:
             row["sampling_rate"] = recording["sampling_rate"]

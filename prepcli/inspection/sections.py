@@ -153,7 +153,7 @@ def _codes(facts: CodeFacts) -> list[tuple[str, str]]:
 def _run(run: RunFacts) -> list[tuple[str, str]]:
     part = f" ({run.part})" if run.part else ""
     version = f" with prepcli {run.prepcli}" if run.prepcli else ""
-    state = f"finished {run.finished}{version}" if run.finished else f"{run.state}"
+    state = f"finished {run.finished}{version}" if run.finished else run.state
     rows = [
         (run.command + part, f"begun {run.planned}, {state}"),
         ("", f"{run.units_done:,} of {run.units:,} units, {run.records_out:,} of {run.records_in:,} records"),

@@ -22,7 +22,7 @@ NUM_FIRST = 10
 """First records that are kept whole."""
 
 Floats32 = npt.NDArray[np.float32]
-Named = tuple[str, float, float]
+NamedFile = tuple[str, float, float]
 """A record's audio file, offset and duration (seconds)."""
 
 
@@ -73,7 +73,7 @@ class Tally:
     first: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.named: EvenSample[Named] = EvenSample(self.wanted)
+        self.named: EvenSample[NamedFile] = EvenSample(self.wanted)
 
     def add_lines(self, data: bytes) -> None:
         """Count some whole lines."""

@@ -62,8 +62,8 @@ def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
         if not file.is_file():
             raise UsageError(f"{folder} is not a complete tarred data set: {file.name} is missing")
     metadata = read_metadata(metadata_file)
-    num_shards = (metadata.get("dataset_config") or {}).get("num_shards") or len(tar_numbers(folder))
     numbers = tar_numbers(folder)
+    num_shards = (metadata.get("dataset_config") or {}).get("num_shards") or len(numbers)
     if not set(range(num_shards)) <= set(numbers):
         raise UsageError(f"{folder} should hold audio_0.tar to audio_{num_shards - 1}.tar, but some are missing")
     return ExistingSet(version, num_shards, metadata.get("num_samples_per_shard"), manifest, metadata)

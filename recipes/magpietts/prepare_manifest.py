@@ -29,6 +29,7 @@ from prepcli.audio.read import segment_samples
 from prepcli.cli.groups import takes
 from prepcli.cli.options import AudioBaseDir, JobOptions
 from prepcli.cli.output import run_or_plan
+from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
@@ -165,7 +166,7 @@ class PrepareJob(Job):
                 f"speaker is {speaker!r}; Magpie-TTS takes '| Language:xx Dataset:yy Speaker:zz |' "
                 "(--language and --dataset make it from a plain name)",
             )
-        return f"| Language:{self._language} Dataset:{self._dataset} Speaker:{speaker.strip()} |"
+        return speaker_name(self._language, str(self._dataset), speaker.strip())
 
     def _check_audio(self, i: int, record: Record) -> None:
         """Is the file there, can it be read, and is it as long as the record says?
