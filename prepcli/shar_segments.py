@@ -50,7 +50,7 @@ class SegmentStore:
     """Makes the encoded segments of one shard.
 
     First every use is announced with `expect`, then `take` gives the audio, as often as it was announced. What is
-    used again is kept till its last use.
+    used again is kept till its last use. `num_encoded` counts the segments that were not copied as they are.
 
     Example:
         with SegmentStore(Wanted("flac"), directory) as store:

@@ -31,7 +31,10 @@ from prepcli.shards.shar_files import is_shar
 
 
 class VerifyReport(msgspec.Struct):
-    """What was checked, and every problem found. `hashes_known`: OUT.prepcli tells what the bytes should be."""
+    """What was checked, and every problem found; `seconds` of audio, by the records.
+
+    `kind`: tarred or shar (codes are a Shar's). `hashes_known`: OUT.prepcli tells what the bytes should be.
+    """
 
     out: str
     kind: str = "tarred"

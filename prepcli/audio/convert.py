@@ -30,7 +30,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Encoded audio: `format` is also the right extension; `num_samples` per channel at `sampling_rate`."""
+    """Encoded audio: `format` is also the right extension; `sampling_rate` in Hz."""
 
     data: bytes
     format: str
@@ -61,7 +61,8 @@ def convert(
     All channels are kept. Lossless sources keep their samples in a lossless format (24 bits at most in FLAC).
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded.
+        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded, or the format holds no so many channels or
+            samples; MISSING_AUDIO where the file is gone.
     """
     format_ = wanted.format or info.format
     if format_ not in ("wav", "flac", "mp3", "ogg", "opus"):

@@ -44,7 +44,7 @@ def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
     try:
         workspaces = workspaces_of(out)
     except UsageError:
-        return []  # a place that can't be an output directory, such as /
+        return []  # no place for an output, such as /, or a corpus of which nothing is unpacked yet
     wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
     return [_facts(workspace) for workspace in wanted if read_json(workspace.plan_file) is not None]
 

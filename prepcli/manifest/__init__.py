@@ -1,1 +1,1 @@
-"""The NeMo manifest: one typed record, sources, an index over huge files, a writer."""
+"""The NeMo manifest: one typed record, an index over huge files; and whatever else a training config may name."""

@@ -1,1 +1,1 @@
-"""What trainers read: the tar stream, NeMo tarred sets."""
+"""What trainers read: tar streams, NeMo's tarred sets, Lhotse Shar, codes; written, read back, and checked."""

@@ -44,7 +44,10 @@ class SharFiles:
 
 @dataclass(slots=True)
 class SharReport(ShardReport):
-    """`num_lines` counts cuts, `num_members` the recordings of all fields; `id_hashes` are 64-bit hashes of cut ids."""
+    """`num_lines` counts cuts, `num_members` the recordings and arrays of all fields.
+
+    `seconds` are those of the cuts; `id_hashes`: a 64-bit hash of each cut's id.
+    """
 
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
@@ -93,7 +96,7 @@ def find_shards(
 
 
 def check_shar_shard(files: SharFiles) -> SharReport:
-    """Read the whole shard and decode every recording."""
+    """Read the whole shard: decode every recording, and hold every array of codes against its audio."""
     report = SharReport(files.number)
     cuts = _check_cuts(files, report)
     report.num_lines = len(cuts)
