@@ -2,8 +2,6 @@
 
 import heapq
 import os
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.index import KeyFunction, LineReader, ManifestIndex, index_manifests
-from prepcli.manifest.sources import is_gzip
 from prepcli.run.plan import InputFile, Plan, Unit
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.shards.names import normal_path
@@ -46,18 +43,14 @@ class Records:
         work: Path | None = None,
         num_workers: int = 1,
     ) -> None:
-        """Read the manifests once; a compressed one is unpacked in `work` (None: only for the time of reading).
+        """Read the manifests once; a compressed one is unpacked in `work` (None: only once a line of it is asked for).
 
         Raises:
             UsageError: a manifest is missing or damaged, or there is not a single record.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
-        spool = None
-        if any(map(is_gzip, manifests)):
-            spool = work / "spool" if work else Path(tempfile.mkdtemp(prefix="prepcli-"))
+        spool = work / "spool" if work else None
         self.index: ManifestIndex = index_manifests(manifests, num_workers=num_workers, keys=keys, spool_dir=spool)
-        if spool is not None and work is None:
-            shutil.rmtree(spool)
         self._lines = LineReader(self.index)
         if len(self) + len(self.index.problems) == 0:
             skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""

@@ -133,11 +133,8 @@ def names_context(index: ManifestIndex) -> bool:
 
 
 def _lines_with_key(source: SourceFile) -> Iterator[bytes]:
-    unpacked = source.plain_path
-    if unpacked is None or not Path(unpacked).exists():  # a dry run keeps no unpacked copy
-        unpacked = source.path
     rest = b""
-    with open_bytes(unpacked) as file:
+    with open_bytes(source.plain_path or source.path) as file:
         while block := file.read(_BLOCK_BYTES):
             block = rest + block
             end = block.rfind(b"\n") + 1
