@@ -22,7 +22,7 @@ from prepcli.context_merge import histograms, merged_lines
 from prepcli.context_plan import ContextOptions, ContextPlan, plan_bundles
 from prepcli.errors import RejectReason, UsageError
 from prepcli.feed import Batch, SegmentDecoder, decoded_batches
-from prepcli.manifest.index import KeyFunction
+from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder

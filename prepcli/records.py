@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.manifest.index import KeyFunction, LineReader, ManifestIndex, index_manifests
+from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.parts import KeyFunction
+from prepcli.manifest.reader import LineReader
 from prepcli.run.plan import InputFile, Plan, Unit
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.shards.names import normal_path

@@ -10,7 +10,8 @@ from typing import IO, Any, NamedTuple
 
 from prepcli.audio.convert import Stored, Wanted, convert, read_file
 from prepcli.audio.encode import encode, lossless_subtype
-from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.errors import RecordRejected, RejectReason
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.manifest.index import FieldKey
+from prepcli.manifest.parts import FieldKey
 
 DEFAULT = "speaker"
 _PATH = "audio_filepath"

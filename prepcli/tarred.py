@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.audio.convert import Stored, Wanted, convert, read_file
-from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record

@@ -9,7 +9,8 @@ import pytest
 from prepcli import context_merge, context_plan
 from prepcli.context_merge import PART_DTYPE, PartWriter, merged_lines
 from prepcli.context_plan import plan_bundles
-from prepcli.manifest.index import FieldKey, ManifestIndex, index_manifests
+from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.parts import FieldKey
 from prepcli.run.publish import HashedFile
 from prepcli.shards.names import normal_path
 from prepcli.shards.npy import npy_bytes

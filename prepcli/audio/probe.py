@@ -13,8 +13,6 @@ from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, Source, open_source
 
-__all__ = ["NOT_PASSABLE", "AudioInfo", "probe_bytes", "probe_file"]
-
 _HEAD_BYTES = 1024
 _BLOCK = 4096
 # libsndfile's names of containers, where they are not the extension we want.

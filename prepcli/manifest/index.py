@@ -13,21 +13,10 @@ import numpy.typing as npt
 
 from prepcli.errors import UsageError
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
-from prepcli.manifest.reader import LineReader
 from prepcli.manifest.scan import Range, ranges_of, scan, workers_for
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
 from prepcli.processes import map_in_order
-
-__all__ = [
-    "FieldKey",
-    "KeyFunction",
-    "LineReader",
-    "ManifestIndex",
-    "Problem",
-    "SourceFile",
-    "index_manifests",
-]
 
 # A compressed file is one task; a big one's columns are better not sent through a pipe in one piece.
 _POOLED_GZIP_BYTES = 32 << 20

@@ -8,7 +8,8 @@ import pytest
 import soundfile
 
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
-from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from tests.audio.conftest import Samples, as_float

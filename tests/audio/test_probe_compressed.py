@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from tests.audio.conftest import Samples
 

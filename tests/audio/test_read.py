@@ -9,7 +9,8 @@ import pytest
 import soundfile
 
 from prepcli.audio.encode import encode
-from prepcli.audio.probe import AudioInfo, probe_bytes, probe_file
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment, select_channel
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from prepcli.audio.probe import AudioInfo
+from prepcli.audio.info import AudioInfo
 from prepcli.audio.read import segment_samples
 from prepcli.errors import RecordRejected, RejectReason
 

@@ -11,7 +11,9 @@ import pytest
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest import scan
 from prepcli.manifest.fields import is_skipped, parse_fields
-from prepcli.manifest.index import FieldKey, KeyFunction, LineReader, ManifestIndex, index_manifests
+from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record
 
 GOOD = [
