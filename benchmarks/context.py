@@ -150,7 +150,7 @@ def overlap(folder: Path, runs: int) -> None:
         with ModelRunner("cpu", encoder.rows_on_cpu) as runner:
             running = []
             for batch in batches:
-                shape = (len(batch.records), batch.num_samples)
+                shape = (len(batch.items), batch.num_samples)
                 lengths = torch.full(shape[:1], batch.num_samples)
                 running.append(runner.run(encoder.embed, torch.randn(shape) * 0.05, lengths))
             for one in running:

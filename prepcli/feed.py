@@ -33,15 +33,15 @@ _KEPT_INFOS = 1024
 
 @dataclass(frozen=True)
 class Batch(Generic[Item]):
-    """What to decode (numbers of records, say) into rows of `num_samples`, zero-padded to it."""
+    """What to decode (`items` may be numbers of records, say) into rows of `num_samples`, zero-padded to it."""
 
-    records: tuple[Item, ...]
+    items: tuple[Item, ...]
     num_samples: int
 
     @property
     def num_values(self) -> int:
         """Samples of all rows."""
-        return len(self.records) * self.num_samples
+        return len(self.items) * self.num_samples
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Decoded:
 class Decoder(Protocol[ItemIn]):
     """What worker processes decode with; it is sent to them, or inherited."""
 
-    def decode(self, record: ItemIn, /) -> Samples:
+    def decode(self, item: ItemIn, /) -> Samples:
         """Samples (n,) of one item of a batch; raises `RecordRejected`."""
 
 
@@ -113,12 +113,12 @@ def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = Non
 
     None: memory is taken when there is audio to put there, for a manifest may claim that a file lasts a year.
     """
-    num_rows = len(batch.records)
+    num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
     decoded.audio[:] = 0
-    for row, record in enumerate(batch.records):
+    for row, item in enumerate(batch.items):
         try:
-            samples = decoder.decode(record)[: batch.num_samples]
+            samples = decoder.decode(item)[: batch.num_samples]
         except RecordRejected as rejected:
             decoded.rejects[row] = rejected
         else:
@@ -150,7 +150,7 @@ def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
 
 
 def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
-    return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.records), batch.num_samples)
+    return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.items), batch.num_samples)
 
 
 class DecodingPool(Generic[Item]):

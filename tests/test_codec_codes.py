@@ -299,7 +299,7 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
         pool = Pool(shards, indices, codec, OPTIONS, resamples=resamples)
         decoder = MemberDecoder(None if resamples else codec.sampling_rate)
         feed = (
-            fill(decoder, batch, np.empty((len(batch.records), batch.num_samples), np.float32))
+            fill(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
             for batch in pool.batches()
         )
         pool.encode(feed, "cpu", lambda records, seconds: None)
