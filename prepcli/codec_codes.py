@@ -103,10 +103,6 @@ class CodesJob(Job):
         decoder = MemberDecoder(None if on_gpu else codec.sampling_rate)
         most_samples = int(self.options.batch_duration * max(codec.sampling_rate, HIGHEST_RATE if on_gpu else 0))
 
-        def advance(records: int, seconds: float) -> None:
-            execution.counter.add(records, seconds)
-            execution.tick()
-
         with (
             ThreadPoolExecutor(1) as writing,
             DecodingPool[Member](decoder, most_samples, execution.num_workers, execution.context) as workers,
@@ -123,7 +119,7 @@ class CodesJob(Job):
             started = time.monotonic()
             for turn, unit in enumerate(units):
                 pool = made.take(turn)
-                pool.encode(feed, self.device, advance)
+                pool.encode(feed, self.device, execution.advance)
                 pool.extra[WALL] = time.monotonic() - started
                 started = time.monotonic()
                 while written and (len(written) > 1 or written[0].done()):

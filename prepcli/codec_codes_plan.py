@@ -15,7 +15,7 @@ from prepcli.manifest.record import LONGEST
 from prepcli.models.codecs import identity
 from prepcli.models.protocols import Precision
 from prepcli.processes import map_in_order
-from prepcli.run.plan import Unit
+from prepcli.run.plan import Unit, settings_of
 from prepcli.shards.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
 from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, numbered
 
@@ -50,13 +50,7 @@ class CodesOptions:
 
     def settings(self) -> dict[str, Any]:
         """What the run's digest covers. On a GPU, who is in a batch with whom can change a code by float rounding."""
-        return {
-            "--codec-model": identity(self.codec_model),
-            "--codec-name": self.codec_name,
-            "--batch-duration": self.batch_duration,
-            "--pool-duration": self.pool_duration,
-            "--precision": self.precision,
-        }
+        return settings_of(self) | {"--codec-model": identity(self.codec_model)}
 
 
 @dataclass(frozen=True, slots=True)

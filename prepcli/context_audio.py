@@ -26,7 +26,7 @@ from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
-from prepcli.records import Records, base_directories
+from prepcli.records import Records, settings_over
 from prepcli.run.job import Execution, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.progress import format_seconds
@@ -90,8 +90,7 @@ class ContextJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options, where the audio lies, and which model it is."""
-        bases = base_directories(self.manifests, self.options.audio_base_dir)
-        settings = self.options.settings() | {"audio lies in": list(dict.fromkeys(bases))}
+        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
         return settings | {"--speaker-model": identity(self.options.speaker_model)}
 
     def plan(self) -> Plan:
@@ -142,10 +141,6 @@ class ContextJob(Job):
                 made.append(self._bundle(unit))
                 yield from made[-1].batches(encoder, most_samples)
 
-        def advance(records: int, seconds: float) -> None:
-            execution.counter.add(records, seconds)
-            execution.tick()
-
         feed = decoded_batches(
             SegmentDecoder(self.records, encoder.sampling_rate, encoder.min_samples),
             batches(),
@@ -161,7 +156,7 @@ class ContextJob(Job):
         for unit in units:
             with UnitWriter(execution.workspace, execution.digest, unit) as writer:
                 bundle = made.popleft()
-                embeddings = bundle.embed(encoder, feed, self.device, writer, advance)
+                embeddings = bundle.embed(encoder, feed, self.device, writer, execution.advance)
                 bundle.write(bundle.select(embeddings), writer)
                 if self.options.save_embeddings:
                     bundle.save_embeddings(embeddings, writer)

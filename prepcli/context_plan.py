@@ -1,8 +1,7 @@
 """Planning context audio: which records are of one voice, and which voices make a bundle, the unit of work."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +44,6 @@ class ContextOptions:
             raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds, 0 or more")
         if not -1 <= self.context_min_ssim <= 1:
             raise UsageError(f"--context-min-ssim {self.context_min_ssim} is no cosine similarity: it lies in -1 to 1")
-
-    def settings(self) -> dict[str, Any]:
-        """The options under their command-line names, as JSON values."""
-        values = asdict(self)
-        values["audio_base_dir"] = str(self.audio_base_dir) if self.audio_base_dir else None
-        return {f"--{name.replace('_', '-')}": value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,16 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
-from prepcli.run.plan import InputFile, Plan, Unit
+from prepcli.run.plan import InputFile, Plan, Unit, settings_of
 from prepcli.run.rejects import Origin, reject_line
 from prepcli.shards.names import normal_path
 from prepcli.shards.split import Indices, mix64
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """Records that a plan leaves out: a reason, and the numbers of the records it holds for."""
+
+AUDIO_LIES_IN = "audio lies in"
+"""The setting that holds the folders of relative audio paths."""
 
 _DETAILS = {RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record"}
 
@@ -119,6 +123,11 @@ class Records:
 def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
     """For each manifest the absolute folder of its relative audio paths: the one given, or the manifest's own."""
     return [os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
+
+
+def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:
+    """A job's settings: its dataclass of options, and the folders of the manifests' relative audio paths."""
+    return settings_of(options) | {AUDIO_LIES_IN: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
 
 
 def file_identity(index: ManifestIndex, audio_base_dir: Path | None) -> NDArray[np.uint64]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from prepcli.audio.convert import Wanted
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
-from prepcli.records import Records, base_directories
+from prepcli.records import Records, settings_over
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
@@ -82,8 +82,7 @@ class SharJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options, and where the audio lies."""
-        bases = base_directories(self.manifests, self.options.audio_base_dir)
-        return self.options.settings() | {"audio lies in": list(dict.fromkeys(bases))}
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
 
     def plan(self) -> Plan:
         """Index the manifests and divide their records into shards; a second call returns the same plan."""

@@ -1,9 +1,8 @@
 """Planning a Shar data set: which record goes to which shard, under which id, and whether there is context audio."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +58,6 @@ class SharOptions:
     def sampling_rate(self) -> int | None:
         """The rate of all stored audio in Hz; None: every file keeps its own."""
         return OPUS_RATE if self.audio_format == "opus" else self.target_sample_rate
-
-    def settings(self) -> dict[str, Any]:
-        """The options under their command-line names, as JSON values."""
-        values = asdict(self)
-        values["audio_base_dir"] = str(self.audio_base_dir) if self.audio_base_dir else None
-        return {f"--{name.replace('_', '-')}": value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
-from prepcli.records import Records, base_directories
+from prepcli.records import Records, settings_over
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
@@ -86,8 +86,7 @@ class TarredJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options; where the audio lies; the version that a concatenation builds on."""
-        bases = base_directories(self.manifests, self.options.audio_base_dir)
-        settings = self.options.settings() | {"audio lies in": list(dict.fromkeys(bases))}
+        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
         return settings

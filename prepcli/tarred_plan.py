@@ -1,9 +1,8 @@
 """Planning a tarred data set: which records it keeps, in which order, in which shard, under which kind of name."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,12 +69,6 @@ class TarredOptions:
             raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
         if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
             raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
-
-    def settings(self) -> dict[str, Any]:
-        """The options under their command-line names, as JSON values."""
-        values = asdict(self)
-        values["audio_base_dir"] = str(self.audio_base_dir) if self.audio_base_dir else None
-        return {f"--{name.replace('_', '-')}": value for name, value in values.items()}
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import UsageError
+from prepcli.records import AUDIO_LIES_IN
 from prepcli.run.status import read_status, workspaces_of
 from prepcli.run.workspace import Workspace, read_json
 
@@ -70,7 +71,7 @@ def _facts(workspace: Workspace) -> RunFacts:
         records_out=status.records_out,
         rejects=status.rejects,
         rejects_file=str(workspace.rejects_file),
-        audio_base_dirs=plan.get("settings", {}).get("audio lies in") or [],
+        audio_base_dirs=plan.get("settings", {}).get(AUDIO_LIES_IN) or [],
         continue_with=status.continue_with,
     )
 

@@ -29,6 +29,11 @@ class Execution:
     counter: SharedCounter
     tick: Callable[[], None]
 
+    def advance(self, records: int, seconds: float) -> None:
+        """The `Advance` of a job that works in this process: counts, and shows it."""
+        self.counter.add(records, seconds)
+        self.tick()
+
 
 class Job(ABC):
     """One command's work: `plan` its units, `process` each, `finish` when all are there.

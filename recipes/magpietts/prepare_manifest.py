@@ -33,7 +33,7 @@ from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
-from prepcli.records import Records, file_identity
+from prepcli.records import AUDIO_LIES_IN, Records, file_identity
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
@@ -94,7 +94,7 @@ class PrepareJob(Job):
             "--language": self._language,
             "--dataset": self._dataset,
             "--duration-tolerance": self._tolerance,
-            "audio lies in": list(dict.fromkeys(self._records.base_dirs)),
+            AUDIO_LIES_IN: list(dict.fromkeys(self._records.base_dirs)),
         }
 
     def plan(self) -> Plan:
