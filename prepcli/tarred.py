@@ -17,7 +17,14 @@ from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
 from prepcli.shards.names import check_loadable, member_stem, normal_path, segment_suffix, tagged
-from prepcli.shards.nemo_tarred import OUTPUT_PATTERNS, SHARD_MANIFEST_NAME, TAR_NAME, ExistingSet
+from prepcli.shards.nemo_tarred import (
+    OUTPUT_PATTERNS,
+    SHARD_MANIFEST_NAME,
+    TAR_NAME,
+    ExistingSet,
+    manifest_name,
+    metadata_name,
+)
 from prepcli.shards.tar import TarWriter
 from prepcli.tarred_merge import merge_set
 from prepcli.tarred_plan import TarredOptions, TarredPlan, TarSet, plan_sets
@@ -81,7 +88,7 @@ class TarredJob(Job):
             version = self.base.version + 1
             new = [shard.number for shard in self._shards.values()]
             names = [name.format(number) for number in new for name in (TAR_NAME, SHARD_MANIFEST_NAME)]
-            return [*names, f"tarred_audio_manifest_version_{version}.json", f"metadata_version_{version}.yaml"]
+            return [*names, manifest_name(version), metadata_name(version)]
         return [*OUTPUT_PATTERNS, *(f"bucket*/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
     def settings(self) -> dict[str, Any]:

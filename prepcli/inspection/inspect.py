@@ -18,7 +18,7 @@ from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import check_file
 from prepcli.records import base_directories
 from prepcli.shards.check_shar import find_shards
-from prepcli.shards.nemo_tarred import metadata_name, newest_version, read_metadata
+from prepcli.shards.nemo_tarred import TAR_NAME, metadata_name, newest_version, read_metadata
 
 _LANGUAGE = re.compile(r"\| Language:(\w+) ")
 
@@ -150,7 +150,7 @@ def _look_at_folder(subject: Subject, folder: Path, found: Inspection) -> None:
     if subject.kind == "tarred" and "" in subject.tars:
         numbers = [int(path.stem.rpartition("_")[2]) for path in subject.tars[""]]
         if missing := sorted(set(range(max(numbers) + 1)) - set(numbers)):
-            found.notes.append(f"{', '.join(f'audio_{number}.tar' for number in missing[:10])}: missing")
+            found.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
     if subject.kind == "tarred":
         metadata = folder / metadata_name(newest_version(folder))
         if metadata.is_file():

@@ -15,7 +15,7 @@ from prepcli.manifest.inputs import DataSet, Mix, of_directory, resolve_input
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 from prepcli.shards.codes import CODES_FILE
-from prepcli.shards.nemo_tarred import tar_numbers
+from prepcli.shards.nemo_tarred import TAR_NAME, tar_numbers
 from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered
 
 WORK = ".prepcli"
@@ -115,7 +115,7 @@ def _tarred(folder: Path) -> Subject | None:
         return None
     title = "a tarred data set (NeMo)" if sets == [folder] else f"a tarred data set (NeMo) in {len(sets)} buckets"
     tars = {
-        "" if one == folder else one.name: [one / f"audio_{number}.tar" for number in _tar_numbers_in(one)]
+        "" if one == folder else one.name: [one / TAR_NAME.format(number) for number in _tar_numbers_in(one)]
         for one in sets
     }
     try:

@@ -1,6 +1,7 @@
 """Reading a manifest in fixed byte ranges, each by itself, so that many processes can share one huge file.
 
-A range is 16 MiB of the file, whoever reads it; a line belongs to the range in which it begins.
+A range is 16 MiB of the file, whoever reads it (2 MiB where no digest is wanted); a line belongs to the range in which
+it begins.
 """
 
 import hashlib
@@ -48,7 +49,7 @@ def workers_for(files: Iterable[tuple[str, int]], num_workers: int) -> int:
 
 
 def scan(part: Range, columns: Columns) -> Iterator[Part]:
-    """Read one range: the lines that begin in it, one `Part` for each 16 MiB.
+    """Read one range: the lines that begin in it, as one `Part`; of a compressed file a `Part` for each 16 MiB.
 
     Raises `UsageError` when a compressed file is damaged or cut short, or a line is longer than 64 MiB.
     """

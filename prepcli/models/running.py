@@ -15,7 +15,7 @@ Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 
 
 class Running:
-    """What a model was asked for."""
+    """What a model makes of a batch: there already, or in pieces that threads are computing."""
 
     def __init__(self, pieces: "list[Future[Tensor | tuple[Tensor, ...]]] | Tensor | tuple[Tensor, ...]") -> None:
         self._pieces = pieces

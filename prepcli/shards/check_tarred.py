@@ -11,6 +11,7 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
+from prepcli.shards.nemo_tarred import TAR_NAME
 from prepcli.shards.tar_reader import read_members
 
 DURATION_TOLERANCE = 0.02
@@ -120,7 +121,7 @@ def _check_manifest(files: ShardFiles, lengths: dict[str, float] | None, report:
     if files.manifest_sha256 not in (None, digest.hexdigest()):
         report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
     for member in [member for member in lengths or {} if member not in seen]:
-        report.problems.append(f"audio_{files.number}.tar: member {member} has no line in {name}")
+        report.problems.append(f"{TAR_NAME.format(files.number)}: member {member} has no line in {name}")
 
 
 def _check_line(where: str, record: Record, lengths: dict[str, float], report: ShardReport) -> None:
