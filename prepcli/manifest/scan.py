@@ -56,11 +56,7 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
     with open_bytes(part.path) as file:
         reader = Reader(part.path, file)
         if part.stop is not None:
-            in_line = False
-            if part.start:
-                file.seek(part.start - 1)
-                in_line = reader.read(1) != b"\n"
-            yield _scan_range(reader, part.start, part.stop, in_line, columns)
+            yield _scan_range(reader, part.start, part.stop, reader.begin_at(part.start), columns)
             return
         start, in_line = 0, False
         while data := reader.read(1):
@@ -82,6 +78,13 @@ class Reader:
         self.in_line = False
         self._file = file
         self._kept = b""
+
+    def begin_at(self, start: int) -> bool:
+        """Go to byte `start`, and say whether it is inside a line; a compressed file begins at 0."""
+        if not start:
+            return False
+        self._file.seek(start - 1)
+        return self.read(1) != b"\n"
 
     def read(self, num_bytes: int) -> bytes:
         """Up to `num_bytes` bytes, none at the end; raises `UsageError` for damaged compressed data."""
@@ -121,10 +124,7 @@ def lines_of(part: Range) -> Iterator[bytes]:
     """The lines that begin in one range (of a compressed file: all), in blocks; raises as `scan` does."""
     with open_bytes(part.path) as file:
         reader = Reader(part.path, file)
-        in_line = False
-        if part.start:
-            file.seek(part.start - 1)
-            in_line = reader.read(1) != b"\n"
+        in_line = reader.begin_at(part.start)
         stop = sys.maxsize if part.stop is None else part.stop
         for data, _ in _whole_lines(reader, part.start, stop, in_line, None):
             yield data
