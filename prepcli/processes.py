@@ -30,7 +30,7 @@ TICK = 0.25
 
 
 class _Stop:
-    """How many places want no interruption now, and what would have interrupted them."""
+    """How many places of the main thread want no interruption now, and what would have interrupted them."""
 
     held = 0
     error: Exception | None = None
@@ -55,8 +55,12 @@ def no_interruption() -> Iterator[None]:
     """A signal within waits for `stop_here`, or for the end.
 
     Raised anywhere in `concurrent.futures`, it can be lost or leave a lock behind: Python ignores what is raised in a
-    callback around a fork, and `wait` takes the locks of all futures one by one.
+    callback around a fork, and `wait` takes the locks of all futures one by one. Only the main thread is ever
+    interrupted: in other threads this does nothing, least of all hold the main one's signals back.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     _Stop.held += 1
     try:
         yield

@@ -2,13 +2,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from prepcli.errors import IncompleteError, UsageError
-from prepcli.processes import map_in_order
+from prepcli.processes import interrupt, map_in_order, no_interruption
 
 
 def slow_double(number: int) -> tuple[int, int]:
@@ -66,6 +68,27 @@ def test_workers_do_not_outlive_a_killed_parent() -> None:
     while any(Path(f"/proc/{pid}/cmdline").exists() and _lives(pid) for pid in workers):
         assert time.monotonic() < deadline, "a worker is still there"
         time.sleep(0.1)
+
+
+def test_another_thread_that_must_not_be_interrupted_holds_no_signal_back() -> None:
+    """Signals are raised in the main thread. One that waited for another thread to finish a file was raised there."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def publish() -> str:
+        with no_interruption():
+            inside.set()
+            leave.wait(10)
+        return "published"
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(publish)
+        inside.wait(10)
+        try:
+            with pytest.raises(IncompleteError, match="stopped"):
+                interrupt(IncompleteError("stopped"))
+        finally:
+            leave.set()
+        assert future.result() == "published"
 
 
 def _lives(pid: int) -> bool:
