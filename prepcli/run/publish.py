@@ -219,11 +219,12 @@ class UnitWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for file in (*self._files.values(), *self._work_files.values()):
-            file.discard()
-        if self._flushing is not None:
-            self._flushing.shutdown(cancel_futures=True)
-        shutil.rmtree(self._tmp, ignore_errors=True)
+        with no_interruption():  # or a part of it would stay
+            for file in (*self._files.values(), *self._work_files.values()):
+                file.discard()
+            if self._flushing is not None:
+                self._flushing.shutdown(cancel_futures=True)
+            shutil.rmtree(self._tmp, ignore_errors=True)
 
 
 def _close_all(files: Mapping[str, HashedFile | WholeFile]) -> dict[str, PublishedFile]:

@@ -1,12 +1,17 @@
 """A stop signal interrupts at once, but never the work with processes."""
 
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
 from prepcli.processes import no_interruption, stop_here
+from prepcli.run.plan import Unit
+from prepcli.run.publish import UnitWriter
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
+from prepcli.run.workspace import Workspace
 
 
 def test_a_signal_interrupts_at_once() -> None:
@@ -39,3 +44,22 @@ def test_or_for_a_place_that_is_safe() -> None:
         reached.append("after")
     assert reached == ["before"]
     stop_here()  # it was raised once, and is not raised again
+
+
+def test_what_a_unit_leaves_is_removed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal while the temporary directory is being removed: whoever stops runs sees the marker just before that."""
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+    remove = shutil.rmtree
+
+    def stopped(path: Path, ignore_errors: bool = False) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        remove(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", stopped)
+    unit = Unit("unit_000", 1.0, 0)
+    with pytest.raises(InterruptedBySignal), stop_on_signals(), UnitWriter(workspace, "digest", unit) as writer:
+        writer.open("file").write(b"data")
+        writer.publish()
+    assert (workspace.done / "unit_000.json").is_file()
+    assert not list(workspace.tmp.iterdir())
