@@ -161,6 +161,7 @@ class _Builder:
         num_bytes = num_lines = 0
         gaps: list[Ints] = []
         for part in parts:
+            check_is_manifest(path, part, num_bytes + part.num_bytes)
             digest.update(part.digest)
             for problem in part.problems:
                 problem.source, problem.line = number, num_lines + problem.line + 1
@@ -173,7 +174,6 @@ class _Builder:
                 _append(getattr(index, name), getattr(part, name))
             for name, column in part.keys.items():
                 _append(index.keys[name], column)
-            check_is_manifest(path, part, num_bytes)
         unpacked = None if is_gzip(plain_path) else plain_path
         index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked))
         index.first.append(len(index.duration))
@@ -198,5 +198,5 @@ def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
         problem = part.problems[0]
         raise UsageError(
             f"{path} does not look like a NeMo manifest: none of its first {part.num_lines} lines can be "
-            f"used (line {problem.line}: {problem.detail})"
+            f"used (line {problem.line + 1}: {problem.detail})"
         )
