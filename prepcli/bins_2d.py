@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from prepcli.bins import percentiles, why_none
 from prepcli.errors import UsageError
-from prepcli.manifest.durations import Durations, Numbers, read_input
+from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import DataSet, Mix, resolve_input
 from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.parts import Numbers
 from prepcli.nested_bins import Floats, nested_bins, place
 from prepcli.padding import paddings_of
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
@@ -138,7 +139,7 @@ def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[Dat
 
         load_prompt(tokenizer)
     else:
-        from prepcli.tokenizers.lines import TokensOfLines
+        from prepcli.tokenizers.lines import TokensOfCuts, TokensOfTexts
 
         load_tokenizers(tokenizer)
 
@@ -146,9 +147,12 @@ def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[Dat
         text_field = data.notes.text_field or options.text_field
         lang_field = data.notes.lang_field or options.lang_field
         if tokenizer.prompt_format is not None:
-            return PromptedLines(tokenizer, text_field, lang_field, data.notes.tags, data.cuts)
-        lang = dict(data.notes.tags).get(lang_field)
-        return TokensOfLines(tokenizer, text_field, lang_field, None if lang is None else str(lang), data.cuts)
+            return Numbers(PromptedLines(tokenizer, text_field, lang_field, data.notes.tags, data.cuts))
+        tag = dict(data.notes.tags).get(lang_field)
+        lang = None if tag is None else str(tag)
+        if data.cuts:
+            return Numbers(TokensOfCuts(tokenizer, lang))
+        return Numbers(TokensOfTexts(tokenizer, text_field, lang), (text_field, lang_field))
 
     return of
 

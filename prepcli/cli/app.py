@@ -1,6 +1,8 @@
 """The `prepcli` program: its commands, and what becomes of an error."""
 
+import atexit
 import contextlib
+import gc
 import os
 import sys
 from pathlib import Path
@@ -79,6 +81,8 @@ def _check_names() -> None:
 
 def main() -> None:
     """Run the command line; errors become one line on stderr and the exit code that belongs to them."""
+    # What is alive at the end need not be searched for cycles: 10 to 20 ms of each command.
+    atexit.register(gc.freeze)
     try:
         _check_names()
         app()

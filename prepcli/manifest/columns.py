@@ -1,5 +1,6 @@
 """Lines in, NumPy columns out: the inner loop of every reader of manifests."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import MOST_DIGITS, is_skipped, may_hold_long_number, parse_fields, shown
+from prepcli.manifest.fields import MOST_DIGITS, decode_value, is_skipped, may_hold_long_number, parse_fields, shown
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
 from prepcli.manifest.record import LONGEST, Record
 
@@ -24,6 +25,9 @@ class _NemoLine(msgspec.Struct, gc=False):
     duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
     offset: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] | None = 0.0
     skipme: Any = msgspec.field(default=None, name="_skipme")
+
+
+_OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(_NemoLine))
 
 
 class _CutLine(msgspec.Struct, gc=False):
@@ -65,9 +69,14 @@ class LineBlocks:
         self._numbers: list[npt.NDArray[np.int32]] = []
         self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
-        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields)
+        of_numbers = columns.numbers.fields if columns.numbers else ()
+        # Texts in a field that is read already, as something else: every line takes the slow way.
+        self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
+        wanted = () if self._never_fast else of_numbers
+        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted)
         self._getters = {name: attrgetter(f"field_{number}") for number, name in enumerate(fields)}
         self._getters["audio_filepath"] = attrgetter("audio_filepath")
+        self._text_getters = [attrgetter(f"text_{number}") for number in range(len(of_numbers))]
 
     def add(self, data: bytes, at: int) -> None:
         """Take whole lines, the first of which begins at byte `at` of the file."""
@@ -108,6 +117,8 @@ class LineBlocks:
     def _read_fast(self, data: bytes, chars: npt.NDArray[np.uint8], ends: Ints) -> _Values | None:
         """The values of lines that are all usable beyond doubt; None otherwise (then `Record` decides)."""
         decoder = self._decoder
+        if self._never_fast:
+            return None
         if int(np.diff(ends, prepend=-1).max()) > MOST_DIGITS and may_hold_long_number(data):
             return None
         if data.count(b"\r") != int(np.count_nonzero(chars[ends - 1] == _CARRIAGE_RETURN)):
@@ -138,10 +149,17 @@ class LineBlocks:
                     [key.function(str(value)) for value in map(self._getters[key.field], records)]
                     for _, key in self.columns.field_keys
                 ]
-            number = self.columns.numbers(data) if self.columns.numbers else []
+            number = self._numbers_of(data, records)
         except (RecordRejected, msgspec.DecodeError):
             return None
         return _Values(duration, offset, paths, texts, number)
+
+    def _numbers_of(self, data: bytes, records: list[Any]) -> list[int]:
+        if self.columns.numbers is None:
+            return []
+        if not self._text_getters:
+            return self.columns.numbers.function(data)
+        return self.columns.numbers.function(*(list(map(getter, records)) for getter in self._text_getters))
 
     def _add_odd_line(self, line: bytes, at: int) -> None:
         values = None
@@ -175,9 +193,9 @@ class LineBlocks:
 
 
 @lru_cache
-def _nemo_decoder_with(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """The decoder of a NeMo line that also keeps these fields, as `field_0`, `field_1`, ..."""
-    if set(fields) <= {"audio_filepath"}:
+def _nemo_decoder_with(fields: tuple[str, ...], texts: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ..."""
+    if set(fields) <= {"audio_filepath"} and not texts:
         return msgspec.json.Decoder(_NemoLine)
     text_or_number: Any = Annotated[str, msgspec.Meta(min_length=1)] | int
     more = [
@@ -185,6 +203,8 @@ def _nemo_decoder_with(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
         for number, name in enumerate(fields)
         if name != "audio_filepath"
     ]
+    for number, name in enumerate(texts):
+        more.append((f"text_{number}", str | None, msgspec.field(name=name, default=None)))
     return msgspec.json.Decoder(msgspec.defstruct("_KeyedLine", more, bases=(_NemoLine,), kw_only=True, gc=False))
 
 
@@ -209,13 +229,28 @@ def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
     if columns.cuts:
         from prepcli.manifest.cuts import cut_duration
 
-        return _Values([cut_duration(fields)], [], [], [], columns.numbers(line) if columns.numbers else [])
+        return _Values([cut_duration(fields)], [], [], [], _numbers_of_odd_line(line, fields, columns))
     if is_skipped(fields):
         return None
     record = Record(fields)
     texts = [[key.function(_field_text(record, key))] for _, key in columns.field_keys]
-    number = columns.numbers(line) if columns.numbers else []
+    number = _numbers_of_odd_line(line, fields, columns)
     return _Values([record.duration], [record.offset], [record.audio_filepath], texts, number)
+
+
+def _numbers_of_odd_line(line: bytes, fields: Mapping[str, msgspec.Raw], columns: Columns) -> list[int]:
+    if columns.numbers is None:
+        return []
+    if not columns.numbers.fields:
+        return columns.numbers.function(line)
+    return columns.numbers.function(*([_text_or_none(fields, name)] for name in columns.numbers.fields))
+
+
+def _text_or_none(fields: Mapping[str, msgspec.Raw], name: str) -> str | None:
+    value = decode_value(fields[name]) if name in fields else None
+    if value is None or isinstance(value, str):
+        return value
+    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(fields[name])}; it must be text")
 
 
 def _field_text(record: Record, key: FieldKey) -> str:

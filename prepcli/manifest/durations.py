@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +9,11 @@ import numpy.typing as npt
 from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
-from prepcli.manifest.parts import Columns, Floats, Part
+from prepcli.manifest.parts import Columns, Floats, Numbers, Part
 
 # Fewer examples than this are read sooner by one process than workers are started.
 _FEW_EXAMPLES = 200_000
 
-Numbers: TypeAlias = Callable[[bytes], list[int]]
-"""See `prepcli.manifest.parts.Columns.numbers`."""
 Counts = npt.NDArray[np.int32]
 
 
@@ -64,8 +61,8 @@ def read_input(
     """The durations of `data`, those from `min_duration` to `max_duration` seconds, both included.
 
     With `num_examples` above 0, about the first so many that a training run would draw: see
-    `prepcli.manifest.mixing`. `numbers` gives for a data set the function that makes a number of each of its lines;
-    equal functions must compare equal. Raises `UsageError` and `IncompleteError` as `index_manifests` does.
+    `prepcli.manifest.mixing`. `numbers` gives for a data set what makes a number of each of its lines;
+    equal ones must compare equal. Raises `UsageError` and `IncompleteError` as `index_manifests` does.
     """
     leaves = [(leaf, _columns_of(leaf, numbers)) for leaf in leaves_of(data)]
     if num_examples > 0:

@@ -45,6 +45,18 @@ KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
 
 
 @dataclass(frozen=True, slots=True)
+class Numbers:
+    """What makes a whole number of each usable line: of its bytes, or of some fields of a NeMo record.
+
+    `function` (with equality, to be sent to workers) gets a block of whole lines, or with `fields` for each of these a
+    list of its values, text or None, line by line. For a single line it may raise `RecordRejected`.
+    """
+
+    function: Callable[..., list[int]]
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """What to keep of each line, besides its duration."""
 
@@ -57,8 +69,7 @@ class Columns:
     """The same for other fields, and where a function may reject a line."""
     cuts: bool = False
     """The lines are lhotse cuts, not NeMo records."""
-    numbers: Callable[[bytes], list[int]] | None = None
-    """Makes a whole number of each line of a block of usable lines; of a single line it may raise `RecordRejected`."""
+    numbers: Numbers | None = None
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ _NOT_CUSTOM = ("audio_filepath", "duration", "offset", "sampling_rate", "sample_
 
 @dataclass(frozen=True)
 class PromptedLines:
-    """Counts the tokens of each line in its prompt: what `TokensOfLines` is for plain texts.
+    """Counts the tokens of each line in its prompt: what `TokensOfTexts` is for plain texts.
 
     `tags` are fields for every record, over its own; the slots of the spec's `prompt` stand in for fields that a
     record does not have.

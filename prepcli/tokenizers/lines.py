@@ -1,14 +1,12 @@
-"""Lines of a manifest in, the number of tokens of each out: what `Columns.numbers` takes."""
+"""Records in, the number of tokens of each out: what `prepcli.manifest.parts.Numbers` takes."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value, parse_fields, shown
 from prepcli.tokenizers.counting import TokenizerSpec, load_tokenizers
 
 
@@ -25,43 +23,44 @@ _cut_decoder = msgspec.json.Decoder(_Cut)
 
 
 @dataclass(frozen=True)
-class TokensOfLines:
-    """Counts the tokens of the text of each line; a module-level callable with equality, to be sent to workers.
+class TokensOfTexts:
+    """Counts the tokens of texts, given the text and the language of each record.
 
-    `lang` stands in for the language of a record that has none.
+    `lang` stands in for the language of a record that has none; `field` is where texts come from, for messages.
     """
 
     spec: TokenizerSpec
-    text_field: str = "text"
-    lang_field: str = "lang"
+    field: str = "text"
     lang: str | None = None
-    cuts: bool = False
-    """The lines are lhotse cuts: the texts and languages are those of their supervisions, whatever the fields."""
+
+    def __call__(self, texts: Sequence[str | None], langs: Sequence[str | None]) -> list[int]:
+        """One number a record.
+
+        Raises `RecordRejected` for a record that has no text or no tokenizer for its language, and `WordsDiffer` as
+        `SentencePieceCounter` does.
+        """
+        found = [text for text in texts if text is not None]
+        if len(found) < len(texts):
+            raise _no_text(self.field)
+        return load_tokenizers(self.spec).counts(found, [lang or self.lang for lang in langs])
+
+
+@dataclass(frozen=True)
+class TokensOfCuts:
+    """Counts the tokens of lhotse cuts: of each the sum over its supervisions that have a text, in all its tracks.
+
+    `lang` stands in for the language of a supervision that has none.
+    """
+
+    spec: TokenizerSpec
+    lang: str | None = None
 
     def __call__(self, data: bytes) -> list[int]:
         """One number a line of `data`, all of them objects in JSON.
 
-        Raises `RecordRejected` for a line that has no text or no tokenizer for its language, `WordsDiffer` as
-        `SentencePieceCounter` does, and what msgspec raises for several lines one of which wants a closer look.
+        Raises `RecordRejected` for a cut without a text or a tokenizer for its language, `WordsDiffer`, and what
+        msgspec raises for several lines one of which wants a closer look.
         """
-        if self.cuts:
-            return self._of_cuts(data)
-        try:
-            rows = _text_decoder(self.text_field, self.lang_field).decode_lines(data)
-            texts = [row.text for row in rows]
-            langs = [row.lang or self.lang for row in rows]
-        except msgspec.DecodeError:
-            if b"\n" in data.rstrip():
-                raise
-            fields = parse_fields(data)
-            texts = [_text(fields, self.text_field)]
-            langs = [_text(fields, self.lang_field) or self.lang]
-        if None in texts:
-            raise _no_text(self.text_field)
-        return load_tokenizers(self.spec).counts(texts, langs)
-
-    def _of_cuts(self, data: bytes) -> list[int]:
-        """Of each cut the sum over its supervisions that have a text; of a mixed one, over those of all tracks."""
         cuts = _supervisions(data)
         if not all(cuts):
             raise _no_text("text of a supervision")
@@ -73,20 +72,6 @@ class TokensOfLines:
             )
         )
         return [sum(next(counts) for _ in cut) for cut in cuts]
-
-
-@lru_cache
-def _text_decoder(text_field: str, lang_field: str) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(
-        msgspec.defstruct(
-            "_TextLine",
-            [
-                ("text", str | None, msgspec.field(name=text_field, default=None)),
-                ("lang", str | None, msgspec.field(name=lang_field, default=None)),
-            ],
-            gc=False,
-        )
-    )
 
 
 def _supervisions(data: bytes) -> list[list[_Supervision]]:
@@ -103,13 +88,6 @@ def _supervisions(data: bytes) -> list[list[_Supervision]]:
         except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
             raise RecordRejected(RejectReason.BAD_FIELD, "the supervisions of the cut cannot be read") from None
     return [[one for one in cut if one.text is not None] for cut in cuts]
-
-
-def _text(fields: Mapping[str, msgspec.Raw], name: str) -> str | None:
-    value = decode_value(fields[name]) if name in fields else None
-    if value is None or isinstance(value, str):
-        return value
-    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(fields[name])}; it must be text")
 
 
 def _no_text(name: str) -> RecordRejected:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.manifest.columns import LineBlocks
+from prepcli.manifest.parts import Columns, Numbers
 from prepcli.tokenizers.counting import Tokenizers, TokenizerSpec, kind_of_tokenizer
-from prepcli.tokenizers.lines import TokensOfLines
+from prepcli.tokenizers.lines import TokensOfCuts, TokensOfTexts
 from tests.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
 
 
@@ -99,13 +101,31 @@ def encode(*lines: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
 
 
+def numbers_of(data: bytes, numbers: Numbers) -> list[int]:
+    """What a scan of a manifest makes of it."""
+    blocks = LineBlocks(Columns(spans=False, digest=False, numbers=numbers))
+    blocks.add(data, 0)
+    part = blocks.finish(b"", len(data))
+    for problem in part.problems:
+        raise RecordRejected(problem.reason, problem.detail)
+    found: list[int] = part.number.tolist()
+    return found
+
+
 def test_lines_of_a_manifest(bpe: Path, char: Path) -> None:
     spec = TokenizerSpec((str(bpe), str(char)), ("en", "de"))
-    tokens = TokensOfLines(spec, "answer", "l", "de")
+    tokens = Numbers(TokensOfTexts(spec, "answer", "de"), ("answer", "l"))
     text = "Good morning."
-    data = encode({"answer": text, "l": "en"}, {"answer": text, "l": "de", "text": 3}, {"answer": text}, {"answer": ""})
+    audio = {"audio_filepath": "a.wav", "duration": 1.5}
+    data = encode(
+        {**audio, "answer": text, "l": "en"},
+        {"answer": text, "l": "de", "text": 3, **audio},
+        {**audio, "answer": text},
+        {**audio, "answer": ""},
+    )
     de = counts(char, [text])[0]
-    assert tokens(data) == [*counts(bpe, [text]), de, de, 0]
+    expected = [*counts(bpe, [text]), de, de, 0]
+    assert numbers_of(data, tokens) == expected
     for line, words in (
         ({"text": text}, "missing_field: there is no answer"),
         ({"answer": None}, "missing_field: there is no answer"),
@@ -114,13 +134,23 @@ def test_lines_of_a_manifest(bpe: Path, char: Path) -> None:
         ({"answer": text, "l": ["en"]}, 'bad_field: l is \\["en"\\]'),
     ):
         with pytest.raises(RecordRejected, match=words):
-            tokens(encode(line))
+            numbers_of(data + encode(audio | line) + data, tokens)
     # What strict JSON has not, Python's json has: read all the same.
-    assert tokens(b'{"answer": "Good morning.", "snr": NaN}') == [de]
+    odd = b'{"audio_filepath": "a.wav", "duration": 1.5, "answer": "Good morning.", "snr": NaN}\n'
+    assert numbers_of(data + odd + data, tokens) == [*expected, de, *expected]
+
+
+def test_texts_in_a_field_that_means_something_else(bpe: Path) -> None:
+    tokens = Numbers(TokensOfTexts(TokenizerSpec((str(bpe),)), "audio_filepath"), ("audio_filepath", "lang"))
+    data = encode({"audio_filepath": "Good morning.", "duration": 1.5}, {"audio_filepath": "Added.", "duration": 2})
+    assert numbers_of(data, tokens) == counts(bpe, ["Good morning.", "Added."])
+    tokens = Numbers(TokensOfTexts(TokenizerSpec((str(bpe),)), "duration"), ("duration", "lang"))
+    with pytest.raises(RecordRejected, match=r"bad_field: duration is 1\.5; it must be text"):
+        numbers_of(data, tokens)
 
 
 def test_lines_of_cuts(bpe: Path) -> None:
-    tokens = TokensOfLines(TokenizerSpec((str(bpe),)), text_field="other", cuts=True)
+    tokens = TokensOfCuts(TokenizerSpec((str(bpe),)))
     one, two = counts(bpe, ["Added.", "My sister plays the cello."])
     first, second = {"text": "Added.", "language": "en"}, {"text": "My sister plays the cello."}
     silent = {"text": None}
