@@ -79,6 +79,9 @@ def nested_bins(
 
 def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The pairs by size, then by tokens; as numbers of 64 bits they are sorted in a tenth of `np.lexsort`'s time."""
+    if sizes.dtype == np.float64:  # there is no room for both
+        order = np.lexsort((tokens, sizes))
+        return sizes[order], tokens[order]
     # Positive floats are in the order of their bits.
     upper = sizes.view(np.uint32) if sizes.dtype == np.float32 else sizes
     pairs = (upper.astype(np.uint64) << np.uint64(32)) | tokens.astype(np.uint64)

@@ -26,7 +26,10 @@ LeftOut = Sequence[tuple[RejectReason, Indices]]
 AUDIO_LIES_IN = "audio lies in"
 """The setting that holds the folders of relative audio paths."""
 
-_DETAILS = {RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record"}
+_DETAILS = {
+    RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
+    RejectReason.REMAINDER_DROPPED: "it was left over when the shards were made equally large",
+}
 
 # Place (source, line), origin, the line itself, why.
 _PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]

@@ -109,6 +109,14 @@ class OutputOptions:
     max_rejects: MaxRejects = 0.05
     num_workers: NumWorkers = None
 
+    def check(self) -> None:
+        """Raise `UsageError` for what could not be done after all the work: a senseless budget, a plot nowhere."""
+        self.budget()
+        if self.plot is not None:
+            from prepcli.plotting import check_plot
+
+            check_plot(self.plot)
+
     def budget(self) -> "Budget":
         """The rejects to tolerate; raises `UsageError` for a senseless number."""
         from prepcli.run.rejects import Budget

@@ -43,7 +43,7 @@ def estimate_bins(
     from prepcli.bins import BinsOptions
     from prepcli.bins import estimate_bins as estimate
 
-    output.budget()  # a senseless one is refused before anything is read
+    output.check()
     options = BinsOptions(
         num_buckets=buckets,
         num_examples=num_examples,

@@ -50,7 +50,7 @@ def estimate_bins_2d(
     from prepcli.bins_2d import Bins2dOptions
     from prepcli.bins_2d import estimate_bins_2d as estimate
 
-    output.budget()  # a senseless one is refused before anything is read
+    output.check()
     options = Bins2dOptions(
         num_buckets=buckets,
         sub_buckets=sub_buckets,

@@ -90,7 +90,7 @@ def estimate_token_bins(
     from prepcli.token_bins import TokenBinsOptions
     from prepcli.token_bins import estimate_token_bins as estimate
 
-    output.budget()  # a senseless one is refused before anything is read
+    output.check()
     infinity = float("inf")
     options = TokenBinsOptions(
         num_buckets=buckets,

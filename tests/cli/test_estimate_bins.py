@@ -110,8 +110,11 @@ def test_more_rejects_than_allowed(manifest: Path, allowed: float, code: int) ->
         (["few.json", "-b", "2", "--batch-duration", "0"], "batch duration"),
         (["few.json", "-b", "2", "--max-rejects", "-1"], "--max-rejects"),
         (["cut.json.gz"], "cut short"),
-        (["few.json", "-b", "2", "--plot", "no/such/folder.png"], "cannot write the plot"),
-        (["few.json", "-b", "2", "--plot", "plot.nothing"], "cannot write the plot"),
+        (
+            ["few.json", "-b", "2", "--plot", "no/such/folder.png"],
+            "--plot no/such/folder.png: there is no folder no/such",
+        ),
+        (["few.json", "-b", "2", "--plot", "plot.nothing"], "--plot plot.nothing: the name must end in one of ."),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
