@@ -13,8 +13,8 @@ longer for a minute after many files were deleted.
 
 import argparse
 import io
+import os
 import resource
-import shutil
 import statistics
 import sys
 import tarfile
@@ -134,8 +134,8 @@ def compare_conversion(folder: Path, archive: Path, checksums: Path, workers: in
 def measure(name: str, work: Callable[[Path], object], folder: Path, runs: int) -> None:
     seconds = []
     for _ in range(runs):
-        out = folder / "unpacked"
-        shutil.rmtree(out, ignore_errors=True)
+        put_aside(out := folder / "unpacked", folder / "trash")
+        os.sync()
         start = time.perf_counter()
         work(out)
         seconds.append(time.perf_counter() - start)
