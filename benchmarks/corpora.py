@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -131,24 +132,24 @@ def compare_conversion(folder: Path, archive: Path, checksums: Path, workers: in
     print("  the samples of all files are equal")
 
 
-def measure(name: str, work: Callable[[Path], object], folder: Path, runs: int) -> None:
-    seconds = []
-    for _ in range(runs):
-        put_aside(out := folder / "unpacked", folder / "trash")
-        os.sync()
-        start = time.perf_counter()
-        work(out)
-        seconds.append(time.perf_counter() - start)
-    print(f"  {name:<44} {statistics.median(seconds):7.2f} s ({min(seconds):.2f} to {max(seconds):.2f})")
-
-
 def compare_overlap(folder: Path, archive: Path, runs: int) -> None:
-    print(f"hashing and unpacking, {archive.stat().st_size / 1e6:.0f} MB of archive")
-    measure("unpacking alone", lambda out: unpack(archive, out), folder, runs)
+    """Each work in turn, several times, within this process."""
+    works: dict[str, Callable[[Path], object]] = {"unpacking alone": lambda out: unpack(archive, out)}
     for algorithm in ("sha256", "md5"):
         checksum = file_checksum(archive, algorithm)
-        measure(f"{algorithm} alone", lambda _, a=algorithm: file_checksum(archive, a), folder, runs)  # type: ignore[misc]
-        measure(f"both at once, {algorithm}", lambda out, c=checksum: unpack_checked(archive, out, c), folder, runs)  # type: ignore[misc]
+        works[f"{algorithm} alone"] = partial(lambda name, _: file_checksum(archive, name), algorithm)
+        works[f"both at once, {algorithm}"] = partial(lambda known, out: unpack_checked(archive, out, known), checksum)
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(runs):
+        for name, work in works.items():
+            put_aside(out := folder / "unpacked", folder / "trash")
+            os.sync()
+            start = time.perf_counter()
+            work(out)
+            seconds[name].append(time.perf_counter() - start)
+    print(f"hashing and unpacking, {archive.stat().st_size / 1e6:.0f} MB of archive")
+    for name, taken in seconds.items():
+        print(f"  {name:<44} {statistics.median(taken):7.2f} s ({min(taken):.2f} to {max(taken):.2f})")
 
 
 def main() -> None:
