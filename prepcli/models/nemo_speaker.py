@@ -18,7 +18,7 @@ GRID_FRAMES = 16
 class NemoSpeakerEncoder:
     """A NeMo speaker model, on the processor until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
 
-    rows_on_cpu: int | None = 1  # the larger the model, the faster (`benchmarks/README.md`)
+    rows_on_cpu: int | None = 1  # then rounding shows neither batches nor threads
 
     def __init__(self, name: str, option: str) -> None:
         """Load it; raises `UsageError` if that fails."""
