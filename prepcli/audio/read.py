@@ -6,7 +6,7 @@ from math import floor, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.audio import flac, mpeg, ogg, riff, sox
+from prepcli.audio import flac, mpeg, ogg, riff, sox, whole_flac
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
@@ -138,6 +138,9 @@ def _read_range(path: str | Path, offset: int, length: int, name: str) -> bytes:
 
 
 def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
+    samples = whole_flac.decode(source, info, start, length)
+    if samples is not None:
+        return samples
     import numpy as np
     import soundfile
 
