@@ -20,7 +20,7 @@ from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
-from prepcli.processes import WorkerPool, begin_worker, wait_for
+from prepcli.processes import WorkerPool, begin_worker, keep_freed_memory, wait_for
 from prepcli.records import Records
 
 Samples = NDArray[np.float32]
@@ -138,6 +138,7 @@ class _Worker:
 
 def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap]) -> None:
     begin_worker()
+    keep_freed_memory()
     _Worker.decoder, _Worker.slots = decoder, slots
 
 

@@ -107,6 +107,21 @@ def begin_worker() -> None:
         exit_when_ready(parent.sentinel)
 
 
+def keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MB of what is freed, for the next recording (measured: an eighth of FLAC to WAV).
+
+    Otherwise each array of samples goes back to the kernel, which clears the memory again page by page for the next
+    one. The thresholds are those that glibc comes to by itself where blocks of 32 MB are freed; mallopt(3).
+    """
+    import ctypes
+
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    with contextlib.suppress(AttributeError, OSError):  # other C libraries have no mallopt
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(trim_threshold, 64 << 20)
+        mallopt(mmap_threshold, 32 << 20)
+
+
 def exit_when_ready(handle: int) -> None:
     """End this process as soon as `handle` becomes readable: its other end closes when the parent process dies.
 

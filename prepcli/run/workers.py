@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
-from prepcli.processes import TICK, WorkerPool, begin_worker, wait_for_any
+from prepcli.processes import TICK, WorkerPool, begin_worker, keep_freed_memory, wait_for_any
 from prepcli.run.job import Execution, Job
 from prepcli.run.plan import Unit
 from prepcli.run.progress import SharedCounter
@@ -23,6 +23,7 @@ class _Worker:
 
 def _start_worker(job: Job, workspace: Workspace, digest: str, counter: SharedCounter) -> None:
     begin_worker()
+    keep_freed_memory()
     _Worker.job, _Worker.workspace, _Worker.digest, _Worker.counter = job, workspace, digest, counter
 
 
