@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.corpora.data_set import DataSet
-from prepcli.corpora.fetch import Archive
+from prepcli.corpora.fetch import Archive, note
 from prepcli.corpora.transfer import FetchError
 from prepcli.corpus import INDEX_NAME, workspace_of
 from prepcli.corpus_index import write_index
 from prepcli.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.run.report import format_bytes
 from prepcli.run.signals import stop_on_signals
 from prepcli.run.workspace import Workspace, read_json, write_json
 
@@ -64,6 +65,29 @@ def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dic
         "num_bytes_there": part.stat().st_size if part.exists() else 0,
         "checksum": archive.checksum,
     }
+
+
+def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+    """Say so before hours of fetching if what the publishers' sizes tell cannot fit.
+
+    Compressed audio unpacks to about the archive's size, and converted audio comes on top: it takes at least this.
+    A note and no more, for some network file systems tell nonsense; a disk that fills up loses nothing.
+    """
+    trees, archives = 0, [0]
+    for data_set in data_sets:
+        if data_set.archive is not None and not is_ready(data_set, data_root):
+            size = data_set.archive.num_bytes or 0
+            trees += size
+            if _given(data_set, fetching) is None:
+                archives.append(max(size - plan_fetching(data_set, data_root, fetching)["num_bytes_there"], 0))
+    needed = trees + (sum(archives) if fetching.keep_archives else max(archives))
+    there = next(folder for folder in (data_root.absolute(), *data_root.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        note(
+            f"fetching and unpacking this takes at least {format_bytes(needed)}, {data_root} has {format_bytes(free)} "
+            "free; make room, or choose another --data-root"
+        )
 
 
 def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> None:

@@ -1,13 +1,16 @@
 """Fetching from servers that break off, refuse, lie and send rubbish. Each fault has its test."""
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
 
 from prepcli.corpora import transfer
 from prepcli.corpora.fetch import Archive, fetch, read_checksums
+from prepcli.corpora.librispeech import data_sets
 from prepcli.corpora.transfer import FetchError
+from prepcli.corpus_fetch import Fetching, note_scarce_space
 from prepcli.errors import IncompleteError, UsageError
 from tests.corpora.conftest import Serve
 
@@ -186,3 +189,27 @@ def test_checksum_lists(tmp_path: Path) -> None:
     file.write_text("rubbish\n")
     with pytest.raises(UsageError, match="sums:1"):
         read_checksums(file)
+
+
+def test_too_little_space_is_said_before_fetching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets, data, usage = data_sets("mini", "wav"), tmp_path / "new/data", shutil.disk_usage(tmp_path)
+    sizes = [126_046_265, 332_954_390]  # one archive at a time, and both trees
+    (data / "archives").mkdir(parents=True)
+    (data / "archives/train-clean-5.tar.gz.part").write_bytes(bytes(32_954_390))
+    for needed, fetching in (
+        (sum(sizes) + 300_000_000, Fetching()),
+        (2 * sum(sizes) - 32_954_390, Fetching(keep_archives=True)),
+        (sum(sizes) + sizes[0], Fetching(archives=[tmp_path / "train-clean-5.tar.gz"])),
+        (sum(sizes), Fetching(archives=[tmp_path / "dev-clean-2.tar.gz", tmp_path / "train-clean-5.tar.gz"])),
+    ):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=needed: usage._replace(free=free))
+        note_scarce_space(sets, data, fetching)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=needed - 1: usage._replace(free=free))
+        note_scarce_space(sets, data, fetching)
+        said = capsys.readouterr().err
+        assert said.startswith(f"prepcli: fetching and unpacking this takes at least {needed / 1e6:.1f} MB, {data} has")
+        assert said.endswith("free; make room, or choose another --data-root\n")
+        assert said.count("\n") == 1

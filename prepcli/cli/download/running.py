@@ -25,7 +25,7 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
     """
     from prepcli.cli.output import conclude, print_incomplete, print_json
     from prepcli.corpus import CorpusJob, workspace_of
-    from prepcli.corpus_fetch import check_given, ensure_index, ensure_unpacked, is_ready
+    from prepcli.corpus_fetch import check_given, ensure_index, ensure_unpacked, is_ready, note_scarce_space
     from prepcli.errors import IncompleteError, UsageError
     from prepcli.run.engine import run_job
     from prepcli.run.report import command_line
@@ -44,6 +44,8 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
             f"{', '.join(waiting)}: fetching and unpacking is one process's work. Run the same command once without "
             "ranks and with --fetch-only, then this one"
         )
+    if alone:
+        note_scarce_space(data_sets, data_root, fetching)
     reports: dict[str, Any] = {}
     code = 0
     for data_set in data_sets:
