@@ -14,7 +14,7 @@ from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import DataSet, Mix, resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
-from prepcli.nested_bins import Floats, nested_bins, place
+from prepcli.nested_bins import Floats, ascending_order, nested_bins, place
 from prepcli.padding import paddings_of
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
@@ -158,7 +158,7 @@ def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[Dat
 
 
 def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
-    order = np.argsort(found.seconds, kind="stable")  # once, for all that is sorted below
+    order = ascending_order(found.seconds)  # once, for all that is sorted below
     durations, tokens = found.seconds[order], found.numbers[order]
     bins = nested_bins(
         durations.astype(np.float32),

@@ -91,6 +91,17 @@ def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[np
     return in_order, lower.astype(tokens.dtype)
 
 
+def ascending_order(sizes: Floats) -> Ints:
+    """What `np.argsort(sizes, kind="stable")` gives, for sizes above 0 in a third of its time."""
+    # Rounded to 32 bits, with the place below; sizes that differ are nearly always in order then, too.
+    upper = sizes.astype(np.float32).view(np.uint32).astype(np.uint64)
+    keys = (upper << np.uint64(32)) | np.arange(len(sizes), dtype=np.uint64)
+    keys.sort()
+    order = (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
+    ascending = sizes[order]
+    return order if (ascending[1:] >= ascending[:-1]).all() else np.argsort(sizes, kind="stable")
+
+
 def _token_bins(
     sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], sub_buckets: int, threshold: float
 ) -> tuple[list[int], float, int]:

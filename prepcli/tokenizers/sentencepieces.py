@@ -5,10 +5,10 @@ from typing import Any
 
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import WordsDiffer, refuse_surrogates
+from prepcli.tokenizers.words import WordSums
 
 _SPACE = "\u2581"  # how SentencePiece writes a space
 _UNKNOWN = "\ue000"  # a character for private use: hardly a model knows it, and no normaliser changes it
-_MAX_WORDS = 1_000_000
 _CHECK_EVERY = 64
 
 
@@ -33,7 +33,7 @@ class SentencePieceCounter:
                 f"{path} is no SentencePiece model; give a .model file that SentencePiece has trained"
             ) from None
         self.by_word = by_word and splits_at_spaces(self._model)
-        self._words = _Words(self._model)
+        self._sums = WordSums(self._whole)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """The number of pieces of each text.
@@ -48,32 +48,17 @@ class SentencePieceCounter:
             raise
 
     def _by_word(self, texts: Sequence[str]) -> list[int]:
-        count = self._words.__getitem__
         # A written-out U+2581 is a space that words are not split at here.
-        counts = [
-            sum(map(count, text.split(" "))) if text.isascii() or _SPACE not in text else self._whole([text])[0]
-            for text in texts
-        ]
+        odd = [place for place, text in enumerate(texts) if _SPACE in text] if _SPACE in "".join(texts) else []
+        counts = self._sums(texts)
+        for place in odd:
+            counts[place] = self._whole([texts[place]])[0]
         if counts[::_CHECK_EVERY] != self._whole(texts[::_CHECK_EVERY]):
             raise WordsDiffer
         return counts
 
     def _whole(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in self._model.encode(list(texts), num_threads=1)]
-
-
-class _Words(dict[str, int]):
-    """The number of pieces of each word met so far."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self._model = model
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= _MAX_WORDS:
-            self.clear()
-        self[word] = count = len(self._model.encode(word))
-        return count
 
 
 def splits_at_spaces(model: Any) -> bool:
