@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from tqdm import tqdm
 
+from prepcli.processes import no_interruption
 from prepcli.run.ranks import Rank
 from prepcli.run.workspace import Workspace, is_alive, read_json, write_json
 
@@ -76,10 +77,12 @@ class SharedCounter:
 
     def read(self) -> tuple[int, float]:
         """Records, seconds; called in the process that made the counter."""
-        while self._receive.poll():
-            records, seconds = self._PIECE.unpack(self._receive.recv_bytes())
-            self._records += records
-            self._seconds += seconds
+        # A signal within a piece would leave half of it, and the next to read would wait for what its middle promises.
+        with no_interruption():
+            while self._receive.poll():
+                records, seconds = self._PIECE.unpack(self._receive.recv_bytes())
+                self._records += records
+                self._seconds += seconds
         return self._records, self._seconds
 
 
