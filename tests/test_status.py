@@ -1,6 +1,7 @@
 """status: read from the files beside the output, while ranks run and after they have stopped."""
 
 import json
+import os
 import shlex
 import time
 from pathlib import Path
@@ -102,6 +103,23 @@ def test_watch_speaks_when_something_changes_and_ends_with_the_runs(tmp_path: Pa
     assert len(lines) == len({line.split(maxsplit=1)[1] for line in lines})  # none says what one before has said
     for out in (first, second):
         assert [line for line in lines if str(out) in line][-1].split()[3] == "finished"
+
+
+def test_a_run_that_has_just_been_planned_has_not_stopped(tmp_path: Path) -> None:
+    """Between its plan and its first sign of life; `--watch` waits for that, but not for ever."""
+    out = tmp_path / "out"
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4, "--rank", 0, "--world-size", 2)
+    workspace = Workspace(out)
+
+    def state() -> str:
+        return read_status(workspace).state
+
+    assert state() == "stopped"
+    for path in workspace.progress.iterdir():
+        path.unlink()
+    assert state() == "not_started"
+    os.utime(workspace.plan_file, (time.time() - 120,) * 2)
+    assert state() == "stopped"
 
 
 def test_watch_tells_by_its_exit_code_that_a_run_has_stopped(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from prepcli.errors import UsageError
 from prepcli.run.plan import Unit
-from prepcli.run.progress import RankProgress, read_progress
+from prepcli.run.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.run.publish import Marker, read_marker
 from prepcli.run.workspace import Workspace, read_json
 
@@ -34,8 +34,8 @@ class Status(msgspec.Struct):
     """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
 
     `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
-    not_started. `part` names a run that added to `out` (`version_1`, `codes_<name>`); it is empty for the one that
-    made it.
+    not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
+    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it.
     """
 
     out: str
@@ -80,12 +80,18 @@ def read_status(workspace: Workspace) -> Status:
     missing = [unit_id for unit_id, marker in found.items() if marker is None]
     report = read_json(workspace.report_file) or {}
     finished = not missing and report.get("digest") == plan["digest"]
+    if finished:
+        state = "finished"
+    elif running:
+        state = "running"
+    else:
+        state = _waiting(workspace, ranks) if missing else _merging(ranks)
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.out),
         part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
         command=plan["command"],
-        state="finished" if finished else "running" if running else "stopped" if missing else _merging(ranks),
+        state=state,
         units=len(units),
         units_done=len(markers),
         missing=missing,
@@ -125,6 +131,13 @@ def not_started(out: Path) -> Status:
         slowest_rank=None,
         continue_with=None,
     )
+
+
+def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:
+    """The state when units are missing and nobody is at work: their first rank has just planned them, or all ended."""
+    planned = workspace.plan_file.stat().st_mtime
+    heard_of_since = any(rank.updated >= planned for rank in ranks)
+    return "stopped" if heard_of_since or time.time() - planned > STALE_AFTER else "not_started"
 
 
 def _merging(ranks: list[RankProgress]) -> str:
