@@ -5,13 +5,16 @@ import os
 import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from prepcli.run.progress import new_progress, progress_file
+from prepcli.run.publish import read_marker
 from prepcli.run.ranks import Rank
 from prepcli.run.status import read_status
-from prepcli.run.workspace import Workspace, write_json
+from prepcli.run.workspace import Workspace, read_json, write_json
 from tests.conftest import MINI_CORPUS, prepcli, start_prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
@@ -120,6 +123,29 @@ def test_a_run_that_has_just_been_planned_has_not_stopped(tmp_path: Path) -> Non
     assert state() == "not_started"
     os.utime(workspace.plan_file, (time.time() - 120,) * 2)
     assert state() == "stopped"
+
+
+def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+    workspace = Workspace(out)
+    last = sorted(workspace.done.glob("shard_*"))[-1]
+    last.rename(tmp_path / last.name)
+    ended = read_json(progress_file(workspace, 0))
+    write_json(progress_file(workspace, 0), new_progress(Rank(0, 1)))
+
+    def read_and_end(*arguments: Any) -> Any:
+        """The rank publishes its last unit and ends after that marker has been looked for."""
+        found = read_marker(*arguments)
+        if found is None:
+            (tmp_path / last.name).rename(last)
+            write_json(progress_file(workspace, 0), ended)
+        return found
+
+    monkeypatch.setattr("prepcli.run.status.read_marker", read_and_end)
+    found = read_status(workspace)
+    assert (found.state, found.units_done) == ("running", 2)
+    assert read_status(workspace).state == "finished"
 
 
 def test_watch_tells_by_its_exit_code_that_a_run_has_stopped(tmp_path: Path) -> None:

@@ -69,13 +69,14 @@ def read_status(workspace: Workspace) -> Status:
         raise UsageError(
             f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there; give the OUT of a run"
         )
+    # Before the markers: a rank that has ended has left all of its own.
+    ranks = _newest_launch(read_progress(workspace))
     units = [Unit(**unit) for unit in plan["units"]]
     found = {unit.id: read_marker(workspace, unit, plan["digest"]) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
     rejects = Counter(plan["planned_rejects"])
     for marker in markers:
         rejects.update(marker.rejects)
-    ranks = _newest_launch(read_progress(workspace))
     running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
     missing = [unit_id for unit_id, marker in found.items() if marker is None]
     report = read_json(workspace.report_file) or {}
