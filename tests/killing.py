@@ -183,7 +183,8 @@ class KillMatrix:
         assert f"stopped by {number.name}" in err
         assert "Traceback" not in err
         assert '"status":"incomplete"' in stdout
-        assert not any((case.workspace(out) / "tmp").iterdir())
+        left = list((case.workspace(out) / "tmp").glob("**/*"))
+        assert left == [], f"{left}, {err}"
         status = prepcli("status", out, "--json").json
         assert status["state"] == "stopped"
         assert 0 < status["units_done"] < case.num_shards
