@@ -60,7 +60,7 @@ class Run:
         self._load_markers()
         if self._is_finished():
             return self._report("nothing_to_do")
-        self.workspace.remove_stale_tmp()
+        self.workspace.remove_stale_tmp(own=True)  # of an earlier process that had the same number
         self._warn_if_running()
         rank = self.options.rank
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
@@ -194,7 +194,6 @@ class Run:
         except BaseException as error:
             state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
             message = str(error)
-            self.workspace.remove_stale_tmp()
             raise
         finally:
             own.records_done, own.seconds_done = counter.read()
@@ -259,9 +258,11 @@ def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
     with stop_on_signals():
         try:
             return Run(job, workspace, options).execute()
-        except (PrepcliError, KeyboardInterrupt):
-            raise
-        except Exception as error:
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                workspace.remove_stale_tmp(own=True)
+            if isinstance(error, PrepcliError) or not isinstance(error, Exception):
+                raise
             raise PrepcliError(_describe(error, workspace, options.rank)) from error
 
 

@@ -60,12 +60,16 @@ class Workspace:
         """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
         return Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
 
-    def remove_stale_tmp(self) -> None:
-        """Remove what killed processes left in `tmp/`; those of other machines after a long silence."""
+    def remove_stale_tmp(self, own: bool = False) -> None:
+        """Remove what killed processes left in `tmp/`; those of other machines after a long silence.
+
+        `own`: and what this process has there. A signal as a unit begins or ends can come before or after those lines
+        that would remove its directory.
+        """
         for entry in self._entries(self.tmp):
             _, host, pid = (*entry.name.split("~"), "", "")[:3]
             if host == _host():
-                stale = pid.isdigit() and not is_alive(int(pid))
+                stale = pid.isdigit() and (not is_alive(int(pid)) or (own and int(pid) == os.getpid()))
             else:
                 stale = time.time() - _last_change(entry) > SILENT_SECONDS
             if stale:

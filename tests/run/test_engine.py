@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import shutil
+import signal
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,12 @@ from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.run import launch
 from prepcli.run.dry_run import dry_run
 from prepcli.run.engine import RunOptions, run_job
+from prepcli.run.job import Execution
 from prepcli.run.plan import Unit
-from prepcli.run.publish import UnitWriter
+from prepcli.run.publish import Marker, UnitWriter
 from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget
+from prepcli.run.signals import InterruptedBySignal
 from prepcli.run.status import read_status
 from prepcli.run.workspace import Workspace
 from tests.conftest import read_lines, tree
@@ -353,3 +357,38 @@ def test_exit_codes_of_several_ranks() -> None:
     assert launch.combine_exit_codes([3, -9]) == 4
     assert launch.combine_exit_codes([4, 1]) == 1
     assert launch.combine_exit_codes([1, 2]) == 2
+
+
+class JobOfThisProcess(ToyJob):
+    """As the jobs with a model: the units are written here, not in workers."""
+
+    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+        for unit in units:
+            with UnitWriter(execution.workspace, execution.digest, unit) as writer:
+                self.process(unit, writer, execution.advance)
+                marker = writer.publish()
+            yield marker
+
+
+@pytest.mark.parametrize("moment", ["__enter__", "__exit__"])
+def test_a_signal_as_a_unit_begins_or_ends_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitWriter, moment, lambda *_: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(InterruptedBySignal):
+            run(out, JobOfThisProcess(out))
+    assert list(Workspace(out).tmp.iterdir()) == []
+    assert run(out, JobOfThisProcess(out)).status == "done"
+    assert tree(out) == reference(tmp_path)
+
+
+def test_what_an_earlier_process_of_the_same_number_left_is_removed(tmp_path: Path) -> None:
+    """In containers every process may be number 1."""
+    out = tmp_path / "out"
+    workspace = Workspace(out)
+    workspace.prepare()
+    (workspace.make_tmp("unit_000") / "0.out").write_bytes(b"half")
+    assert run(out).status == "done"
+    assert list(workspace.tmp.iterdir()) == []
