@@ -60,7 +60,7 @@ class Run:
         self._load_markers()
         if self._is_finished():
             return self._report("nothing_to_do")
-        self.workspace.remove_stale_tmp(own=True)  # of an earlier process that had the same number
+        self.workspace.remove_stale_tmp()
         self._warn_if_running()
         rank = self.options.rank
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
@@ -260,7 +260,8 @@ def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
             return Run(job, workspace, options).execute()
         except BaseException as error:
             with contextlib.suppress(OSError):
-                workspace.remove_stale_tmp(own=True)
+                workspace.remove_own_tmp()
+                workspace.remove_stale_tmp()
             if isinstance(error, PrepcliError) or not isinstance(error, Exception):
                 raise
             raise PrepcliError(_describe(error, workspace, options.rank)) from error

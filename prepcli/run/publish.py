@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -224,7 +223,7 @@ class UnitWriter:
                 file.discard()
             if self._flushing is not None:
                 self._flushing.shutdown(cancel_futures=True)
-            shutil.rmtree(self._tmp, ignore_errors=True)
+            self._workspace.remove_tmp(self._tmp)
 
 
 def _close_all(files: Mapping[str, HashedFile | WholeFile]) -> dict[str, PublishedFile]:

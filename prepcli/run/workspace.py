@@ -9,11 +9,12 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
 from prepcli.errors import UsageError
+from prepcli.processes import no_interruption
 
 SILENT_SECONDS = 3600.0
 """After so long without a write, a temporary directory of another machine is taken for abandoned."""
@@ -24,6 +25,9 @@ class Workspace:
 
     Everything in it may be read while a run goes on; nothing under a final name is ever half written.
     """
+
+    _made: ClassVar[dict[str, "Workspace"]] = {}
+    """Names of the directories that this process has in `tmp/`, and whose: its threads may be several ranks."""
 
     def __init__(self, out: Path, root: Path | None = None) -> None:
         self.out = out
@@ -58,18 +62,32 @@ class Workspace:
 
     def make_tmp(self, name: str) -> Path:
         """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
-        return Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
+        with no_interruption():  # or nobody would know of it
+            made = Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
+            self._made[made.name] = self
+        return made
 
-    def remove_stale_tmp(self, own: bool = False) -> None:
-        """Remove what killed processes left in `tmp/`; those of other machines after a long silence.
+    def remove_tmp(self, made: Path) -> None:
+        """Remove a directory that `make_tmp` made, with what is in it."""
+        shutil.rmtree(made, ignore_errors=True)
+        self._made.pop(made.name, None)
 
-        `own`: and what this process has there. A signal as a unit begins or ends can come before or after those lines
-        that would remove its directory.
-        """
+    def remove_own_tmp(self) -> None:
+        """Remove what is left of those; a signal as a unit begins or ends comes before or after it would do so."""
+        for name, owner in list(self._made.items()):
+            if owner is self:
+                self.remove_tmp(self.tmp / name)
+
+    def remove_stale_tmp(self) -> None:
+        """Remove what killed processes left in `tmp/`; those of other machines after a long silence."""
         for entry in self._entries(self.tmp):
             _, host, pid = (*entry.name.split("~"), "", "")[:3]
             if host == _host():
-                stale = pid.isdigit() and (not is_alive(int(pid)) or (own and int(pid) == os.getpid()))
+                # An earlier process may have had the number of this one: in containers all do.
+                if pid == str(os.getpid()):
+                    stale = entry.name not in self._made
+                else:
+                    stale = pid.isdigit() and not is_alive(int(pid))
             else:
                 stale = time.time() - _last_change(entry) > SILENT_SECONDS
             if stale:

@@ -389,6 +389,23 @@ def test_what_an_earlier_process_of_the_same_number_left_is_removed(tmp_path: Pa
     out = tmp_path / "out"
     workspace = Workspace(out)
     workspace.prepare()
-    (workspace.make_tmp("unit_000") / "0.out").write_bytes(b"half")
+    ours = workspace.make_tmp("unit_000")
+    left = ours.with_name(f"{ours.name}x")
+    left.mkdir()
+    (left / "0.out").write_bytes(b"half")
     assert run(out).status == "done"
-    assert list(workspace.tmp.iterdir()) == []
+    assert list(workspace.tmp.iterdir()) == [ours]  # another thread of this process may be at it
+
+
+def test_a_rank_that_fails_leaves_alone_what_others_of_its_process_make(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    other = Workspace(out)
+    other.prepare()
+    theirs = other.make_tmp("unit_000")
+
+    def fail(unit: Unit) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(PrepcliError, match="No space left"):
+        run(out, JobOfThisProcess(out, before_unit=fail))
+    assert list(other.tmp.iterdir()) == [theirs]
