@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -26,9 +26,6 @@ class Workspace:
     Everything in it may be read while a run goes on; nothing under a final name is ever half written.
     """
 
-    _made: ClassVar[dict[str, "Workspace"]] = {}
-    """Names of the directories that this process has in `tmp/`, and whose: its threads may be several ranks."""
-
     def __init__(self, out: Path, root: Path | None = None) -> None:
         self.out = out
         self.root = root if root is not None else _beside(out)
@@ -39,6 +36,7 @@ class Workspace:
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
+        self._made: set[Path] = set()  # directories in `tmp/`
 
     def prepare(self) -> None:
         """Make the directories, and find out now, not after hours, whether files can be published.
@@ -64,30 +62,25 @@ class Workspace:
         """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
         with no_interruption():  # or nobody would know of it
             made = Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
-            self._made[made.name] = self
+            self._made.add(made)
         return made
 
     def remove_tmp(self, made: Path) -> None:
         """Remove a directory that `make_tmp` made, with what is in it."""
         shutil.rmtree(made, ignore_errors=True)
-        self._made.pop(made.name, None)
+        self._made.discard(made)
 
     def remove_own_tmp(self) -> None:
         """Remove what is left of those; a signal as a unit begins or ends comes before or after it would do so."""
-        for name, owner in list(self._made.items()):
-            if owner is self:
-                self.remove_tmp(self.tmp / name)
+        for made in list(self._made):
+            self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
         """Remove what killed processes left in `tmp/`; those of other machines after a long silence."""
         for entry in self._entries(self.tmp):
             _, host, pid = (*entry.name.split("~"), "", "")[:3]
             if host == _host():
-                # An earlier process may have had the number of this one: in containers all do.
-                if pid == str(os.getpid()):
-                    stale = entry.name not in self._made
-                else:
-                    stale = pid.isdigit() and not is_alive(int(pid))
+                stale = pid.isdigit() and not is_alive(int(pid))
             else:
                 stale = time.time() - _last_change(entry) > SILENT_SECONDS
             if stale:

@@ -384,19 +384,6 @@ def test_a_signal_as_a_unit_begins_or_ends_leaves_nothing(
     assert tree(out) == reference(tmp_path)
 
 
-def test_what_an_earlier_process_of_the_same_number_left_is_removed(tmp_path: Path) -> None:
-    """In containers every process may be number 1."""
-    out = tmp_path / "out"
-    workspace = Workspace(out)
-    workspace.prepare()
-    ours = workspace.make_tmp("unit_000")
-    left = ours.with_name(f"{ours.name}x")
-    left.mkdir()
-    (left / "0.out").write_bytes(b"half")
-    assert run(out).status == "done"
-    assert list(workspace.tmp.iterdir()) == [ours]  # another thread of this process may be at it
-
-
 def test_a_rank_that_fails_leaves_alone_what_others_of_its_process_make(tmp_path: Path) -> None:
     out = tmp_path / "out"
     other = Workspace(out)
