@@ -1,17 +1,16 @@
-"""What tests share: the mini corpus, a directory with an awkward name, and the command line as a real process."""
+"""What tests share: the mini corpus, a directory with an awkward name, and what they make of data sets."""
 
 import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.running import Outcome, prepcli
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
 # those of the other tests.
@@ -72,76 +71,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished command left."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The one JSON object on stdout."""
-        document = json.loads(self.out)
-        assert isinstance(document, dict)
-        return document
-
-    @property
-    def error_line(self) -> str:
-        """The one line of an error; more than one, or a traceback, fails."""
-        lines = [line for line in self.err.splitlines() if line.strip()]
-        assert len(lines) == 1, self.err
-        assert "Traceback" not in self.err
-        return lines[0]
-
-
-def clean_environment(**extra: str) -> dict[str, str]:
-    """Our environment without any launcher's variables."""
-    launchers = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC", "PREPCLI_")
-    return {key: value for key, value in os.environ.items() if not key.startswith(launchers)} | extra
-
-
-Prepcli = Callable[..., Outcome]
-
-
-def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
-    """Run the command line in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "prepcli", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=clean_environment(**environ or {}),
-        timeout=300,
-        check=False,
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
-    """Run the command line in a process that cannot import these modules."""
-    code = (
-        f"import sys; sys.modules.update(dict.fromkeys({list(modules)!r})); sys.argv[0] = 'prepcli'\n"
-        "from prepcli.cli.app import main; main()"
-    )
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), timeout=300, check=False)
-    return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-def start_prepcli(*arguments: object, module: str = "prepcli", **environ: str) -> subprocess.Popen[str]:
-    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(**environ),
-        start_new_session=True,
-    )
 
 
 def read_lines(path: Path) -> Lines:

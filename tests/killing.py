@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import prepcli, read_lines, start_prepcli, tree
+from tests.conftest import read_lines, tree
+from tests.running import prepcli, start_prepcli
 
 Process = subprocess.Popen[str]
 Victim = Callable[[Process], None]

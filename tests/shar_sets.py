@@ -13,7 +13,8 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from tests.conftest import Outcome, make_set
+from tests.conftest import make_set
+from tests.running import Outcome
 
 FIELDS = ("target_audio", "context_audio")
 Members = list[tuple[str, bytes]]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.running import prepcli
 
 GOOD = {"audio_filepath": "good.wav", "duration": 2.0, "text": "fine"}
 

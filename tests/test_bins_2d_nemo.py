@@ -16,7 +16,8 @@ from prepcli.loader_config import write_loader_config
 from prepcli.nested_bins import nested_bins, place
 from prepcli.token_bins import TokenBinsOptions, estimate_token_bins
 from prepcli.tokenizers.counting import TokenizerSpec
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.running import prepcli
 from tests.test_nested_bins import by_the_book
 from tests.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, copy_set, prepcli, tree
+from tests.conftest import MINI_CORPUS, copy_set, tree
+from tests.running import prepcli
 from tests.shar_sets import make
 
 

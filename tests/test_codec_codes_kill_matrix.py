@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, read_lines, start_prepcli, tree
+from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case, wait_for_markers
+from tests.running import start_prepcli
 from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
 

@@ -22,8 +22,9 @@ from prepcli.run.engine import RunOptions, run_job
 from tests.audio_files import write_audio
 from tests.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE
 from tests.codes_sets import alone, lhotse_cuts
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.nemo_loaders import magpie_batches
+from tests.running import prepcli
 from tests.shar_sets import make
 
 pytestmark = pytest.mark.nemo

@@ -9,7 +9,8 @@ import pytest
 
 from prepcli.shards.npy import npy_bytes
 from prepcli.verify import verify
-from tests.conftest import MINI_CORPUS, copy_set, start_prepcli
+from tests.conftest import MINI_CORPUS, copy_set
+from tests.running import start_prepcli
 from tests.shar_sets import Members, make, rewrite_tar
 
 TARGET = "codes_toy/target_codes/codes.000001.tar"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, Lines, Outcome, prepcli, read_lines, tree, write_lines
+from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
+from tests.running import Outcome, prepcli
 
 pytest.importorskip("resemblyzer", exc_type=ImportError)
 
@@ -306,7 +307,7 @@ def test_ranks_that_the_command_starts_print_one_summary(whole: tuple[Path, dict
     )
     import subprocess
 
-    from tests.conftest import clean_environment
+    from tests.running import clean_environment
 
     command = [sys.executable, "-c", code, "extend-context-audio", MANIFEST, tmp_path / "out", "--save-embeddings"]
     options = ["--speaker-model", "resemblyzer", "--devices", "cpu", "--json"]

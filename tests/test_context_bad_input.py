@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.running import prepcli
 
 MINI = MINI_CORPUS / "manifest.json"
 RESEMBLYZER = ["--speaker-model", "resemblyzer"]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Outcome, prepcli, read_lines, tree
+from tests.conftest import read_lines, tree
+from tests.running import Outcome, prepcli
 from tests.test_context_audio import MANIFEST, identity, reference, saved_embeddings
 
 pytestmark = pytest.mark.nemo

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, Outcome, clean_environment, prepcli, read_lines, tree, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.running import Outcome, clean_environment, prepcli
 
 SCRIPT = Path(__file__).parents[1] / "recipes/magpietts/prepare_manifest.py"
 SPEAKER = "| Language:en Dataset:x Speaker:1 |"

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands import COMMANDS
-from tests.conftest import MINI_CORPUS, prepcli, read_lines
+from tests.conftest import MINI_CORPUS, read_lines
 from tests.nemo_loaders import delivered_padding, magpie_batches, tarred_batches
+from tests.running import prepcli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

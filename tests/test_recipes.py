@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.conftest import Lines, clean_environment, prepcli, read_lines, tree
+from tests.conftest import Lines, read_lines, tree
 from tests.corpora.miniatures import utterances
+from tests.running import clean_environment, prepcli
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,7 +11,8 @@ import pytest
 import soundfile
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, tree, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.running import prepcli
 from tests.shar_sets import make, read_set, read_shard, with_contexts
 
 MAGPIE = "| Language:en Dataset:toy Speaker:one |"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.audio_files import write_audio
-from tests.conftest import prepcli, read_lines, write_lines
+from tests.conftest import read_lines, write_lines
+from tests.running import prepcli
 from tests.shar_sets import read_set
 from tests.test_bad_input import BAD_LINES, corpus, line
 

@@ -11,8 +11,9 @@ from lhotse import CutSet
 from numpy.typing import NDArray
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.nemo_loaders import magpie_batches
+from tests.running import prepcli
 from tests.shar_sets import make, shar_fields, with_contexts
 
 Expected = dict[str, tuple[NDArray[np.int16], NDArray[np.int16]]]

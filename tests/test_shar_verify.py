@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import MINI_CORPUS, copy_set, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
+from tests.running import prepcli
 from tests.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
 
 

@@ -15,7 +15,8 @@ from prepcli.run.publish import read_marker
 from prepcli.run.ranks import Rank
 from prepcli.run.status import read_status
 from prepcli.run.workspace import Workspace, read_json, write_json
-from tests.conftest import MINI_CORPUS, prepcli, start_prepcli
+from tests.conftest import MINI_CORPUS
+from tests.running import prepcli, start_prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

@@ -12,7 +12,8 @@ import soundfile
 import yaml
 
 from tests.audio_files import write_audio
-from tests.conftest import Outcome, make_set, prepcli, read_lines, tree, write_lines
+from tests.conftest import make_set, read_lines, tree, write_lines
+from tests.running import Outcome, prepcli
 
 
 def tar_members(path: Path) -> dict[str, bytes]:

@@ -13,8 +13,9 @@ import webdataset
 import yaml
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.nemo_loaders import tarred_batches
+from tests.running import prepcli
 
 FOLDER = {"whole files": "files", "segments": "segments", "slices": "slices"}
 

@@ -11,7 +11,8 @@ import pytest
 import soundfile
 
 from tests.audio_files import samples
-from tests.conftest import MINI_CORPUS, copy_set, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
+from tests.running import prepcli
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ import pytest
 
 from prepcli import __version__
 from tests.commands import COMMANDS
-from tests.conftest import MINI_CORPUS, clean_environment, prepcli
+from tests.conftest import MINI_CORPUS
+from tests.running import clean_environment, prepcli
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 

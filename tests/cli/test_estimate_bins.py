@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from prepcli.bins import duration_bins
-from tests.conftest import prepcli, prepcli_without, write_lines
+from tests.conftest import write_lines
+from tests.running import prepcli, prepcli_without
 
 
 @pytest.fixture

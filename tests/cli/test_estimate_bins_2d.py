@@ -8,7 +8,8 @@ import yaml
 
 from prepcli.bins_2d import Bins2dOptions, estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
-from tests.conftest import prepcli, prepcli_without, write_lines
+from tests.conftest import write_lines
+from tests.running import prepcli, prepcli_without
 from tests.tokenizer_models import corpus_texts, train_hf, train_sentencepiece
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import prepcli
+from tests.running import prepcli
 from tests.tokenizer_models import corpus_texts, train_sentencepiece
 
 

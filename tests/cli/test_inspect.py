@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.conftest import MINI_CORPUS, prepcli
+from tests.conftest import MINI_CORPUS
+from tests.running import prepcli
 
 
 def test_words(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.conftest import Outcome, prepcli, read_lines, tree
+from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files
+from tests.running import Outcome, prepcli
 
 
 def test_an4(serve: Serve, tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Outcome, prepcli, read_lines, tree
+from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import ARCHIVES, Files, an4, checksum_list, librispeech, tar, tar_gz, write_files
 from tests.corpora.server import Site
+from tests.running import Outcome, prepcli
 
 
 def download_an4(data: Path, site: Site, *more: object) -> Outcome:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import prepcli, start_prepcli, tree
+from tests.conftest import tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import SPEAKERS, checksum_list, librispeech, tar_gz
 from tests.killing import children, gone, kill_a_worker, wait_until_gone
+from tests.running import prepcli, start_prepcli
 
 NAME = "dev-clean-2.tar.gz"
 

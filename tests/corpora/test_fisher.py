@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import Outcome, prepcli, read_lines, tree
+from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
+from tests.running import Outcome, prepcli
 from tests.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere
 
 

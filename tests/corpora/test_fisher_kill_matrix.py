@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import prepcli, read_lines, tree
+from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import folders, make_fisher
 from tests.killing import Case, KillMatrix
+from tests.running import prepcli
 
 CONVERSATIONS = 60
 NUM_UNITS = 12 + 2 + 2

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import Outcome, prepcli, read_lines
+from tests.conftest import read_lines
 from tests.corpora.make_fisher import RATE, Said, tones
+from tests.running import Outcome, prepcli
 from tests.sphere_files import Samples, ulaw_sphere
 
 REFERENCE = "2000_hub5_eng_eval_tr/reference/hub5e00.english.000405.stm"

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.conftest import MINI_CORPUS, Outcome, prepcli, read_lines, tree
+from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import utterances
 from tests.corpora.server import Site
+from tests.running import Outcome, prepcli
 
 MINI = ["download", "librispeech", "--data-sets", "mini", "--num-workers", 2]
 

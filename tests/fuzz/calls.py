@@ -1,20 +1,14 @@
-"""The command line in this process, which spares hundreds of starts, and what must hold of every call."""
+"""What must hold of every call."""
 
-import contextlib
-import io
 import json
-import os
 import shutil
-import sys
 import tempfile
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prepcli.cli.app import main
-from tests.conftest import Outcome, clean_environment
+from tests.running import Outcome, prepcli
 
 ALLOWED = frozenset({0, 2, 3})
 """Exit codes of a command whose input is bad: done, refused, too many rejects."""
@@ -30,55 +24,6 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def call(*arguments: object) -> Outcome:
-    """`prepcli ARGUMENTS`; what C libraries and worker processes print is caught as well."""
-    given = ["prepcli", *map(str, arguments)]
-    before = sys.argv, dict(os.environ)
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with _descriptors({1: out.fileno(), 2: err.fileno()}):
-            os.environ.clear()
-            os.environ.update(clean_environment())
-            sys.argv = given
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error", RuntimeWarning)  # NumPy's, which would be printed
-                    main()
-                code = 0
-            except SystemExit as done:
-                code = int(done.code or 0)
-            finally:
-                sys.argv = before[0]
-                os.environ.clear()
-                os.environ.update(before[1])
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
-    return Outcome(code, *texts)
-
-
-@contextmanager
-def _descriptors(targets: dict[int, int]) -> Iterator[None]:
-    """Standard output and error, for Python and for everybody else, into other files."""
-    saved = {number: os.dup(number) for number in targets}
-    try:
-        for number, target in targets.items():
-            os.dup2(target, number)
-        with (
-            io.TextIOWrapper(os.fdopen(1, "wb", 0, closefd=False), "utf-8", write_through=True) as out,
-            io.TextIOWrapper(
-                os.fdopen(2, "wb", 0, closefd=False), "utf-8", errors="backslashreplace", write_through=True
-            ) as err,
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            yield
-    finally:
-        for number, copy in saved.items():
-            os.dup2(copy, number)
-            os.close(copy)
-
-
 def check_call(
     folder: Path, out: Path, *arguments: object, allowed: Collection[int] = ALLOWED, stays_empty: bool = True
 ) -> Outcome:
@@ -87,7 +32,7 @@ def check_call(
     `stays_empty`: what is refused (exit code 2) has written nothing.
     """
     before = _listing(folder, out)
-    done = call(*arguments)
+    done = prepcli(*arguments)
     assert done.code in allowed, (done.code, done.err[-3000:])
     for text in (done.out, done.err):
         assert "Traceback" not in text, text

@@ -17,9 +17,10 @@ from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from tests.audio_files import samples
 from tests.conftest import MINI_CORPUS
-from tests.fuzz.calls import call, check_call, check_report, scratch
+from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
+from tests.running import prepcli
 from tests.sphere_files import shorten, sphere, ulaw_sphere
 
 FORMATS: dict[str, dict[str, object]] = {
@@ -107,7 +108,7 @@ def test_jobs(audio: list[tuple[str, bytes]], job: Sequence[object], duration: f
         check_call(folder, out, *arguments, allowed={0, 3})
         report = check_report(folder / "out.prepcli", [(folder / "m.json").read_bytes()])
         if report["records_out"]:
-            done = call("verify", out, "--num-workers", 1)
+            done = prepcli("verify", out, "--num-workers", 1)
             problems = [line for line in done.out.splitlines() if "PROBLEM" in line]
             # That a recording is longer than its line says is the manifest's doing, not ours.
             assert all("duration is" in problem for problem in problems), done.out

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from prepcli.models.protocols import SpeakerEncoder
 from tests.audio_files import write_audio
-from tests.fuzz.calls import call, check_call, check_report, json_lines, scratch
+from tests.fuzz.calls import check_call, check_report, json_lines, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import manifests
+from tests.running import prepcli
 from tests.tokenizer_models import train_sentencepiece
 
 GOOD = {"audio_filepath": "good.wav", "duration": 0.5, "offset": 0.25, "text": "fine", "speaker": "a"}
@@ -57,7 +58,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def verify(out: Path) -> None:
     """The judge of what was published."""
-    done = call("verify", out, "--num-workers", 1)
+    done = prepcli("verify", out, "--num-workers", 1)
     assert done.code == 0, done.out
 
 

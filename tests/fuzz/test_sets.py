@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.fuzz.calls import call, check_call, check_report, scratch
+from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import Draw, json_lines, mutated
+from tests.running import prepcli
 from tests.toy_codec import use_toy_codec
 
 VERIFIED = {0, 1, 2}
@@ -28,11 +29,11 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records = read_lines(MINI_CORPUS / "manifest_with_context.json")[:8]
     manifest = write_lines(folder / "m.json", records)
     common = ("--audio-base-dir", MINI_CORPUS, "--num-workers", 1)
-    assert call("manifest-to-tarred", manifest, folder / "tarred", "--num-shards", 2, *common).code == 0
-    assert call("manifest-to-shar", manifest, folder / "shar", "--shard-size", 4, *common).code == 0
+    assert prepcli("manifest-to-tarred", manifest, folder / "tarred", "--num-shards", 2, *common).code == 0
+    assert prepcli("manifest-to-shar", manifest, folder / "shar", "--shard-size", 4, *common).code == 0
     with pytest.MonkeyPatch.context() as patch:
         use_toy_codec(patch.setattr)
-        done = call("extend-codec-codes", folder / "shar", "--codec-model", "toy", "--devices", "cpu")
+        done = prepcli("extend-codec-codes", folder / "shar", "--codec-model", "toy", "--devices", "cpu")
     assert done.code == 0, done.err
     return folder
 
@@ -124,7 +125,7 @@ def test_a_link_in_a_tar_is_no_audio(sets: Path, tmp_path: Path) -> None:
             tar.addfile(member, io.BytesIO(content))
     with pytest.MonkeyPatch.context() as patch:
         use_toy_codec(patch.setattr)
-        done = call("extend-codec-codes", tmp_path / "shar", "--codec-model", "toy", "--devices", "cpu", "--json")
+        done = prepcli("extend-codec-codes", tmp_path / "shar", "--codec-model", "toy", "--devices", "cpu", "--json")
     assert done.code == 3, done.err
     assert done.json["rejects_by_reason"] == {"unreadable_audio": 1}
 

@@ -9,7 +9,8 @@ import pytest
 
 from prepcli.inspection.inspect import InspectOptions, inspect
 from prepcli.inspection.report import Inspection
-from tests.conftest import MINI_CORPUS, clean_environment, prepcli
+from tests.conftest import MINI_CORPUS
+from tests.running import clean_environment, prepcli
 
 
 def look(path: object, **options: object) -> Inspection:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from prepcli.inspection.page import page_of
-from tests.conftest import MINI_CORPUS, prepcli, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.inspection.conftest import look
+from tests.running import prepcli
 from tests.shar_sets import with_contexts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

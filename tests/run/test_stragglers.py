@@ -14,8 +14,9 @@ from prepcli.run.rejects import Budget
 from prepcli.run.report import Report
 from prepcli.run.status import Status, read_status
 from prepcli.run.workspace import Workspace
-from tests.conftest import prepcli, tree
+from tests.conftest import tree
 from tests.run.toy import ToyJob
+from tests.running import prepcli
 
 NUM_UNITS = 7
 WORLD_SIZE = 3

@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import MINI_CORPUS, clean_environment, prepcli, tree
+from tests.conftest import MINI_CORPUS, tree
+from tests.running import clean_environment, prepcli
 
 OPTIONS = ("--num-shards", "6", "--num-workers", "1")
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import MINI_CORPUS, clean_environment, prepcli, read_lines, tree, write_lines
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.running import clean_environment, prepcli
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import Outcome
+from tests.running import Outcome
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
 CONFIG = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Outcome, clean_environment
+from tests.running import Outcome, clean_environment
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
 WRAPPERS = {

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from tests.conftest import prepcli, tree
+from tests.conftest import tree
 from tests.corpora.miniatures import an4, tar_gz
 from tests.corpora.server import Site, serving
 from tests.killing import Case
+from tests.running import prepcli
 
 MODULES = {
     "tarred": "tests.test_kill_matrix",

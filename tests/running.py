@@ -1,0 +1,152 @@
+"""The command line in this process, which spares hundreds of starts, or in a process of its own."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prepcli.cli.app import main
+
+HANG_SECONDS = 900.0
+"""Limit of everything that a test waits for: against hangs only, far beyond what a slow machine needs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout."""
+        document = json.loads(self.out)
+        assert isinstance(document, dict)
+        return document
+
+    @property
+    def error_line(self) -> str:
+        """The one line of an error; more than one, or a traceback, fails."""
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        assert len(lines) == 1, self.err
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    """Our environment without any launcher's variables."""
+    launchers = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC", "PREPCLI_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(launchers)} | extra
+
+
+Prepcli = Callable[..., Outcome]
+
+
+def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
+    """`prepcli ARGUMENTS` in this process; what C libraries and worker processes print is caught as well.
+
+    Use `prepcli_process` where the test is about the process itself: start-up, imports, signals, pipes.
+    """
+    given = ["prepcli", *map(str, arguments)]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with (
+            _descriptors({1: out.fileno(), 2: err.fileno()}),
+            _settings(given, clean_environment(**environ or {}), cwd),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("error", RuntimeWarning)  # NumPy's, which would be printed
+            try:
+                main()
+                code = 0
+            except SystemExit as done:
+                code = int(done.code or 0)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+    return Outcome(code, *texts)
+
+
+@contextmanager
+def _settings(argv: list[str], environ: dict[str, str], cwd: Path | None) -> Iterator[None]:
+    """What belongs to a process, changed for a while."""
+    before = sys.argv, dict(os.environ), os.open(".", os.O_RDONLY)
+    try:
+        os.environ.clear()
+        os.environ.update(environ)
+        sys.argv = argv
+        if cwd is not None:
+            os.chdir(cwd)
+        yield
+    finally:
+        sys.argv = before[0]
+        os.environ.clear()
+        os.environ.update(before[1])
+        os.fchdir(before[2])
+        os.close(before[2])
+
+
+@contextmanager
+def _descriptors(targets: dict[int, int]) -> Iterator[None]:
+    """Standard output and error, for Python and for everybody else, into other files."""
+    saved = {number: os.dup(number) for number in targets}
+    try:
+        for number, target in targets.items():
+            os.dup2(target, number)
+        with (
+            io.TextIOWrapper(os.fdopen(1, "wb", 0, closefd=False), "utf-8", write_through=True) as out,
+            io.TextIOWrapper(
+                os.fdopen(2, "wb", 0, closefd=False), "utf-8", errors="backslashreplace", write_through=True
+            ) as err,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            yield
+    finally:
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+def run_process(command: Sequence[object], **options: Any) -> Outcome:
+    """Run a program to its end; `options` are those of `subprocess.run`."""
+    settings = {"env": clean_environment(), "timeout": HANG_SECONDS} | options
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **settings)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def prepcli_process(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
+    """`prepcli ARGUMENTS` in a process of its own."""
+    return run_process([sys.executable, "-m", "prepcli", *arguments], cwd=cwd, env=clean_environment(**environ or {}))
+
+
+def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
+    """Run the command line in a process that cannot import these modules."""
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({list(modules)!r})); sys.argv[0] = 'prepcli'\n"
+        "from prepcli.cli.app import main; main()"
+    )
+    return run_process([sys.executable, "-c", code, *arguments])
+
+
+def start_prepcli(*arguments: object, module: str = "prepcli", **environ: str) -> subprocess.Popen[str]:
+    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(**environ),
+        start_new_session=True,
+    )
