@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Everything that must be green before a commit: ruff, mypy, shellcheck, pytest.
+# Everything that must be green before a commit: ruff, mypy, shellcheck, and pytest without the tests marked `slow`.
 #
 #   scripts/test.sh                          # sets .venv up first (scripts/setup.sh)
-#   scripts/test.sh tests/manifest -k gz     # arguments go to pytest
+#   scripts/test.sh --all                    # the slow tests too: kill matrices, soak, Slurm, fuzzing, recipes
+#   scripts/test.sh tests/manifest -k gz     # other arguments go to pytest
 #   PREPCLI_PYTHON=python3 scripts/test.sh   # with this interpreter, as it is
 #
 # All steps run even when one fails; the exit code is 1 if any did.
@@ -10,6 +11,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'test: %s\n' "$*"; }
+
+chosen=(-m "not slow")
+if [[ ${1:-} == --all ]]; then
+    chosen=()
+    shift
+fi
 
 failed=()
 step() {
@@ -54,10 +61,12 @@ elif [[ ${CI:-} == true ]]; then
     say "shellcheck is missing: sudo apt-get install shellcheck"
     failed+=(shellcheck)
 else
-    say "shellcheck: not installed, passed over"
+    say "shellcheck: not installed, skipped"
 fi
 
-step pytest "$python" -m pytest -n 2 "$@"
+# A group of tests stays in one process: those that import NeMo do so once (tests/conftest.py).
+step pytest "$python" -m pytest -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder \
+    ${chosen[@]+"${chosen[@]}"} "$@"
 
 if ((${#failed[@]})); then
     printf -v list '%s, ' "${failed[@]}"

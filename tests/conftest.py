@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import seeds
 from tests.running import Outcome, prepcli
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
@@ -34,6 +36,17 @@ def awkward(tmp_path: Path) -> Path:
     path = tmp_path / 'it\'s "odd", naïve\n目录'
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def draw(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers of this test alone; a failure prints the seed that replays it."""
+    return seeds.draw_for(request.node.nodeid)
+
+
+def pytest_report_header() -> str:
+    """The seed of random tests, to replay them with."""
+    return f"random tests: {seeds.VARIABLE}={seeds.seed()}"
 
 
 def real_speech() -> Path | None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import read_lines, tree
-from tests.running import prepcli, start_prepcli
+from tests.running import HANG_SECONDS, prepcli, start_prepcli
 
 Process = subprocess.Popen[str]
-Victim = Callable[[Process], None]
+Victim = Callable[[Process, random.Random], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def undisturbed_case(
     """The case, after one whole run in `folder`."""
     case = Case(command, manifest, options, num_shards, num_rejects, {}, **more)
     done = case.start(folder / "out")
-    _, err = done.communicate(timeout=300)
+    _, err = done.communicate(timeout=HANG_SECONDS)
     assert done.returncode == 0, err
     assert len(read_lines(case.workspace(folder / "out") / "rejects.jsonl")) == num_rejects
     return replace(case, undisturbed=tree(folder / "out"))
@@ -72,7 +72,7 @@ def undisturbed_case(
 def wait_for_markers(out: Path, count: int, process: Process, units: str = "shard_*", records: str = "") -> None:
     """Until `count` units are published, or the process has ended."""
     done = workspace_of(out, records) / "done"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         if (count == 0 and done.exists()) or (done.exists() and len(list(done.glob(f"{units}.json"))) >= count):
             return
@@ -83,14 +83,14 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def kill_main(process: Process) -> None:
+def kill_main(process: Process, draw: random.Random) -> None:
     process.kill()
 
 
-def kill_a_worker(process: Process) -> None:
+def kill_a_worker(process: Process, draw: random.Random) -> None:
     workers = children(process.pid)
     if workers:
-        os.kill(random.choice(workers), signal.SIGKILL)
+        os.kill(draw.choice(workers), signal.SIGKILL)
 
 
 def gone(pid: int) -> bool:
@@ -102,7 +102,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANG_SECONDS
     while not all(map(gone, pids)):
         assert time.monotonic() < deadline, "processes outlive their parent"
         time.sleep(0.05)
@@ -113,7 +113,7 @@ def resume(case: Case, out: Path, world_size: int) -> None:
     ranks = [["--rank", rank, "--world-size", world_size] if world_size > 1 else [] for rank in range(world_size)]
     processes = [case.start(out, *rank) for rank in ranks]
     for process in processes:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 0, err
     assert tree(out) == case.undisturbed
 
@@ -140,15 +140,17 @@ class KillMatrix:
         if name in parameters:
             metafunc.parametrize(*parameters[name])
 
-    def test_kill_one_process(self, case: Case, tmp_path: Path, victim: Victim, markers: int, world_size: int) -> None:
+    def test_kill_one_process(
+        self, case: Case, draw: random.Random, tmp_path: Path, victim: Victim, markers: int, world_size: int
+    ) -> None:
         """Kill the main process or a worker after `markers` units; continue with `world_size` ranks."""
         out = tmp_path / "out"
         process = case.start(out)
         wait_for_markers(out, markers, process, case.units, case.records)
-        time.sleep(random.random() * 0.1)
+        time.sleep(draw.random() * 0.1)
         workers = children(process.pid)
-        victim(process)
-        _, err = process.communicate(timeout=60)
+        victim(process, draw)
+        _, err = process.communicate(timeout=HANG_SECONDS)
         if victim is kill_a_worker and process.returncode != 0:
             assert process.returncode == 4
             assert "SIGKILL" in err
@@ -162,14 +164,14 @@ class KillMatrix:
             checked = prepcli("verify", out)
             assert checked.code == 0, checked.out
 
-    def test_kill_one_of_two_ranks(self, case: Case, tmp_path: Path, world_size: int) -> None:
+    def test_kill_one_of_two_ranks(self, case: Case, draw: random.Random, tmp_path: Path, world_size: int) -> None:
         """Of two ranks one is killed, the other goes on; then `world_size` ranks continue."""
         out = tmp_path / "out"
         ranks = [case.start(out, "--rank", rank, "--world-size", 2) for rank in range(2)]
-        wait_for_markers(out, random.randrange(case.num_shards // 2), ranks[0], case.units, case.records)
+        wait_for_markers(out, draw.randrange(case.num_shards // 2), ranks[0], case.units, case.records)
         ranks[1].kill()
         for process in ranks:
-            process.communicate(timeout=60)
+            process.communicate(timeout=HANG_SECONDS)
         assert ranks[0].returncode == 0
         resume(case, out, world_size)
 
@@ -179,7 +181,7 @@ class KillMatrix:
         process = case.start(out, "--json")
         wait_for_markers(out, 2, process, case.units, case.records)
         process.send_signal(number)
-        stdout, err = process.communicate(timeout=60)
+        stdout, err = process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 4, err
         assert f"stopped by {number.name}" in err
         assert "Traceback" not in err

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case, wait_for_markers
-from tests.running import start_prepcli
+from tests.running import HANG_SECONDS, start_prepcli
 from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
 
@@ -49,12 +49,12 @@ def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
     while not progress.exists():
         assert first.poll() is None
     second = start_prepcli(*case.arguments(out), module=MODULE)
-    _, err = second.communicate(timeout=120)
+    _, err = second.communicate(timeout=HANG_SECONDS)
     assert second.returncode == 0, err
     assert f"note: rank 0 seems to run already (process {first.pid} on" in err
     assert tree(out) == case.undisturbed
     go.touch()
-    _, err = first.communicate(timeout=120)
+    _, err = first.communicate(timeout=HANG_SECONDS)
     assert first.returncode == 0, err
     assert tree(out) == case.undisturbed
     assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == BAD

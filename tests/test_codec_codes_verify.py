@@ -10,7 +10,7 @@ import pytest
 from prepcli.shards.npy import npy_bytes
 from prepcli.verify import verify
 from tests.conftest import MINI_CORPUS, copy_set
-from tests.running import start_prepcli
+from tests.running import HANG_SECONDS, start_prepcli
 from tests.shar_sets import Members, make, rewrite_tar
 
 TARGET = "codes_toy/target_codes/codes.000001.tar"
@@ -23,7 +23,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "shar"
     make(MINI_CORPUS / "manifest_with_context.json", out, "--shard-size", 24)
     process = start_prepcli("extend-codec-codes", out, "--codec-model", "toy", module="tests.toy_codec")
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, err
     assert verify(out).problems == []
     return out

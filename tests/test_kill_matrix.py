@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.killing import Case, KillMatrix, children, undisturbed_case, wait_for_markers, wait_until_gone
+from tests.running import HANG_SECONDS
 
 NUM_SHARDS = 12
 BAD = 7
@@ -53,14 +54,14 @@ def test_rank_processes_of_one_machine(case: Case, tmp_path: Path) -> None:
     ranks = children(first.pid)
     assert len(ranks) == 3
     first.kill()
-    first.communicate(timeout=60)
+    first.communicate(timeout=HANG_SECONDS)
     wait_until_gone(ranks)
     second = start()
     wait_for_markers(out, 5, second)  # type: ignore[arg-type]
     second.terminate()
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=HANG_SECONDS)
     assert second.returncode in (0, 4, -signal.SIGTERM), err  # or it was too early for any handler
     third = start()
-    _, err = third.communicate(timeout=60)
+    _, err = third.communicate(timeout=HANG_SECONDS)
     assert third.returncode == 0, err
     assert tree(out) == case.undisturbed

@@ -10,7 +10,7 @@ import pytest
 
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import Outcome, clean_environment, prepcli
+from tests.running import HANG_SECONDS, Outcome, clean_environment, prepcli
 
 SCRIPT = Path(__file__).parents[1] / "recipes/magpietts/prepare_manifest.py"
 SPEAKER = "| Language:en Dataset:x Speaker:1 |"
@@ -22,7 +22,7 @@ def prepare(*arguments: object) -> Outcome:
         env=clean_environment(PYTHONPATH=str(SCRIPT.parents[2])),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

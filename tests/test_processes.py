@@ -12,6 +12,7 @@ import pytest
 
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.processes import interrupt, map_in_order, no_interruption
+from tests.running import HANG_SECONDS
 
 
 def slow_double(number: int) -> tuple[int, int]:
@@ -65,7 +66,7 @@ def test_workers_do_not_outlive_a_killed_parent() -> None:
         workers = [int(pid) for pid in parent.stdout.readline().split()]
         assert workers
         parent.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANG_SECONDS
     while any(Path(f"/proc/{pid}/cmdline").exists() and _lives(pid) for pid in workers):
         assert time.monotonic() < deadline, "a worker is still there"
         time.sleep(0.1)
@@ -78,12 +79,12 @@ def test_another_thread_that_must_not_be_interrupted_holds_no_signal_back() -> N
     def publish() -> str:
         with no_interruption():
             inside.set()
-            leave.wait(10)
+            leave.wait(HANG_SECONDS)
         return "published"
 
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(publish)
-        inside.wait(10)
+        inside.wait(HANG_SECONDS)
         try:
             with pytest.raises(IncompleteError, match="stopped"):
                 interrupt(IncompleteError("stopped"))

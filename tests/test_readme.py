@@ -12,7 +12,7 @@ import pytest
 from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.nemo_loaders import delivered_padding, magpie_batches, tarred_batches
-from tests.running import prepcli
+from tests.running import HANG_SECONDS, prepcli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     typed = re.sub(r"^prepcli ", f"{python} -m prepcli ", re.sub(r"^python ", f"{python} ", command))
     search = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return subprocess.run(
-        typed, shell=True, cwd=folder, env=os.environ | search, capture_output=True, text=True, timeout=600
+        typed, shell=True, cwd=folder, env=os.environ | search, capture_output=True, text=True, timeout=HANG_SECONDS
     )
 
 

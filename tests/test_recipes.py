@@ -13,7 +13,7 @@ import soundfile
 
 from tests.conftest import Lines, read_lines, tree
 from tests.corpora.miniatures import utterances
-from tests.running import clean_environment, prepcli
+from tests.running import HANG_SECONDS, clean_environment, prepcli
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,7 +74,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
     )
 
 

@@ -16,7 +16,7 @@ from prepcli.run.ranks import Rank
 from prepcli.run.status import read_status
 from prepcli.run.workspace import Workspace, read_json, write_json
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli, start_prepcli
+from tests.running import HANG_SECONDS, prepcli, start_prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 
@@ -101,7 +101,7 @@ def test_watch_speaks_when_something_changes_and_ends_with_the_runs(tmp_path: Pa
     assert ["not_started" in line for line in begin] == [False, True, True]  # the head first
     for out in (first, second):
         prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 2)
-    rest, err = watching.communicate(timeout=60)
+    rest, err = watching.communicate(timeout=HANG_SECONDS)
     assert watching.returncode == 0, err
     lines = rest.splitlines()
     assert len(lines) == len({line.split(maxsplit=1)[1] for line in lines})  # none says what one before has said

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prepcli.audio import whole_flac
@@ -18,6 +18,7 @@ from prepcli.audio.read import read_segment
 from prepcli.audio.source import ByteSource
 from prepcli.errors import RecordRejected
 from tests.audio.conftest import Samples
+from tests.fuzz.examples import examples
 
 pytest.importorskip("miniaudio", reason="dr_flac has no wheel for this machine")
 
@@ -95,7 +96,7 @@ def test_damage_within(monkeypatch: pytest.MonkeyPatch, speech: Samples) -> None
     assert outcome() == mine
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_any_damage(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))

@@ -1,5 +1,6 @@
 """SIGKILL while fetching, unpacking and converting; then the same command again gives the undisturbed tree."""
 
+import random
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tests.conftest import tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import SPEAKERS, checksum_list, librispeech, tar_gz
 from tests.killing import children, gone, kill_a_worker, wait_until_gone
-from tests.running import prepcli, start_prepcli
+from tests.running import HANG_SECONDS, prepcli, start_prepcli
 
 NAME = "dev-clean-2.tar.gz"
 
@@ -74,7 +75,7 @@ MOMENTS: list[tuple[Watch, int]] = [
 
 
 def wait_for(watch: Watch, count: int, root: Path, work: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
             if watch(root, work) >= count:
@@ -107,7 +108,7 @@ def test_stopped_and_run_again(
     wait_for(watch, count, data, work, process)
     workers = children(process.pid) if not gone(process.pid) else []
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_SECONDS)
     if number == signal.SIGTERM and process.returncode != 0:
         assert process.returncode == 4, err
         assert "stopped by SIGTERM" in err
@@ -144,7 +145,12 @@ def test_a_signal_between_unpacking_and_converting_stops_in_good_order(
 
 
 def test_a_killed_worker_is_named(
-    serve: Serve, archive: bytes, checksum_file: Path, undisturbed: dict[str, str], tmp_path: Path
+    serve: Serve,
+    archive: bytes,
+    checksum_file: Path,
+    undisturbed: dict[str, str],
+    draw: random.Random,
+    tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
     work = tmp_path / "data.prepcli/sets/dev_clean_2"
@@ -152,13 +158,13 @@ def test_a_killed_worker_is_named(
     arguments += ["--base-url", serve({NAME: archive}).url, "--checksums", checksum_file]
     process = start_prepcli(*arguments)
     wait_for(converted, 2, data, work, process)
-    kill_a_worker(process)
-    _, err = process.communicate(timeout=60)
+    kill_a_worker(process, draw)
+    _, err = process.communicate(timeout=HANG_SECONDS)
     if process.returncode != 0:
         assert process.returncode == 4, err
         assert "SIGKILL" in err
     ranks = [start_prepcli(*arguments, "--rank", rank, "--world-size", 2) for rank in range(2)]
     for rank in ranks:
-        _, err = rank.communicate(timeout=60)
+        _, err = rank.communicate(timeout=HANG_SECONDS)
         assert rank.returncode == 0, err
     assert tree(data) == undisturbed

@@ -13,7 +13,7 @@ import pytest
 from prepcli.inspection.page import page_of
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.inspection.conftest import look
-from tests.running import prepcli
+from tests.running import HANG_SECONDS, prepcli
 from tests.shar_sets import with_contexts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -46,7 +46,7 @@ def browse(page: Path, *options: str) -> str:
             CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             f"--user-data-dir={profile}", "--host-resolver-rules=MAP * ~NOTFOUND", *options, page.as_uri(),
         ],
-        capture_output=True, text=True, timeout=240, check=False, cwd=page.parent,
+        capture_output=True, text=True, timeout=HANG_SECONDS, check=False, cwd=page.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from prepcli.models.running import ModelRunner
+from tests.running import HANG_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def test_a_batch_may_be_written_over_at_once() -> None:
     go_on = threading.Event()
 
     def wait_and_double(rows: torch.Tensor) -> torch.Tensor:
-        go_on.wait(10)
+        go_on.wait(HANG_SECONDS)
         return rows * 2
 
     with ModelRunner("cpu", 1) as runner:
@@ -83,11 +84,11 @@ def test_leaving_gives_up_what_has_not_begun() -> None:
     def hold(batch: torch.Tensor) -> torch.Tensor:
         seen.append(int(batch[0, 0]))
         begun.set()
-        go_on.wait(10)
+        go_on.wait(HANG_SECONDS)
         return batch
 
     with ModelRunner("cpu", 1) as runner:
         runner.run(hold, torch.arange(5.0)[:, None])
-        begun.wait(10)
+        begun.wait(HANG_SECONDS)
         threading.Timer(0.2, go_on.set).start()
     assert seen == [0]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import clean_environment, prepcli
+from tests.running import HANG_SECONDS, clean_environment, prepcli
 
 OPTIONS = ("--num-shards", "6", "--num-workers", "1")
 
@@ -20,7 +20,7 @@ def test_two_ranks(tmp_path: Path) -> None:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.running import clean_environment
+from tests.running import HANG_SECONDS, clean_environment
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "squeue")
 NODES = ("n1", "n2")
@@ -89,11 +89,11 @@ def _user() -> str:
     return pwd.getpwuid(os.getuid()).pw_name
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str) -> None:
     """Look ten times a second until `condition` holds."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + HANG_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"after {seconds:g} s: {what}"
+        assert time.monotonic() < deadline, f"after {HANG_SECONDS:g} s: {what}"
         time.sleep(0.1)
 
 
@@ -149,12 +149,12 @@ class Cluster:
             f"--log-file={folder}/munged.log",
             f"--seed-file={folder}/munged.seed",
         )
-        wait_until(lambda: (folder / "munge.socket").exists(), f"munged has no socket\n{self.logs()}", 30)
+        wait_until(lambda: (folder / "munge.socket").exists(), f"munged has no socket\n{self.logs()}")
         self._daemon("slurmctld", "-D", "-c")
         for node in NODES:
             (folder / f"spool.{node}").mkdir()
             self._daemon("slurmd", "-D", "-N", node)
-        wait_until(self._is_up, "the nodes do not become idle", 60)
+        wait_until(self._is_up, "the nodes do not become idle")
 
     def _daemon(self, program: str, *arguments: str) -> None:
         # Should the tests be killed, the daemons get SIGTERM.
@@ -182,7 +182,7 @@ class Cluster:
         if len(self._daemons) > 1:
             self.run("scancel", f"--user={_user()}", check=False)
             self.run("scancel", "--signal=KILL", f"--user={_user()}", check=False)
-            deadline = time.monotonic() + 15
+            deadline = time.monotonic() + HANG_SECONDS
             while self.run("squeue", "--noheader", "--states=R,CG", check=False).strip():
                 if time.monotonic() > deadline:
                     break
@@ -216,7 +216,7 @@ class Cluster:
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=HANG_SECONDS,
             check=False,
         )
         assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -231,7 +231,7 @@ class Cluster:
         """The states of a job's tasks."""
         return [one["JobState"] for one in self.jobs(job)]
 
-    def wait(self, job: str, seconds: float = 240.0) -> list[str]:
+    def wait(self, job: str) -> list[str]:
         """Until the job (all tasks of it) has ended; its states."""
-        wait_until(lambda: all(state in _ENDED for state in self.states(job)), f"job {job} goes on", seconds)
+        wait_until(lambda: all(state in _ENDED for state in self.states(job)), f"job {job} goes on")
         return self.states(job)

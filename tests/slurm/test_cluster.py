@@ -110,7 +110,7 @@ def test_time_limit_gives_exit_code_4_and_a_job_that_continues(tarring: Tarring,
     """Slurm itself sends USR1, up to a minute before the 25 s that are asked for, and then the job starts again."""
     job = tarring.submit("--ntasks=2", "--time=1", stuck_after=3, REQUEUE="1")
     tarring.wait_until_stuck(3, ranks=2)
-    wait_until(lambda: "back into the queue" in tarring.log(job), "no signal before the time limit", 120)
+    wait_until(lambda: "back into the queue" in tarring.log(job), "no signal before the time limit")
     assert "ended with exit code 4" in tarring.log(job)
     assert published(tarring.out) < NUM_SHARDS
     tarring.hold.unlink()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import clean_environment, prepcli
+from tests.running import HANG_SECONDS, clean_environment, prepcli
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
@@ -84,7 +84,7 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, codec_model: Path, tmp
     steps = ("prepare", "context", "shar", "codes")
     assert list(jobs) == [f"{name}.{step}" for name in ("mini", "plain") for step in steps]
     for name, job in jobs.items():
-        assert cluster.wait(job, 400) == ["COMPLETED"], f"{name}\n{logs(cluster)}"
+        assert cluster.wait(job) == ["COMPLETED"], f"{name}\n{logs(cluster)}"
         partition = "gpu" if name.endswith((".context", ".codes")) else "cpu"
         assert cluster.jobs(job)[0]["Partition"] == partition
     print("\n" + "\n".join(sacct(cluster, output)))
@@ -106,7 +106,7 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, codec_model: Path, tmp
         env=clean_environment(PREPCLI_PYTHON=sys.executable, PYTHONPATH=str(REPOSITORY)),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Outcome, clean_environment
+from tests.running import HANG_SECONDS, Outcome, clean_environment
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
 WRAPPERS = {
@@ -28,7 +28,7 @@ def run(*command: object, **environ: str) -> Outcome:
         cwd="/tmp",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from tests.conftest import read_lines, tree
 from tests.killing import Case, Process, children, gone, wait_for_markers
+from tests.running import HANG_SECONDS
 
-HANG = 120.0
-"""Seconds after which a process that should end counts as hanging."""
 MOST_KILLS = 4
 """So many kills an output directory, at most, before it is brought to its end."""
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
@@ -145,7 +144,7 @@ def _finish(case: Case, out: Path, draw: random.Random, findings: Findings) -> s
 def _end(process: Process, findings: Findings) -> str:
     """Wait for a process; returns what it said on stderr."""
     try:
-        return str(process.communicate(timeout=HANG)[1])
+        return str(process.communicate(timeout=HANG_SECONDS)[1])
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)  # faulthandler then tells where all threads are
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -157,7 +156,7 @@ def _end(process: Process, findings: Findings) -> str:
 
 
 def _all_gone(pids: list[int]) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         if all(map(gone, pids)):
             return True

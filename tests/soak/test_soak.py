@@ -6,8 +6,7 @@ from pathlib import Path
 from tests.soak.__main__ import run
 
 
-def test_five_kills(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    found = run(5, ["tarred", "shar"], seed, tmp_path)
-    assert {job: one.faults for job, one in found.items()} == {"tarred": [], "shar": []}, seed
+def test_five_kills(draw: random.Random, tmp_path: Path) -> None:
+    found = run(5, ["tarred", "shar"], draw.randrange(1 << 32), tmp_path)
+    assert {job: one.faults for job, one in found.items()} == {"tarred": [], "shar": []}
     assert sum(one.num_kills for one in found.values()) == 5
