@@ -119,16 +119,25 @@ def _descriptors(targets: dict[int, int]) -> Iterator[None]:
             os.close(copy)
 
 
-def run_process(command: Sequence[object], **options: Any) -> Outcome:
-    """Run a program to its end; `options` are those of `subprocess.run`."""
-    settings = {"env": clean_environment(), "timeout": HANG_SECONDS} | options
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **settings)
+def run_process(
+    command: Sequence[object], *, cwd: Path | None = None, environ: dict[str, str] | None = None
+) -> Outcome:
+    """Run a program to its end, without a launcher's variables; `environ` comes on top."""
+    done = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=clean_environment(**environ or {}),
+        timeout=HANG_SECONDS,
+        check=False,
+    )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def prepcli_process(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
     """`prepcli ARGUMENTS` in a process of its own."""
-    return run_process([sys.executable, "-m", "prepcli", *arguments], cwd=cwd, env=clean_environment(**environ or {}))
+    return run_process([sys.executable, "-m", "prepcli", *arguments], cwd=cwd, environ=environ)
 
 
 def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
