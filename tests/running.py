@@ -54,20 +54,30 @@ Prepcli = Callable[..., Outcome]
 
 
 def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
-    """`prepcli ARGUMENTS` in this process; what C libraries and worker processes print is caught as well.
+    """`prepcli ARGUMENTS` in this process.
 
     Use `prepcli_process` where the test is about the process itself: start-up, imports, signals, pipes.
     """
-    given = ["prepcli", *map(str, arguments)]
+    return run_here(main, ["prepcli", *arguments], cwd=cwd, environ=environ)
+
+
+def run_here(
+    function: Callable[[], object],
+    argv: Sequence[object],
+    *,
+    cwd: Path | None = None,
+    environ: dict[str, str] | None = None,
+) -> Outcome:
+    """Call the `main` of a program in this process; what C libraries and worker processes print is caught as well."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with (
             _descriptors({1: out.fileno(), 2: err.fileno()}),
-            _settings(given, clean_environment(**environ or {}), cwd),
+            _settings(list(map(str, argv)), clean_environment(**environ or {}), cwd),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("error", RuntimeWarning)  # NumPy's, which would be printed
             try:
-                main()
+                function()
                 code = 0
             except SystemExit as done:
                 code = int(done.code or 0)

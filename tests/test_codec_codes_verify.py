@@ -10,8 +10,9 @@ import pytest
 from prepcli.shards.npy import npy_bytes
 from prepcli.verify import verify
 from tests.conftest import MINI_CORPUS, copy_set
-from tests.running import HANG_SECONDS, start_prepcli
+from tests.running import prepcli
 from tests.shar_sets import Members, make, rewrite_tar
+from tests.toy_codec import use_toy_codec
 
 TARGET = "codes_toy/target_codes/codes.000001.tar"
 CONTEXT = "codes_toy/context_codes/codes.000000.tar"
@@ -22,9 +23,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The mini corpus in two shards, with codes."""
     out = tmp_path_factory.mktemp("whole") / "shar"
     make(MINI_CORPUS / "manifest_with_context.json", out, "--shard-size", 24)
-    process = start_prepcli("extend-codec-codes", out, "--codec-model", "toy", module="tests.toy_codec")
-    _, err = process.communicate(timeout=HANG_SECONDS)
-    assert process.returncode == 0, err
+    with pytest.MonkeyPatch.context() as patch:
+        use_toy_codec(patch.setattr)
+        done = prepcli("extend-codec-codes", out, "--codec-model", "toy", "--devices", "cpu")
+    assert done.code == 0, done.err
     assert verify(out).problems == []
     return out
 

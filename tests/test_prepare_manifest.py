@@ -1,8 +1,7 @@
 """Step 1 of the Magpie-TTS recipe: every check, the files it leaves, and that it is a job like any other."""
 
 import json
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,14 @@ import pytest
 
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import HANG_SECONDS, Outcome, clean_environment, prepcli
+from tests.running import Outcome, prepcli, run_here
 
 SCRIPT = Path(__file__).parents[1] / "recipes/magpietts/prepare_manifest.py"
 SPEAKER = "| Language:en Dataset:x Speaker:1 |"
 
 
 def prepare(*arguments: object) -> Outcome:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, arguments)],
-        env=clean_environment(PYTHONPATH=str(SCRIPT.parents[2])),
-        capture_output=True,
-        text=True,
-        timeout=HANG_SECONDS,
-        check=False,
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return run_here(lambda: runpy.run_path(str(SCRIPT), run_name="__main__"), [SCRIPT, *arguments])
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """One data set of each kind, made by the commands that people use."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +7,8 @@ import pytest
 from prepcli.inspection.inspect import InspectOptions, inspect
 from prepcli.inspection.report import Inspection
 from tests.conftest import MINI_CORPUS
-from tests.running import clean_environment, prepcli
+from tests.running import prepcli
+from tests.toy_codec import use_toy_codec
 
 
 def look(path: object, **options: object) -> Inspection:
@@ -45,13 +43,8 @@ def codes(shar: Path) -> Path:
     """The codes of that set by the tests' codec, in a directory of their own."""
     out = shar.parent / "coded"
     arguments = ["extend-codec-codes", shar, "--codec-model", "toy", "--codec-name", "toy", "--output-dir", out]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.toy_codec", *map(str, arguments), "--devices", "cpu"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-        env=clean_environment(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
-    )
-    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        use_toy_codec(patch.setattr)
+        done = prepcli(*arguments, "--devices", "cpu")
+    assert done.code == 0, done.err
     return out / "codes_toy"
