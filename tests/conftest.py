@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import seeds
+from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
@@ -19,6 +20,8 @@ from tests.running import Outcome, prepcli
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 DATA = Path(__file__).parent / "data"
+NEMO_FIXTURES = frozenset({"speaker_model", "codec_model"})
+"""Fixtures that import NeMo."""
 MINI_CORPUS = DATA / "mini_corpus"
 
 Lines = list[dict[str, Any]]
@@ -41,7 +44,25 @@ def awkward(tmp_path: Path) -> Path:
 @pytest.fixture
 def draw(request: pytest.FixtureRequest) -> random.Random:
     """Random numbers of this test alone; a failure prints the seed that replays it."""
-    return seeds.draw_for(request.node.nodeid)
+    return seeds.draw_for(f"{request.node.path.name}::{request.node.name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seeds.seed()  # before the processes of pytest-xdist start, which inherit it
+    fuzzing.examples_only = config.option.markexpr == "not slow"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What makes a run short: NeMo is imported by one process, what a file's tests share is made once, longest first.
+
+    With `--dist loadgroup`, pytest-xdist gives each group to one process, in the order of this list.
+    """
+    for item in items:
+        needs_nemo = item.get_closest_marker("nemo") or NEMO_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        item.add_marker(pytest.mark.xdist_group("nemo" if needs_nemo else item.path.stem))
+        if needs_nemo:
+            item.add_marker(pytest.mark.nemo)
+    items.sort(key=lambda item: (item.get_closest_marker("nemo") is None, item.get_closest_marker("slow") is None))
 
 
 def pytest_report_header() -> str:

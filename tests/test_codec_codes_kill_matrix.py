@@ -11,6 +11,8 @@ from tests.running import HANG_SECONDS, start_prepcli
 from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
 
+pytestmark = pytest.mark.slow
+
 BAD = 3
 MODULE = "tests.toy_codec"
 

@@ -9,6 +9,8 @@ from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbe
 
 pytest.importorskip("resemblyzer", exc_type=ImportError)
 
+pytestmark = pytest.mark.slow
+
 BAD = 3
 
 

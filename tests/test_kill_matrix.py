@@ -11,6 +11,8 @@ from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.killing import Case, KillMatrix, children, undisturbed_case, wait_for_markers, wait_until_gone
 from tests.running import HANG_SECONDS
 
+pytestmark = pytest.mark.slow
+
 NUM_SHARDS = 12
 BAD = 7
 

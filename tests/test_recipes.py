@@ -15,6 +15,8 @@ from tests.conftest import Lines, read_lines, tree
 from tests.corpora.miniatures import utterances
 from tests.running import HANG_SECONDS, clean_environment, prepcli
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 

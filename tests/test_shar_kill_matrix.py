@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.killing import Case, KillMatrix, undisturbed_case
 
+pytestmark = pytest.mark.slow
+
 NUM_SHARDS = 12
 BAD = 7
 

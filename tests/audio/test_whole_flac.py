@@ -96,7 +96,7 @@ def test_damage_within(monkeypatch: pytest.MonkeyPatch, speech: Samples) -> None
     assert outcome() == mine
 
 
-@examples(300)
+@examples(300, slow=False)
 @given(st.data())
 def test_any_damage(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))

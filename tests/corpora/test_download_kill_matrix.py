@@ -16,6 +16,8 @@ from tests.corpora.miniatures import SPEAKERS, checksum_list, librispeech, tar_g
 from tests.killing import children, gone, kill_a_worker, wait_until_gone
 from tests.running import HANG_SECONDS, prepcli, start_prepcli
 
+pytestmark = pytest.mark.slow
+
 NAME = "dev-clean-2.tar.gz"
 
 

@@ -10,6 +10,8 @@ from tests.corpora.make_fisher import folders, make_fisher
 from tests.killing import Case, KillMatrix
 from tests.running import prepcli
 
+pytestmark = pytest.mark.slow
+
 CONVERSATIONS = 60
 NUM_UNITS = 12 + 2 + 2
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 
 from tests import seeds
@@ -14,10 +15,27 @@ SHRINK = "PREPCLI_FUZZ_SHRINK"
 """Environment variable: take the time to make a failing example smaller."""
 
 
-def examples(count: int) -> Callable[[Any], Any]:
-    """Decorator: `count` examples where the environment asks for no other number."""
+examples_only = False
+"""Whether nothing is generated: then only tests with an `@example` run, and those with nothing else."""
+
+
+def examples(count: int, slow: bool = True) -> Callable[[Any], Any]:
+    """Decorator, above `@given` and `@example`: `count` inputs are generated, or as many as the environment asks for.
+
+    Without slow tests only a test's `@example`s run; a slow one that has none is marked `slow`.
+    """
+
+    def decorate(test: Any) -> Any:
+        has_examples = bool(getattr(test, "hypothesis_explicit_examples", ()))
+        configured = _settings(count, generate=not (slow and has_examples and examples_only))(test)
+        return pytest.mark.slow(configured) if slow and not has_examples else configured
+
+    return decorate
+
+
+def _settings(count: int, generate: bool) -> Callable[[Any], Any]:
     wanted = os.environ.get(WANTED)
-    phases = [Phase.explicit, Phase.generate] + [Phase.shrink] * (SHRINK in os.environ)
+    phases = [Phase.explicit] + [Phase.generate] * generate + [Phase.shrink] * (generate and SHRINK in os.environ)
     configured = settings(
         max_examples=int(wanted or count),
         derandomize=wanted is None,

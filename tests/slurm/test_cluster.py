@@ -12,7 +12,7 @@ from tests.slurm.cluster import Cluster, wait_until
 from tests.slurm.conftest import SCRIPTS
 from tests.slurm.slow_disk import published
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
 NUM_SHARDS = 12
 OPTIONS = ("--num-shards", NUM_SHARDS, "--shuffle", "--num-workers", 1)

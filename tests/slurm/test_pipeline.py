@@ -16,7 +16,7 @@ from tests.running import HANG_SECONDS, clean_environment, prepcli
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
 RECIPE = REPOSITORY / "recipes/magpietts"
 

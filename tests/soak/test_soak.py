@@ -3,7 +3,11 @@
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.soak.__main__ import run
+
+pytestmark = pytest.mark.slow
 
 
 def test_five_kills(draw: random.Random, tmp_path: Path) -> None:
