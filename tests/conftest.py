@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     fuzzing.examples_only = config.option.markexpr == "not slow"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What makes a run short: NeMo is imported by one process, what a file's tests share is made once, longest first.
 
