@@ -1,6 +1,7 @@
 """FLAC, MP3 and Opus as others write them: libsndfile, which comes with us, and programs that may be missing."""
 
 from pathlib import Path
+from typing import Any
 
 import soundfile
 
@@ -10,7 +11,7 @@ from tests.tools import tool
 
 ENCODERS = ("libsndfile", "ffmpeg")
 
-_MP3 = {
+_MP3: dict[str, tuple[list[str], dict[str, Any]]] = {
     "constant": (["-b:a", "80k"], {"bitrate_mode": "CONSTANT", "compression_level": 0.5}),
     "variable": (["-q:a", "5"], {"bitrate_mode": "VARIABLE"}),
     "fine": (["-q:a", "2"], {"bitrate_mode": "VARIABLE", "compression_level": 0.2}),
