@@ -35,20 +35,6 @@ if [[ -z $python ]]; then
     python=$PWD/.venv/bin/python
 fi
 
-# Tests skip themselves where a system tool is missing; say so, or nobody notices.
-missing=()
-command -v sox >/dev/null || missing+=(sox libsox-fmt-all)
-command -v flac >/dev/null || missing+=(flac)
-command -v ffmpeg >/dev/null || missing+=(ffmpeg)
-command -v chromium >/dev/null || missing+=(chromium)
-for program in slurmctld slurmd sbatch munged; do
-    if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
-        missing+=(slurm-wlm munge)
-        break
-    fi
-done
-if ((${#missing[@]})); then say "some tests will be skipped; for all of them: sudo apt-get install ${missing[*]}"; fi
-
 step "ruff check" "$python" -m ruff check .
 step "ruff format" "$python" -m ruff format --check .
 step mypy "$python" -m mypy

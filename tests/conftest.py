@@ -14,6 +14,7 @@ import pytest
 from tests import seeds
 from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
+from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
 # those of the other tests.

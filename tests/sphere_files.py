@@ -69,11 +69,17 @@ def shorten_ulaw(samples: Samples) -> bytes:
     return shorten([values[:, channel].tolist() for channel in range(values.shape[1])], kind=8)
 
 
-def sphere(body: bytes, coding: str, samples: int, channels: int, width: int = 2) -> bytes:
+def sphere(body: bytes, coding: str, samples: int, channels: int, width: int = 2, rate: int = 8000) -> bytes:
     """A header as the LDC writes it, and what follows it; `width` in bytes."""
     fields = (
-        f"NIST_1A\n   1024\nchannel_count -i {channels}\nsample_count -i {samples}\nsample_rate -i 8000\n"
+        f"NIST_1A\n   1024\nchannel_count -i {channels}\nsample_count -i {samples}\nsample_rate -i {rate}\n"
         f"sample_n_bytes -i {width}\nsample_byte_format -s{width} {'01'[-width:]}\nsample_sig_bits -i {8 * width}\n"
         f"sample_coding -s{len(coding)} {coding}\nend_head\n"
     )
     return fields.encode().ljust(1024) + body
+
+
+def with_real_rate(data: bytes) -> bytes:
+    """The same file with its rate of 8000 Hz as a real number, as SPHERE allows: sox reads it, libsndfile does not."""
+    head = data[:1024].rstrip(b" ").replace(b"sample_rate -i 8000\n", b"sample_rate -r 8000.0\n")
+    return head.ljust(1024) + data[1024:]

@@ -33,6 +33,12 @@ _OPUS_LEAD_IN = 3.0
 # libsndfile 1.2.2 seeks 64 samples off within the last page of Ogg Vorbis (and nowhere else: 2 000 random seeks), so
 # seeks go to before that page; this many samples before, for two of Vorbis' longest blocks overlap.
 _VORBIS_LEAD_IN = 2 * 8192
+# A frame of MP3 may use up to 255 bytes (511 in MPEG-1, from 32 kHz on) of frames before it, and libsndfile begins only
+# a few frames early: of random segments at low or variable bit rates up to nine in ten began with wrong samples, some
+# of them loud. The least that a frame adds to those bytes is 60 in MPEG-1, 3 below (stereo, 8 kbit/s, 24 kHz).
+_MPEG1_RATE = 32000
+_MPEG1_LEAD_IN = 16 * 1152
+_MPEG2_LEAD_IN = 96 * 576
 
 
 def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
@@ -169,6 +175,8 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
     """Return where to seek to so that `start` comes out right; what lies between is decoded and thrown away."""
     if info.subtype == "OPUS":
         return max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0)
+    if info.subtype.startswith("MPEG"):
+        return max(start - (_MPEG1_LEAD_IN if info.sampling_rate >= _MPEG1_RATE else _MPEG2_LEAD_IN), 0)
     if info.subtype == "VORBIS" and start:
         tail = source.read(max(source.size - 2 * ogg.TAIL_BYTES, 0), 2 * ogg.TAIL_BYTES)
         return max(min(start, ogg.last_page_start(tail) - _VORBIS_LEAD_IN), 0)

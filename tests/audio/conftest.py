@@ -1,8 +1,6 @@
-"""Real audio files for the tests: speech from espeak-ng, and what sox, ffmpeg and libsndfile make of it."""
+"""Speech for the tests, a folder with an odd name, and a machine without any program."""
 
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +9,19 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from tests.conftest import MINI_CORPUS
+
 Samples = NDArray[Any]
-TEXT = "She had your dark suit in greasy wash water all year. Don't ask me to carry an oily rag like that."
+SPEECH_SAMPLES = 122208
 
 
 @pytest.fixture(scope="session")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Samples:
-    """About five seconds of speech, int16, mono, taken to be at 16 kHz, with a little noise."""
-    path = tmp_path_factory.mktemp("speech") / "speech.wav"
-    subprocess.run(["espeak-ng", "-w", str(path), TEXT], check=True)
-    samples, _ = soundfile.read(path, dtype="int16")
-    noise = np.random.default_rng(0).normal(0, 30, len(samples))
-    loud: Samples = (samples * 0.7 + noise).astype(np.int16)
+def speech() -> Samples:
+    """About five seconds of speech at 22.05 kHz, int16, mono, taken to be at 16 kHz, with a little noise."""
+    parts = [soundfile.read(MINI_CORPUS / f"s01/s01_u{number}.flac", dtype="int16")[0] for number in range(1, 5)]
+    samples = np.concatenate(parts)[:SPEECH_SAMPLES]
+    noise = np.random.default_rng(0).normal(0, 30, SPEECH_SAMPLES)
+    loud: Samples = (samples * 2.8 + noise).astype(np.int16)  # peaks at 0.7 of full scale
     return loud
 
 
@@ -35,15 +34,11 @@ def odd_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tool() -> Callable[..., None]:
-    """Run sox or ffmpeg; the test is skipped where it is not installed."""
-
-    def run(*command: str | Path) -> None:
-        if shutil.which(str(command[0])) is None:
-            pytest.skip(f"{command[0]} is not installed")
-        subprocess.run([str(part) for part in command], check=True, capture_output=True)
-
-    return run
+def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without sox, ffmpeg and sph2pipe."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert shutil.which("sox") is None
 
 
 def as_float(samples: Samples) -> Samples:

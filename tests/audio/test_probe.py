@@ -10,6 +10,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
+from tests.tools import need
 
 WRITTEN = [
     # libsndfile's container, subtype, and what we call it
@@ -69,24 +70,31 @@ def test_formats(tmp_path: Path, speech: Samples, container: str, subtype: str, 
     assert np.abs(read_segment(path, info) - whole.astype(np.float64)).max() <= (1e-6 if expected == "mp3" else 0)
 
 
-def test_what_is_no_audio(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_sox", [True, False])
+def test_what_is_no_audio(tmp_path: Path, request: pytest.FixtureRequest, with_sox: bool) -> None:
+    if with_sox:
+        need("sox")
+        words_of_tools = ["is not audio that libsndfile or sox can read ("]
+    else:
+        request.getfixturevalue("no_tools")
+        words_of_tools = ["is not audio that libsndfile can read (", "); to try sox, install the Debian package sox"]
     (tmp_path / "empty.wav").touch()
     (tmp_path / "text.wav").write_text("I am no audio at all, whatever my name says.\n" * 100)
     (tmp_path / "page.flac").write_text("<!DOCTYPE html><title>404</title>")
     for name, reason, words in [
-        ("empty.wav", RejectReason.UNREADABLE_AUDIO, "is empty"),
-        ("text.wav", RejectReason.UNREADABLE_AUDIO, "is not audio that libsndfile or sox can read"),
-        ("page.flac", RejectReason.UNREADABLE_AUDIO, "is not audio that libsndfile or sox can read"),
-        (".", RejectReason.UNREADABLE_AUDIO, "is a directory"),
-        ("missing.wav", RejectReason.MISSING_AUDIO, "does not exist"),
-        ("text.wav/inside.wav", RejectReason.MISSING_AUDIO, "does not exist"),
-        ("nul\0.wav", RejectReason.UNREADABLE_AUDIO, "null"),
-        ("n" * 300, RejectReason.UNREADABLE_AUDIO, "too long"),
+        ("empty.wav", RejectReason.UNREADABLE_AUDIO, ["is empty"]),
+        ("text.wav", RejectReason.UNREADABLE_AUDIO, words_of_tools),
+        ("page.flac", RejectReason.UNREADABLE_AUDIO, words_of_tools),
+        (".", RejectReason.UNREADABLE_AUDIO, ["is a directory"]),
+        ("missing.wav", RejectReason.MISSING_AUDIO, ["does not exist"]),
+        ("text.wav/inside.wav", RejectReason.MISSING_AUDIO, ["does not exist"]),
+        ("nul\0.wav", RejectReason.UNREADABLE_AUDIO, ["null"]),
+        ("n" * 300, RejectReason.UNREADABLE_AUDIO, ["too long"]),
     ]:
         with pytest.raises(RecordRejected) as caught:
             probe_file(tmp_path / name)
         assert caught.value.reason is reason
-        assert words in caught.value.detail
+        assert all(part in caught.value.detail for part in words), caught.value.detail
         assert caught.value.detail.isprintable()
     for data in (b"", b"R", b"RIFF", b"RIFF\0\0\0\0WAVE", b"fLaC", b"OggS", b"ID3", b"\xff", b"\xff\xfb\x90\x00"):
         with pytest.raises(RecordRejected) as caught:

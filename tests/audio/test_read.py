@@ -1,7 +1,6 @@
 """Segments: exactly the samples that were asked for come back, whatever the format."""
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment, select_channel
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
+from tests.audio.encoders import ENCODERS, write_mp3, write_opus
 
 LOSSLESS = [
     ("WAV", "PCM_16", "int16"),
@@ -86,25 +86,24 @@ def test_the_last_page_of_vorbis(speech: Samples, length: int) -> None:
             assert np.array_equal(read_segment(data, info, length - back), whole[length - back :])
 
 
-@pytest.mark.parametrize("bit_rate", ["8k", "16k", "24k"])
-def test_segments_of_opus_at_low_bit_rates(
-    tmp_path: Path, speech: Samples, tool: Callable[..., None], bit_rate: str
-) -> None:
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("kilobits", [8, 16, 24])
+def test_segments_of_opus_at_low_bit_rates(tmp_path: Path, speech: Samples, kilobits: int, encoder: str) -> None:
     # Down here Opus predicts from far back, and libsndfile's own seek comes out audibly different.
-    wav, path = tmp_path / "a.wav", tmp_path / "a.opus"
-    soundfile.write(wav, np.concatenate([speech, speech // 2, speech]), 16000)
-    tool("ffmpeg", "-v", "error", "-i", wav, "-c:a", "libopus", "-b:a", bit_rate, path)
+    path = tmp_path / "a.opus"
+    write_opus(path, np.concatenate([speech, speech // 2, speech]), 16000, kilobits, encoder)
     info = probe_file(path)
     with soundfile.SoundFile(path) as sound:
         whole = sound.read(dtype="float32", always_2d=True)
     check_segments(path, info, whole, 1e-6, count=6)
 
 
-@pytest.mark.parametrize("options", [["-q:a", "4"], ["-q:a", "4", "-write_xing", "0"], ["-write_xing", "0"]])
-def test_segments_of_other_mp3(tmp_path: Path, speech: Samples, tool: Callable[..., None], options: list[str]) -> None:
-    wav, path = tmp_path / "a.wav", tmp_path / "a.mp3"
-    soundfile.write(wav, np.concatenate([speech, speech // 50, speech]), 16000)
-    tool("ffmpeg", "-v", "error", "-i", wav, *options, path)
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize(("kind", "xing"), [("variable", True), ("variable", False), ("constant", False)])
+def test_segments_of_other_mp3(tmp_path: Path, speech: Samples, kind: str, xing: bool, encoder: str) -> None:
+    path = tmp_path / "a.mp3"
+    samples = np.concatenate([speech, speech // 50, speech])
+    write_mp3(path, samples, 16000, kind, xing=xing, encoder=encoder)
     info = probe_file(path)
     whole = read_segment(path, info)
     check_segments(path, info, whole, 1e-6, count=6)

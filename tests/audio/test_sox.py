@@ -1,8 +1,6 @@
 """Formats that only sox or ffmpeg read, whatever their files are called."""
 
 import os
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +12,12 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
-from tests.sphere_files import shorten, sphere
+from tests.sphere_files import shorten, sphere, ulaw, ulaw_sphere, ulaw_values, with_real_rate
+from tests.tools import need, tool
 
 
 @pytest.fixture
-def wavpack(tmp_path: Path, speech: Samples, tool: Callable[..., None]) -> bytes:
+def wavpack(tmp_path: Path, speech: Samples) -> bytes:
     soundfile.write(tmp_path / "a.wav", np.stack([speech, speech // 2], axis=1), 16000)
     tool("sox", tmp_path / "a.wav", tmp_path / "a.wv")
     return (tmp_path / "a.wv").read_bytes()
@@ -48,7 +47,7 @@ def test_wavpack_from_a_relative_path(
     assert probe_file("-V").num_samples == len(speech)
 
 
-def test_wavpack_of_24_bits(tmp_path: Path, speech: Samples, tool: Callable[..., None]) -> None:
+def test_wavpack_of_24_bits(tmp_path: Path, speech: Samples) -> None:
     fine = (speech.astype(np.int32) << 16) + (np.arange(len(speech), dtype=np.int32) % 256 << 8)
     soundfile.write(tmp_path / "a.wav", fine, 16000, subtype="PCM_24")
     tool("sox", tmp_path / "a.wav", tmp_path / "a.wv")
@@ -65,32 +64,58 @@ def test_wavpack_cut_short(wavpack: bytes) -> None:
 
 
 @pytest.fixture
-def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert shutil.which("sox") is None
+def real_rate(speech: Samples) -> bytes:
+    """SPHERE whose sampling rate is a real number: sox reads it, libsndfile wants an integer."""
+    return with_real_rate(sphere(speech.tobytes(), "pcm", len(speech), 1))
 
 
-def test_without_sox(wavpack: bytes, no_tools: None) -> None:
+def test_a_header_that_libsndfile_does_not_take(real_rate: bytes, speech: Samples) -> None:
+    need("sox")
+    info = probe_bytes(real_rate, "a.sph")
+    assert info == AudioInfo("sox", "PCM_16", 8000, len(speech), 1, None)
+    assert np.array_equal(read_segment(real_rate, info)[:, 0], speech)
+
+
+def test_without_sox(real_rate: bytes, no_tools: None) -> None:
+    check_that_sox_is_asked_for(real_rate)
+
+
+def test_wavpack_without_sox(wavpack: bytes, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("no_tools")  # after sox has made the file
+    check_that_sox_is_asked_for(wavpack)
+
+
+def check_that_sox_is_asked_for(data: bytes) -> None:
     with pytest.raises(RecordRejected, match="install the Debian package sox"):
-        probe_bytes(wavpack, "a.wv")
+        probe_bytes(data, "a.audio")
     with pytest.raises(RecordRejected, match="install the Debian package sox"):
-        read_segment(wavpack, AudioInfo("sox", "PCM_16", 16000, 10, 2, None))
+        read_segment(data, AudioInfo("sox", "PCM_16", 16000, 10, 2, None))
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_ulaw_sphere_of_sox(tmp_path: Path, speech: Samples, tool: Callable[..., None], channels: int) -> None:
-    soundfile.write(tmp_path / "a.wav", np.stack([speech] * channels, axis=1), 8000)
-    tool("sox", "-D", tmp_path / "a.wav", "-e", "u-law", tmp_path / "a.sph")
-    tool("sox", tmp_path / "a.sph", "-e", "signed", "-b", "16", tmp_path / "back.wav")
+def test_ulaw_sphere(tmp_path: Path, speech: Samples, channels: int) -> None:
+    samples = np.stack([np.roll(speech, 999 * channel) for channel in range(channels)], axis=1)
+    (tmp_path / "a.sph").write_bytes(ulaw_sphere(samples))
     info = probe_file(tmp_path / "a.sph")
     assert info == AudioInfo("nist", "ULAW", 8000, len(speech), channels, None)
+    assert np.array_equal(read_segment(tmp_path / "a.sph", info), ulaw_values()[ulaw(samples)])
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(("encoding", "subtype"), [("u-law", "ULAW"), ("signed", "PCM_16")])
+def test_sphere_of_sox(tmp_path: Path, speech: Samples, encoding: str, subtype: str, channels: int) -> None:
+    soundfile.write(tmp_path / "a.wav", np.stack([speech] * channels, axis=1), 8000)
+    tool("sox", "-D", tmp_path / "a.wav", "-e", encoding, tmp_path / "a.sph")
+    tool("sox", tmp_path / "a.sph", "-e", "signed", "-b", "16", tmp_path / "back.wav")
+    info = probe_file(tmp_path / "a.sph")
+    assert info == AudioInfo("nist", subtype, 8000, len(speech), channels, None)
     back, _ = soundfile.read(tmp_path / "back.wav", dtype="int16", always_2d=True)
     assert np.array_equal(read_segment(tmp_path / "a.sph", info), back)
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 @pytest.mark.parametrize("channels", [1, 2])
 def test_shorten_in_sphere(tmp_path: Path, speech: Samples, channels: int) -> None:
+    need("ffmpeg")
     samples = np.stack([speech[20000:28100], speech[40000:48100]], axis=1)[:, :channels]
     body = shorten([samples[:, channel].tolist() for channel in range(channels)])
     path = tmp_path / "-a.sph"

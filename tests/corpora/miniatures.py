@@ -6,13 +6,15 @@ import hashlib
 import io
 import itertools
 import json
-import subprocess
 import tarfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 import soundfile
+import soxr
+
+from tests import sphere_files
 
 MINI_CORPUS = Path(__file__).parents[1] / "data/mini_corpus"
 Files = dict[str, bytes]
@@ -69,9 +71,10 @@ def librispeech(folder: str, speakers: list[str], copies: int = 1) -> Files:
 
 @lru_cache
 def sphere(path: Path) -> bytes:
-    """A recording as NIST SPHERE at 16 kHz, by sox."""
-    command = ["sox", "-D", str(path), "-t", "sph", "-r", "16000", "-c", "1", "-"]
-    return subprocess.run(command, capture_output=True, check=True).stdout
+    """A recording as NIST SPHERE at 16 kHz."""
+    samples, rate = soundfile.read(path, dtype="int16")
+    samples = soxr.resample(samples, rate, 16000)
+    return sphere_files.sphere(samples.tobytes(), "pcm", len(samples), 1, rate=16000)
 
 
 def an4(copies: int = 1) -> Files:

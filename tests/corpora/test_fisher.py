@@ -1,6 +1,8 @@
 """`prepcli download fisher` on trees in the LDC's form, with tones where the speech would be."""
 
 import json
+import os
+import shlex
 import shutil
 import stat
 import sys
@@ -11,10 +13,12 @@ import numpy as np
 import pytest
 import soundfile
 
+from prepcli.audio.probe import probe_file
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
 from tests.running import Outcome, prepcli
-from tests.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere
+from tests.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere, with_real_rate
+from tests.tools import need
 
 
 def run(root: Path, dest: Path, *options: object, **more: Any) -> Outcome:
@@ -335,8 +339,8 @@ def test_manifest_to_tarred_takes_the_manifest_as_it_is(tmp_path: Path) -> None:
     assert prepcli("verify", tmp_path / "tarred").code == 0
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 def test_shorten_compressed_pcm(tmp_path: Path) -> None:
+    need("ffmpeg")
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
     body = shorten([source[:, channel].tolist() for channel in range(2)])
     audio_file(tmp_path / "ldc", 7).write_bytes(sphere(body, "pcm,embedded-shorten-v2.00", len(source), 2))
@@ -345,8 +349,8 @@ def test_shorten_compressed_pcm(tmp_path: Path) -> None:
     check_one_slice_a_speaker(tmp_path / "out", source)
 
 
-@pytest.mark.skipif(shutil.which("sph2pipe") is None, reason="sph2pipe is not installed")
 def test_shorten_compressed_ulaw(tmp_path: Path) -> None:
+    need("sph2pipe")
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
     data = sphere(shorten_ulaw(source), "ulaw,embedded-shorten-v2.00", len(source), 2, width=1)
     audio_file(tmp_path / "ldc", 7).write_bytes(data)
@@ -413,13 +417,18 @@ def test_json_and_dry_run(tmp_path: Path) -> None:
     assert report["seconds"] == pytest.approx(sum(record["duration"] for record in all_records(tmp_path / "out")))
 
 
-@pytest.mark.skipif(shutil.which("sox") is None, reason="sox is not installed")
 def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
-    """libsndfile wants headers of 1024 bytes; the file is decoded once, not once an utterance."""
+    """The file is decoded once, not once an utterance."""
+    counting = tmp_path / "bin/sox"
+    counting.parent.mkdir()
+    counting.write_text(f'#!/bin/sh\necho "$@" >> {shlex.quote(str(tmp_path / "calls"))}\nexec {need("sox")} "$@"\n')
+    counting.chmod(0o755)
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
     path = audio_file(tmp_path / "ldc", 7)
-    data = path.read_bytes().replace(b"NIST_1A\n   1024\n", b"NIST_1A\n   2048\n")
-    path.write_bytes(data[:1024].ljust(2048) + data[1024:])
-    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf")
+    path.write_bytes(with_real_rate(path.read_bytes()))
+    assert probe_file(path).format == "sox"
+    there = {"PATH": f"{counting.parent}:{os.environ['PATH']}"}
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf", environ=there)
     assert done.code == 0, done.err
+    assert len((tmp_path / "calls").read_text().splitlines()) == 3  # its header, its length, its samples
     check_one_slice_a_speaker(tmp_path / "out", source)

@@ -1,9 +1,7 @@
 """The page in a browser: it renders from disk, asks the network for nothing, and runs nothing that a text says."""
 
 import html
-import os
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,8 +13,8 @@ from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.inspection.conftest import look
 from tests.running import HANG_SECONDS, prepcli
 from tests.shar_sets import with_contexts
+from tests.tools import need
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "</td></svg></title><script>document.title = 'OWNED'</script><img src=x onerror=\"document.title='OWNED'\">"
 
 
@@ -37,13 +35,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def browse(page: Path, *options: str) -> str:
     """What headless Chromium prints; no name resolves to an address there."""
-    if CHROMIUM is None:
-        assert os.environ.get("CI") != "true", "chromium is missing: sudo apt-get install chromium"
-        pytest.skip("needs chromium: sudo apt-get install chromium")
+    chromium = need("chromium", "chromium-browser", "google-chrome")
     profile = page.parent / "profile"
     done = subprocess.run(
         [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             f"--user-data-dir={profile}", "--host-resolver-rules=MAP * ~NOTFOUND", *options, page.as_uri(),
         ],
         capture_output=True, text=True, timeout=HANG_SECONDS, check=False, cwd=page.parent,

@@ -1,14 +1,12 @@
 """The hand-written tar headers, judged by Python's tarfile and by GNU tar."""
 
 import io
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
-import pytest
-
 from prepcli.shards.tar import TarWriter, member_header
+from tests.tools import need
 
 MEMBERS = {
     "a.wav": b"",
@@ -45,11 +43,10 @@ def test_tarfile_reads_it_as_a_stream(tmp_path: Path) -> None:
         assert [member.name for member in tar] == list(MEMBERS)
 
 
-@pytest.mark.skipif(shutil.which("tar") is None, reason="needs tar")
 def test_gnu_tar_unpacks_it_without_a_word(tmp_path: Path) -> None:
     write(tmp_path / "x.tar")
     (tmp_path / "out").mkdir()
-    done = subprocess.run(["tar", "-xvf", "../x.tar"], cwd=tmp_path / "out", capture_output=True, check=True)
+    done = subprocess.run([need("tar"), "-xvf", "../x.tar"], cwd=tmp_path / "out", capture_output=True, check=True)
     assert done.stderr == b""
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == MEMBERS
 

@@ -1,6 +1,5 @@
 """The cluster of a test module, and submitting to it as a user would."""
 
-import os
 import shutil
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.cluster import Cluster, missing_programs
+from tests.tools import lack
 
 REPOSITORY = Path(__file__).parents[2]
 SCRIPTS = REPOSITORY / "scripts/slurm"
@@ -30,10 +30,8 @@ LOG_DIR={folder}/logs
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster of two nodes; it starts in two seconds, so each process of pytest has its own."""
-    missing = missing_programs()
-    if missing:
-        reason = f"needs {', '.join(missing)}: sudo apt-get install slurm-wlm munge"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    for program in missing_programs():
+        lack(program)
     # Not below pytest's folder: sockets want short paths that all users can look through.
     folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
     try:

@@ -1,0 +1,64 @@
+"""Programs that some tests need and a machine may lack: the tests skip, with CI=true they fail; the end tells which."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.slurm.cluster import PROGRAMS as SLURM_PROGRAMS
+
+PACKAGES = {
+    "sox": "sox libsox-fmt-all",
+    "flac": "flac",
+    "ffmpeg": "ffmpeg",
+    "chromium": "chromium",
+    "tar": "tar",
+    **dict.fromkeys(SLURM_PROGRAMS, "slurm-wlm munge"),
+}
+"""Program -> the Debian packages that bring it."""
+
+_REASON = re.compile(r"needs (\S+) \(Debian: (.*)\)")
+
+
+def need(program: str, *other_names: str) -> str:
+    """Path of a program; the test is skipped where it is missing."""
+    found = next(filter(None, map(shutil.which, (program, *other_names))), None)
+    return lack(program) if found is None else found
+
+
+def lack(program: str) -> NoReturn:
+    """Skip the test, which needs a program that is missing; with CI=true a program that Debian has is a failure."""
+    packages = PACKAGES.get(program)
+    if packages is None:
+        pytest.skip(f"needs {program} (not in Debian)")
+    reason = f"needs {program} (Debian: {packages})"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def tool(program: str, *arguments: str | Path) -> bytes:
+    """Run a program to its end and return what it printed; the test is skipped where it is missing."""
+    command = [need(program), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List why tests were skipped, and the one command that installs the programs; `tests/conftest.py` has the hook."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in reports)
+    if not reasons:
+        return
+    terminalreporter.section("skipped tests, by reason")
+    packages: set[str] = set()
+    for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
+        terminalreporter.line(f"{count:6}  {reason}")
+        found = _REASON.fullmatch(reason)
+        packages.update(found[2].split() if found else ())
+    if packages:
+        terminalreporter.line(f"for the programs: sudo apt-get install {' '.join(sorted(packages))}")
