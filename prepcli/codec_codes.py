@@ -84,11 +84,17 @@ class CodesJob(Job):
                 units=units,
                 records_in=sum(size.num_cuts for size in sizes),
                 inputs=[
-                    InputFile(str(shard.cuts), size.sha256) for shard, size in zip(self.shards, sizes, strict=True)
+                    InputFile(str(shard.cuts), size.sha256, shard.state)
+                    for shard, size in zip(self.shards, sizes, strict=True)
                 ],
                 notes=[f"{len(self.shards):,} shards, {len(self.shards[0].tars)} audio fields"],
             )
         return self._plan
+
+    def input_files(self) -> list[str | Path]:
+        """The cuts, their audio, and the codec where it is a file."""
+        shards = [path for shard in self.shards for path in (shard.cuts, *shard.tars.values())]
+        return [self.options.codec_model, *shards]
 
     def prepare(self) -> None:
         """Load the codec."""

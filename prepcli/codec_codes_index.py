@@ -13,7 +13,7 @@ import numpy as np
 from prepcli.audio.encode import to_float32
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
-from prepcli.codec_codes_plan import InputShard, read_heads
+from prepcli.codec_codes_plan import InputShard, read_cuts, read_heads
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.feed import Samples
 from prepcli.shards.shar_files import RecordingLine, decode_json
@@ -48,7 +48,7 @@ class ShardIndex:
 
 def index_shard(shard: InputShard) -> ShardIndex:
     """Read a shard."""
-    heads = read_heads(shard, shard.cuts.read_bytes())
+    heads = read_heads(shard, read_cuts(shard))
     ids = [head.id for head in heads]
     fields = {name: list(_find(ids, path)) for name, path in shard.tars.items()}
     return ShardIndex(ids, [head.duration for head in heads], fields)

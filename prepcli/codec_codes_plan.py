@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 
 from prepcli.errors import UsageError
+from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.record import LONGEST
 from prepcli.models.codecs import identity
 from prepcli.models.protocols import Precision
@@ -55,11 +56,12 @@ class CodesOptions:
 
 @dataclass(frozen=True, slots=True)
 class InputShard:
-    """A shard of the input: its cuts, and the tar of each audio field."""
+    """A shard of the input: its cuts, the tar of each audio field, and the state of the cuts before they were read."""
 
     number: int
     cuts: Path
     tars: dict[str, Path]
+    state: FileState
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def find_input(folder: Path) -> list[InputShard]:
             missing = AUDIO_NAME.format(name, shard_text(number))
             raise UsageError(f"{folder}/{missing} is not there, but {cuts[number].name} is; mend the set first")
     return [
-        InputShard(number, path, {name: found[number] for name, found in fields.items()})
+        InputShard(number, path, {name: found[number] for name, found in fields.items()}, state_of(path))
         for number, path in sorted(cuts.items())
     ]
 
@@ -120,8 +122,15 @@ def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
     return heads
 
 
-def _measure(shard: InputShard) -> ShardSize:
+def read_cuts(shard: InputShard) -> bytes:
+    """The content of a shard's cuts file; raises `InputChangedError` if it was written to since it was found."""
     data = shard.cuts.read_bytes()
+    check_unchanged(shard.cuts, shard.state)
+    return data
+
+
+def _measure(shard: InputShard) -> ShardSize:
+    data = read_cuts(shard)
     heads = read_heads(shard, data)
     return ShardSize(hashlib.sha256(data).hexdigest(), len(heads), sum(head.duration for head in heads))
 

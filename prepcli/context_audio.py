@@ -103,6 +103,10 @@ class ContextJob(Job):
             self._plan = self.records.plan(list(self._units()), self._left_out(), self._notes())
         return self._plan
 
+    def input_files(self) -> list[str]:
+        """The manifests, and the model where it is a file."""
+        return [*self.manifests, self.options.speaker_model]
+
     def _units(self) -> Iterator[Unit]:
         bounds = self.bundles.bounds.tolist()
         for number, (lo, hi) in enumerate(pairwise(bounds)):

@@ -22,6 +22,7 @@ from prepcli.audio.read import segment_samples
 from prepcli.corpora.conversations import Conversation, Corpus, Utterance, decode_line, parse_span, runs
 from prepcli.corpora.recording import Recording, open_recording, undecodable_coding
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.input_files import check_unchanged, state_of
 from prepcli.processes import map_in_order
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import InputFile, Plan, Unit
@@ -44,7 +45,7 @@ class _Surveyed:
     conversation: Conversation
     num_lines: int
     seconds: float
-    transcript_sha256: str
+    transcript: InputFile
     undecodable: str | None
 
 
@@ -105,9 +106,8 @@ class SlicingJob(Job):
             survey = partial(_survey, self.corpus)
             surveyed = [one for chunk in map_in_order(survey, chunks, self._num_workers) for one in chunk]
             _refuse_undecodable(surveyed)
-            hashes = {one.conversation.transcript: one.transcript_sha256 for one in surveyed}
-            inputs = [InputFile(path, _sha256(path)) for path in self.corpus.tables]
-            inputs += [InputFile(path, sha256) for path, sha256 in hashes.items()]
+            inputs = [_input_file(path) for path in self.corpus.tables]
+            inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
             units = list(self._make_units(surveyed))
             records = sum(unit.num_records for unit in units)
             self._plan = Plan(units=units, records_in=records, inputs=inputs, notes=list(self.corpus.notes))
@@ -122,6 +122,11 @@ class SlicingJob(Job):
                 self._units[unit_id] = chunk
                 yield Unit(unit_id, sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk))
 
+    def input_files(self) -> list[str]:
+        """The transcripts, and the recordings."""
+        audio = [one.conversation.audio for unit in self._units.values() for one in unit]
+        return [*(file.path for file in self.plan().inputs), *audio]
+
     def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         """Slice a few conversations, one after the other."""
         manifest = writer.open_part(f"parts/{unit.id}.json")
@@ -130,6 +135,8 @@ class SlicingJob(Job):
             lines = [
                 (line, Origin(conversation.transcript, number)) for number, line in self.corpus.lines(conversation)
             ]
+            if surveyed.transcript.state is not None:
+                check_unchanged(conversation.transcript, surveyed.transcript.state)
             try:
                 recording = open_recording(conversation.audio)
             except RecordRejected as rejected:
@@ -239,6 +246,7 @@ def _survey(corpus: Corpus, conversations: Sequence[Conversation]) -> list[_Surv
 
 
 def _survey_one(corpus: Corpus, conversation: Conversation) -> _Surveyed:
+    transcript = _input_file(conversation.transcript)
     num_lines, seconds = 0, 0.0
     for _, line in corpus.lines(conversation):
         num_lines += 1
@@ -250,11 +258,12 @@ def _survey_one(corpus: Corpus, conversation: Conversation) -> _Surveyed:
     undecodable = None
     with contextlib.suppress(RecordRejected):  # its lines become rejects in their turn
         undecodable = undecodable_coding(conversation.audio)
-    return _Surveyed(conversation, num_lines, seconds, _sha256(conversation.transcript), undecodable)
+    return _Surveyed(conversation, num_lines, seconds, transcript, undecodable)
 
 
-def _sha256(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def _input_file(path: str) -> InputFile:
+    state = state_of(path)
+    return InputFile(path, hashlib.sha256(Path(path).read_bytes()).hexdigest(), state)
 
 
 def _refuse_undecodable(surveyed: Sequence[_Surveyed]) -> None:

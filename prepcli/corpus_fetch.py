@@ -16,6 +16,7 @@ from prepcli.corpus import INDEX_NAME, workspace_of
 from prepcli.corpus_index import write_index
 from prepcli.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.input_files import same_file
 from prepcli.run.report import format_bytes
 from prepcli.run.signals import stop_on_signals
 from prepcli.run.workspace import Workspace, read_json, write_json
@@ -135,7 +136,7 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
             found, missing = 0, os.path.relpath(error.filename, staging)
         if not found:
             shutil.rmtree(staging)
-            there.unlink(missing_ok=True)
+            _remove_fetched(there, given)
             raise FetchError(f"{archive.name} is not what is published: {missing} is not in it")
         os.sync()  # thousands of small files: once for all is far cheaper than each
         _mark(data_set, workspace)
@@ -144,9 +145,15 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
     if not fetching.keep_archives:
-        (data_root / ARCHIVES / archive.name).unlink(missing_ok=True)
+        _remove_fetched(data_root / ARCHIVES / archive.name, _given(data_set, fetching))
         with contextlib.suppress(OSError):
             (data_root / ARCHIVES).rmdir()
+
+
+def _remove_fetched(archive: Path, given: Path | None) -> None:
+    """Remove an archive that was fetched; one that `--archive` names is the user's, wherever it lies."""
+    if given is None or same_file([archive], [given]) is None:
+        archive.unlink(missing_ok=True)
 
 
 def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
@@ -201,13 +208,16 @@ def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) ->
         )
 
 
-def check_given(data_sets: Sequence[DataSet], fetching: Fetching) -> None:
-    """Refuse a file of `--archive` that none of the data sets would use.
+def check_given(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+    """Refuse a file of `--archive` that none of the data sets would use, or that unpacking would remove.
 
     Raises:
         UsageError: naming it.
     """
     used = [_given(data_set, fetching) for data_set in data_sets]
+    for path, tree in ((path, tree) for path in fetching.archives for data_set in data_sets for tree in data_set.trees):
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(data_root / tree)):
+            raise UsageError(f"--archive {path} lies in {data_root / tree}, which may be replaced; move it elsewhere")
     names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
     for path in fetching.archives:
         if path not in used:

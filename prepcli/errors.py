@@ -24,6 +24,10 @@ class IncompleteError(PrepcliError):
     exit_code = 4
 
 
+class InputChangedError(PrepcliError):
+    """An input was written to, replaced or removed while the run was reading it."""
+
+
 class TooManyRejectsError(PrepcliError):
     """The run finished, but more records were rejected than `--max-rejects` allows."""
 

@@ -13,6 +13,12 @@ PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
 _ONE_A_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
 
 
+def check_loader_config(path: Path) -> None:
+    """Raise `UsageError` for what can be no config: a folder, or a device, which must not be replaced by a file."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--write-config {path}: it is not a regular file; give another name")
+
+
 def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     """Put `options` into the config at `path`, whose other keys and their order stay; returns notes for the user.
 
@@ -23,6 +29,7 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     """
     import yaml
 
+    check_loader_config(path)
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         document = yaml.safe_load(text)

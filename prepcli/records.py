@@ -92,7 +92,7 @@ class Records:
         return Plan(
             units=list(units),
             records_in=len(self) + len(self.index.problems),
-            inputs=[InputFile(source.path, source.sha256) for source in self.index.sources],
+            inputs=[InputFile(source.path, source.sha256, source.state) for source in self.index.sources],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
             notes=list(notes),

@@ -17,8 +17,9 @@ from prepcli.codec_codes import CodesJob, codes_workspace
 from prepcli.codec_codes_index import MemberDecoder, index_shard
 from prepcli.codec_codes_plan import CodesOptions, InputShard, ShardSize, find_input, pools
 from prepcli.codec_codes_pool import Pool
-from prepcli.errors import UsageError
+from prepcli.errors import InputChangedError, UsageError
 from prepcli.feed import fill
+from prepcli.input_files import FileState
 from prepcli.models.sinc import resample_sinc
 from prepcli.run.engine import RunOptions, run_job
 from prepcli.run.report import Report
@@ -334,8 +335,17 @@ def test_large_codebooks(shar: Path, extend: Extend, codec: ToyCodec) -> None:
     assert max(int(one.codes.max()) for one in stored if one.codes is not None) > 2**15
 
 
+def test_cuts_that_change_during_a_run(shar: Path) -> None:
+    """Codes of other cuts must not be published under the plan of the old ones."""
+    shard = find_input(shar)[0]
+    assert index_shard(shard).ids
+    shard.cuts.write_bytes(gzip.compress(gzip.decompress(shard.cuts.read_bytes()).replace(b'"id"', b'"di"')))
+    with pytest.raises(InputChangedError, match="was changed during the run"):
+        index_shard(shard)
+
+
 def test_units_are_neighbouring_shards() -> None:
-    shards = [InputShard(number, Path("x"), {}) for number in (0, 1, 2, 5, 6)]
+    shards = [InputShard(number, Path("x"), {}, FileState(0, 0)) for number in (0, 1, 2, 5, 6)]
     sizes = [ShardSize("", 10, seconds) for seconds in (50.0, 60.0, 200.0, 10.0, 20.0)]
     made = [(unit.id, unit.cost, unit.num_records, list(at)) for unit, at in pools(shards, sizes, 100.0)]
     assert made == [
@@ -343,6 +353,6 @@ def test_units_are_neighbouring_shards() -> None:
         ("shards_000002", 200.0, 10, [2]),
         ("shards_000005-000006", 30.0, 20, [3, 4]),
     ]
-    many = [InputShard(number, Path("x"), {}) for number in range(200)]
+    many = [InputShard(number, Path("x"), {}, FileState(0, 0)) for number in range(200)]
     counts = [len(at) for _, at in pools(many, [ShardSize("", 1, 1.0)] * 200, 1e9)]
     assert counts == [64, 64, 64, 8]

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import errno
 import gc
 import os
 import sys
@@ -28,6 +29,8 @@ from prepcli.errors import PrepcliError, UsageError
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
+
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
 app = typer.Typer(
@@ -67,16 +70,53 @@ def _root(
 
 
 def _check_names() -> None:
-    """Refuse names that are not UTF-8 (manifests and plans are JSON, and could not hold them), and empty ones."""
+    """Refuse names that are not UTF-8 (manifests and plans are JSON, and could not hold them), and empty ones.
+
+    A current folder that was deleted has no name at all: nothing relative to it can be found.
+    """
     if "" in sys.argv[1:]:
         raise UsageError("an argument is empty: is a variable of the shell not set?")
-    here = []
-    with contextlib.suppress(OSError):
-        here.append(str(Path.cwd()))
+    try:
+        here = [str(Path.cwd())]
+    except FileNotFoundError:
+        if {"--help", "-h", "--version"}.isdisjoint(sys.argv):
+            raise UsageError("the current folder was deleted; change to one that exists (cd)") from None
+        here = []
+    except OSError:
+        here = []
     for text in sys.argv[1:] + here:
         if any("\ud800" <= char <= "\udfff" for char in text):
             shown = ascii(text).strip("'\"")
             raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
+
+
+def _run() -> None:
+    """Run the command, and write out what it has printed while an error can still be reported."""
+    try:
+        app()
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _give_up_stdout() -> None:
+    """Send what could not be written nowhere: Python tries again at its end, and would print an error of its own."""
+    with contextlib.suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _of_system(error: OSError) -> str:
+    """What an error of the operating system says, with the file where it is known."""
+    why = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {why}"
+    return f"cannot write the output: {why}" if error.errno in _CANNOT_WRITE else why
+
+
+def _print_error(message: str) -> None:
+    """One line, whatever a path or a manifest holds."""
+    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message)
+    print(f"prepcli: {shown}", file=sys.stderr)
 
 
 def main() -> None:
@@ -85,21 +125,24 @@ def main() -> None:
     atexit.register(gc.freeze)
     try:
         _check_names()
-        app()
+        _run()
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone; nothing is wrong.
+        _give_up_stdout()
         sys.stderr.close()
         sys.exit(0)
     except PrepcliError as error:
         # What is wrong with the call is the same for all ranks that the command has started: one says it.
         if not (is_own_rank() and error.exit_code == 2 and os.environ.get("RANK") != "0"):
-            # One line, whatever a path or a manifest holds.
-            shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(error))
-            print(f"prepcli: {shown}", file=sys.stderr)
+            _print_error(str(error))
         sys.exit(error.exit_code)
     except Exception as error:
         if os.environ.get(SHOW_TRACEBACK):
             raise
+        if isinstance(error, OSError):  # a full disk, a file that went away: not ours
+            _give_up_stdout()
+            _print_error(_of_system(error))
+            sys.exit(1)
         print(
             f"prepcli: a bug in prepcli: {type(error).__name__}: {error}; please report it with what the same "
             f"command prints under {SHOW_TRACEBACK}=1",

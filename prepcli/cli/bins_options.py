@@ -1,5 +1,6 @@
 """Options that the commands which estimate bins share, written once."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ import typer
 from prepcli.cli.options import Json, MaxRejects, NumWorkers
 
 if TYPE_CHECKING:
+    from prepcli.manifest.inputs import DataSet, Mix
     from prepcli.run.rejects import Budget
     from prepcli.tokenizers.counting import TokenizerSpec
 
@@ -109,13 +111,33 @@ class OutputOptions:
     max_rejects: MaxRejects = 0.05
     num_workers: NumWorkers = None
 
-    def check(self) -> None:
-        """Raise `UsageError` for what could not be done after all the work: a senseless budget, a plot nowhere."""
+    def check(self, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
+        """Raise `UsageError` for what must not or could not be done after all the work.
+
+        That is a senseless budget, a plot nowhere, and a file of output that is one of the input: of `data` (called
+        only if there is a need) or `tokenizers`.
+        """
+        from prepcli.input_files import refuse_input_as_output
+
         self.budget()
         if self.plot is not None:
             from prepcli.plotting import check_plot
 
             check_plot(self.plot)
+        if self.write_config is not None:
+            from prepcli.loader_config import check_loader_config
+
+            check_loader_config(self.write_config)
+
+        def inputs() -> "Iterator[str | Path]":
+            from prepcli.manifest.input_files import files_in, files_of
+
+            yield from files_of(data())
+            for name in tokenizers:
+                yield from files_in(name)
+
+        refuse_input_as_output("--plot", self.plot, inputs)
+        refuse_input_as_output("--write-config", self.write_config, inputs)
 
     def budget(self) -> "Budget":
         """The rejects to tolerate; raises `UsageError` for a senseless number."""

@@ -42,8 +42,9 @@ def estimate_bins(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from prepcli.bins import BinsOptions
     from prepcli.bins import estimate_bins as estimate
+    from prepcli.manifest.inputs import resolve_input
 
-    output.check()
+    output.check(lambda: resolve_input(data))
     options = BinsOptions(
         num_buckets=buckets,
         num_examples=num_examples,

@@ -49,8 +49,9 @@ def estimate_bins_2d(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from prepcli.bins_2d import Bins2dOptions
     from prepcli.bins_2d import estimate_bins_2d as estimate
+    from prepcli.manifest.inputs import resolve_input
 
-    output.check()
+    output.check(lambda: resolve_input(data), tokenizers.tokenizer)
     options = Bins2dOptions(
         num_buckets=buckets,
         sub_buckets=sub_buckets,

@@ -87,10 +87,11 @@ def estimate_token_bins(
     """
     # Before numpy is first imported: its BLAS would start a thread a processor, and nothing here multiplies.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from prepcli.manifest.text_inputs import of_text_cfg
     from prepcli.token_bins import TokenBinsOptions
     from prepcli.token_bins import estimate_token_bins as estimate
 
-    output.check()
+    output.check(lambda: of_text_cfg(data), tokenizers.tokenizer)
     infinity = float("inf")
     options = TokenBinsOptions(
         num_buckets=buckets,

@@ -76,9 +76,10 @@ def extend_context_audio(
         save_embeddings=save_embeddings,
     )
     workspace = Workspace(out)
+    manifests = expand_paths(manifest)
     make_job = partial(
         ContextJob,
-        expand_paths(manifest),
+        manifests,
         out,
         None if common.dry_run else workspace.root,
         options,
@@ -88,8 +89,10 @@ def extend_context_audio(
     after = None
     if plot is not None:
         from prepcli.context_plot import plot_contexts
+        from prepcli.input_files import refuse_input_as_output
         from prepcli.plotting import check_plot
 
         check_plot(plot)  # now, not after hours of work
+        refuse_input_as_output("--plot", plot, lambda: [*manifests, speaker_model])
         after = partial(plot_contexts, path=plot)
     run_on_devices(make_job, devices, workspace, engine, dry_run=common.dry_run, as_json=common.as_json, after=after)

@@ -58,8 +58,21 @@ def check_page(path: Path) -> None:
     new_figure("--html")
     if path.is_dir():
         raise UsageError(f"--html {path}: that is a directory; give the name of a file")
+    if path.is_file() and not _is_page(path):
+        raise UsageError(f"--html {path}: a file that is not a page is there; give another name")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"--html {path}: there is no folder {path.parent}")
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a page may replace the file: an earlier page, or an empty file. Anything else may be what is inspected,
+    or belong to it: its manifests, its audio, its shards, the records of its run."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(64)
+    except OSError as error:
+        raise UsageError(f"--html {path}: cannot write it: {error.strerror}") from None
+    return not beginning or beginning.lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
 def write_page(found: Inspection, path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import UsageError
+from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import Range, ranges_of, scan, workers_for
 from prepcli.manifest.sources import check_file, is_gzip
@@ -33,6 +34,8 @@ class SourceFile:
     num_lines: int
     plain_path: str | None
     """Where the uncompressed bytes are: `path`, the spooled copy of a `.gz`, or None (not spooled)."""
+    state: FileState
+    """That of `path` before it was read."""
 
 
 @dataclass
@@ -89,10 +92,12 @@ def index_manifests(
     depends on the content alone and not on who read which piece.
 
     Raises `UsageError` for missing or damaged files, and for a big one of which nothing at its beginning
-    is a record; `IncompleteError` when a worker process dies. A line that cannot be used is a `Problem`.
+    is a record; `InputChangedError` for one that is written to meanwhile; `IncompleteError` when a worker
+    process dies. A line that cannot be used is a `Problem`.
     """
     for path in paths:
         check_file(path)
+    states = [state_of(path) for path in paths]
     plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
     columns = Columns(
         keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
@@ -100,22 +105,25 @@ def index_manifests(
     )
     builder = _Builder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers)):
-        builder.add_source(paths[number], plain[number], parts)
+        builder.add_source(paths[number], plain[number], states[number], parts)
     return builder.index
 
 
 def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iterator[Iterator[Part]]:
     """For each file its parts, in order, read by up to `num_workers` processes.
 
-    Each inner iterator must be used up before the next one is asked for.
+    Each inner iterator must be used up before the next one is asked for. Raises `InputChangedError` when a file is
+    written to meanwhile.
     """
-    sizes = {path: Path(path).stat().st_size for path in paths}
+    states = {path: state_of(path) for path in paths}
+    sizes = {path: state.num_bytes for path, state in states.items()}
     ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
     pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
     results = map_in_order(partial(_scan_whole, columns=columns), pooled, workers_for(sizes.items(), num_workers))
-    for of_file in ranges:
-        here = bool(of_file) and _read_here(of_file[0], sizes[of_file[0].path])
+    for path, of_file in zip(paths, ranges, strict=True):
+        here = bool(of_file) and _read_here(of_file[0], sizes[path])
         yield scan(of_file[0], columns) if here else _next_parts(results, len(of_file))
+        check_unchanged(path, states[path])
 
 
 def _read_here(one: Range, num_bytes: int) -> bool:
@@ -138,7 +146,7 @@ class _Builder:
         self.index = ManifestIndex()
         self.index.keys = {name: np.empty(0, np.uint64) for name, _ in (*columns.keys, *columns.field_keys)}
 
-    def add_source(self, path: str, plain_path: str, parts: Iterable[Part]) -> None:
+    def add_source(self, path: str, plain_path: str, state: FileState, parts: Iterable[Part]) -> None:
         index, number = self.index, len(self.index.sources)
         digest = hashlib.sha256()
         num_bytes = num_lines = 0
@@ -158,7 +166,7 @@ class _Builder:
             for name, column in part.keys.items():
                 _append(index.keys[name], column)
         unpacked = None if is_gzip(plain_path) else plain_path
-        index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked))
+        index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked, state))
         index.first.append(len(index.duration))
         lines = np.concatenate([np.empty(0, np.int64), *gaps])
         index.records_before_gaps.append(lines - np.arange(len(lines)))

@@ -62,7 +62,7 @@ def entries_of(
         for name in ("text_field", "lang_field"):
             if not isinstance(entry.get(name, ""), str):
                 raise UsageError(f"{name} of an entry{of_file(seen)} must be a field's name, not {entry[name]!r}")
-        yield entry, kind, seen, _inherit(notes, entry, tags)
+        yield entry, kind, seen, _inherit(notes, entry, tags, seen)
 
 
 def mix_of(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:
@@ -70,13 +70,14 @@ def mix_of(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[s
     return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
 
 
-def _inherit(outer: Notes, entry: dict[str, Any], tags: dict[str, Any]) -> Notes:
+def _inherit(outer: Notes, entry: dict[str, Any], tags: dict[str, Any], seen: tuple[str, ...]) -> Notes:
     finite = entry.get("force_finite")
     return Notes(
         tags=tuple({**tags, **dict(outer.tags)}.items()),
         text_field=entry.get("text_field", outer.text_field),
         lang_field=entry.get("lang_field", outer.lang_field),
         endless=outer.endless if finite is None else not finite,
+        config_files=seen,
     )
 
 

@@ -5,7 +5,7 @@ The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Notes:
     lang_field: str | None = None
     endless: bool = False
     """It says `force_finite: false`: a training run would read it again and again."""
+    config_files: tuple[str, ...] = field(default=(), compare=False)
+    """The files that led to it, one including the other."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prepcli.errors import InputChangedError
+from prepcli.input_files import check_unchanged
 from prepcli.manifest.spool import spool_gzip
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ class LineReader:
 
     Files are opened when they are first read, in each process for itself; reads use positions of their own
     (`pread`), so that a fork shares nothing but the descriptor. A `.gz` that the index has not spooled is
-    unpacked into a temporary directory on first use. Raises `OSError` when a file has gone, and `EOFError`
-    when it has become shorter since it was indexed.
+    unpacked into a temporary directory on first use. Raises `InputChangedError` when a file was removed or written to
+    since it was indexed: a line that was read before that is right, whatever happens later.
     """
 
     def __init__(self, index: "ManifestIndex") -> None:
@@ -55,14 +57,29 @@ class LineReader:
         return {"_index": self._index, "_files": {}, "_unpacked": None}
 
     def _read(self, source: int, start: int, length: int) -> bytes:
+        found = self._index.sources[source]
         file = self._files.get(source)
         if file is None:
-            file = self._files[source] = os.open(self._path(source), os.O_RDONLY | os.O_CLOEXEC)
+            file = self._files[source] = self._open(source)
         data = os.pread(file, length, start)
+        # After reading: what was written before would show. Of a compressed file the unpacked copy is read, our own.
+        now = os.fstat(file)
+        if found.plain_path == found.path and (now.st_size, now.st_mtime_ns) != found.state:
+            check_unchanged(found.path, found.state, file)
         if len(data) != length:
-            path = self._index.sources[source].path
-            raise EOFError(f"{path} has become shorter since it was indexed")
+            raise InputChangedError(f"{found.path} has become shorter since it was indexed; run the same command again")
         return data.rstrip(b"\r")
+
+    def _open(self, source: int) -> int:
+        found = self._index.sources[source]
+        try:
+            file = os.open(self._path(source), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            check_unchanged(found.path, found.state)
+            raise
+        if found.plain_path is None:  # it was unpacked just now
+            check_unchanged(found.path, found.state)
+        return file
 
     def _path(self, source: int) -> Path:
         found = self._index.sources[source]

@@ -27,13 +27,20 @@ def expand_paths(spec: str) -> list[str]:
 
 
 def check_file(path: str, what: str = "manifest") -> str:
-    """Return `path` if it is there and can be read as a file; raises `UsageError` otherwise."""
+    """Return `path` if it is there and can be read as a file; raises `UsageError` otherwise.
+
+    A pipe, such as `<(zcat m.json.gz)`, could be read only once, and by one process.
+    """
     found = Path(path)
     if found.is_dir():
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it")
     if not found.exists():
         hint = "" if found.is_absolute() else f" (looked in {Path.cwd()})"
         raise UsageError(f"{what} not found: {path}{hint}")
+    if not found.is_file():
+        raise UsageError(
+            f"{what} is a pipe or a device, not a file: {path}; it is read more than once, so write it to a file first"
+        )
     if not os.access(path, os.R_OK):
         raise UsageError(f"{what} cannot be read, for want of permission: {path}")
     return path

@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 from prepcli.run.job import Execution, Job
+from prepcli.run.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.run.launch import clear_once, shares
-from prepcli.run.plan import Plan, Unit, plan_digest
+from prepcli.run.plan import Plan, Unit, differences, plan_digest
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
 from prepcli.run.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.run.ranks import Rank
@@ -66,6 +66,7 @@ class Run:
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
         own = shares(self.workspace, rank, self.plan.units, missing)[rank.rank]
         self._process([unit for unit in own if unit.id not in self.markers])
+        check_inputs(self.plan)
         self._load_markers()  # what other ranks have done meanwhile
         if len(self.markers) < len(self.plan.units):
             return self._report("incomplete")
@@ -73,8 +74,22 @@ class Run:
 
     def _claim_output(self) -> None:
         """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
+        workspace = self.workspace
+        refuse_to_lose_inputs(self.job, workspace, self.options.overwrite)
+        self._clear_if_asked()
+        plan = read_json(workspace.plan_file)
+        if plan is None:
+            self._refuse_foreign()
+            self.job.prepare()
+            workspace.prepare()
+            plan = workspace.claim(self.digest, self._plan_document())
+        if plan.get("digest") != self.digest:
+            raise UsageError(self._made_differently(plan))
+        workspace.prepare()
+        workspace.hold(self.digest)
+
+    def _clear_if_asked(self) -> None:
         options, rank = self.options, self.options.rank
-        patterns = self.job.output_patterns
         if options.overwrite and rank.restarts:
             print(
                 f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start",
@@ -85,26 +100,30 @@ class Run:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
             self.job.prepare()
             self.workspace.prepare()
-            clear_once(self.workspace, rank, patterns)
-        earlier = read_json(self.workspace.plan_file)
-        if earlier is None:
-            foreign = next(self.workspace.outputs(patterns), None)
-            if foreign is not None:
-                raise UsageError(
-                    f"{self.workspace.out} holds {foreign.relative_to(self.workspace.out)}, but "
-                    f"{self.workspace.root}, which would tell how it was made, is not there; choose another "
-                    "directory, or give --overwrite to replace it"
-                )
-            self.job.prepare()
-            self.workspace.prepare()
-            write_json(self.workspace.plan_file, self._plan_document())
-        elif earlier.get("digest") != self.digest:
+            clear_once(self.workspace, rank, self.job.output_patterns)
+
+    def _refuse_foreign(self) -> None:
+        workspace = self.workspace
+        foreign = next(workspace.outputs(self.job.output_patterns), None)
+        if foreign is not None and read_json(workspace.plan_file) is None:  # nor has anybody just begun
             raise UsageError(
-                f"{self.workspace.out} was made differently: {'; '.join(self._differences(earlier))}. "
-                "Choose another directory, or give --overwrite to start again"
+                f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
+                f"{workspace.root}, which would tell how it was made, is not there; choose another "
+                "directory, or give --overwrite to replace it"
             )
+
+    def _made_differently(self, plan: dict[str, Any]) -> str:
+        if not self.options.overwrite:
+            advice = "Choose another directory, or give --overwrite to start again"
+        elif self.options.rank.restarts:
+            advice = "Choose another directory, or start a new job, whose first start will clear this one"
         else:
-            self.workspace.prepare()
+            advice = (
+                "Another command, or another rank of this launch, has just begun there: let that finish, choose "
+                "another directory, or start all ranks with the same options and a new --launch-id"
+            )
+        what = "; ".join(differences(plan, self.job.command, self.settings, self.plan))
+        return f"{self.workspace.out} was made differently: {what}. {advice}"
 
     def _plan_document(self) -> dict[str, Any]:
         plan = self.plan
@@ -121,24 +140,6 @@ class Run:
             "run_in": str(Path.cwd()),
             "units": [{"id": unit.id, "cost": unit.cost, "num_records": unit.num_records} for unit in plan.units],
         }
-
-    def _differences(self, earlier: dict[str, Any]) -> Iterator[str]:
-        if earlier.get("command") != self.job.command:
-            yield f"by {earlier.get('command')}, not {self.job.command}"
-            return
-        before, now = earlier.get("settings", {}), self.settings
-        found = False
-        for name in sorted({*before, *now}):
-            if before.get(name) != now.get(name):
-                found = True
-                yield f"{name} was {before.get(name)}, now {now.get(name)}"
-        digests = [file["sha256"] for file in earlier.get("inputs", [])]
-        for file in self.plan.inputs:
-            if file.sha256 not in digests:
-                found = True
-                yield f"{file.path} has another content"
-        if not found:
-            yield "the inputs or the version of prepcli have changed"
 
     def _load_markers(self) -> None:
         for unit in self.plan.units:
@@ -224,6 +225,7 @@ class Run:
             final = writer.publish()
         report.num_bytes += sum(file.num_bytes for file in final.files.values())
         self._judge(report)
+        self.workspace.check_claim()
         write_json(self.workspace.report_file, report)
         self.workspace.remove_stale_tmp()
         return report
@@ -264,6 +266,7 @@ def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
                 workspace.remove_stale_tmp()
             if isinstance(error, PrepcliError) or not isinstance(error, Exception):
                 raise
+            workspace.check_claim()  # a file may be missing because another command has cleared the directory
             raise PrepcliError(_describe(error, workspace, options.rank)) from error
 
 

@@ -1,9 +1,10 @@
 """What a command must tell the engine. The engine knows nothing of speech; a job knows nothing of ranks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any
 
 from prepcli.run.plan import Plan, Unit
@@ -64,6 +65,10 @@ class Job(ABC):
         Raises:
             UsageError: the inputs or the options cannot work; nothing has been written yet.
         """
+
+    def input_files(self) -> Iterable[str | Path]:
+        """Files that the job reads and must never replace; those that no output pattern can match may be left out."""
+        return [file.path for file in self.plan().inputs]
 
     def planned_rejects(self) -> Iterator[bytes]:
         """The lines (see `prepcli.run.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""

@@ -14,7 +14,7 @@ from prepcli.processes import LIFELINE
 from prepcli.run.plan import Unit, pack
 from prepcli.run.ranks import Rank
 from prepcli.run.signals import STOP_SIGNALS
-from prepcli.run.workspace import Workspace, read_json, write_json
+from prepcli.run.workspace import Workspace, publish_json_once
 
 CLEAR_TIMEOUT = 600.0
 """Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
@@ -44,15 +44,7 @@ def _launch_name(rank: Rank) -> str:
 
 def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
     agreed_file = workspace.launches / f"{_launch_name(rank)}.json"
-    proposal = agreed_file.with_name(f".{agreed_file.name}~{uuid.uuid4().hex}")
-    write_json(proposal, missing)
-    try:
-        # link() fails if the name exists: exactly one proposal wins, and it appears complete.
-        with contextlib.suppress(FileExistsError):
-            os.link(proposal, agreed_file)
-    finally:
-        proposal.unlink()
-    agreed = read_json(agreed_file)
+    agreed = publish_json_once(agreed_file, missing)
     if not isinstance(agreed, list):
         raise IncompleteError(f"{agreed_file} is damaged; start again with another --launch-id")
     return agreed
@@ -62,6 +54,7 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
     """`--overwrite`: empty the output once a launch, by the first rank to arrive; the others wait for it.
 
     Raises:
+        UsageError: this rank of the launch was here before, so the launch is another one under an old id.
         IncompleteError: the rank that was clearing has not finished in time (it died, or the disk hangs).
     """
     if rank.world_size == 1:
@@ -72,7 +65,17 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
     cleared = workspace.launches / f"{_launch_name(rank)}.cleared"
     try:
         claim.mkdir()
+        is_first = True
     except FileExistsError:
+        is_first = False
+    try:
+        (claim / f"rank_{rank.rank}").touch(exist_ok=False)
+    except FileExistsError:
+        raise UsageError(
+            f"the launch id {rank.launch_id} was used before with --overwrite on {workspace.out}, which is therefore "
+            "not cleared again: give all ranks a new --launch-id to start again, or leave --overwrite out to continue"
+        ) from None
+    if not is_first:
         deadline = time.monotonic() + CLEAR_TIMEOUT
         while not cleared.exists():
             if time.monotonic() > deadline:

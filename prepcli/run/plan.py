@@ -2,12 +2,14 @@
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from prepcli.input_files import FileState
 
 PLAN_FORMAT = 1
 
@@ -27,10 +29,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not."""
+    """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
+
+    `state` is that of the file before it was read; None for a file that a run keeps for itself.
+    """
 
     path: str
     sha256: str
+    state: FileState | None = None
 
 
 @dataclass(slots=True)
@@ -73,6 +79,26 @@ def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:
         "units": [[unit.id, unit.num_records] for unit in plan.units],
     }
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def differences(earlier: dict[str, Any], command: str, settings: dict[str, Any], plan: Plan) -> Iterator[str]:
+    """In which points a run is not that of the stored plan `earlier`, each as words for a message."""
+    if earlier.get("command") != command:
+        yield f"by {earlier.get('command')}, not {command}"
+        return
+    before = earlier.get("settings", {})
+    found = False
+    for name in sorted({*before, *settings}):
+        if before.get(name) != settings.get(name):
+            found = True
+            yield f"{name} was {before.get(name)}, now {settings.get(name)}"
+    digests = [file["sha256"] for file in earlier.get("inputs", [])]
+    for file in plan.inputs:
+        if file.sha256 not in digests:
+            found = True
+            yield f"{file.path} has another content"
+    if not found:
+        yield "the inputs or the version of prepcli have changed"
 
 
 def pack(units: Sequence[Unit], num_bins: int) -> list[list[Unit]]:

@@ -184,6 +184,7 @@ class UnitWriter:
         Raises:
             AccountingError: the unit's records do not add up.
             OSError: the disk is full, a rename was refused, ...; no marker is written then.
+            PrepcliError: another command has started again in the output directory.
         """
         if self.records_out + self.num_rejects != self.unit.num_records:
             raise AccountingError(
@@ -191,6 +192,7 @@ class UnitWriter:
                 f"{self.num_rejects} rejected"
             )
         files, work_files = _close_all(self._files), _close_all(self._work_files)
+        self._workspace.check_claim()
         for number, name in enumerate(files):
             _move(self._tmp / f"{number}.out", self._workspace.out / name)
         for number, name in enumerate(work_files):

@@ -13,11 +13,16 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.input_files import FileState, state_of
 from prepcli.processes import no_interruption
 
 SILENT_SECONDS = 3600.0
 """After so long without a write, a temporary directory of another machine is taken for abandoned."""
+
+
+_CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
+_CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts")
 
 
 class Workspace:
@@ -37,6 +42,7 @@ class Workspace:
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
         self._made: set[Path] = set()  # directories in `tmp/`
+        self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
     def prepare(self) -> None:
         """Make the directories, and find out now, not after hours, whether files can be published.
@@ -92,16 +98,58 @@ class Workspace:
         names = (entry.name.split("~") for entry in self._entries(self.tmp))
         return sorted(parts[0] for parts in names if len(parts) > 2 and (parts[1], parts[2]) in owners)
 
+    def claim(self, digest: str, plan: Any) -> Any:
+        """Publish the plan with this digest, unless there is one; returns the plan that is there now.
+
+        Of several processes that start at once exactly one is first.
+        """
+        there = publish_json_once(self.plan_file, plan)
+        self.hold(digest)
+        return there
+
+    def hold(self, digest: str) -> None:
+        """From now on `check_claim` sees to it that the plan stays the one with this digest."""
+        self._claimed = (digest, state_of(self.plan_file))
+
+    def check_claim(self) -> None:
+        """See that the plan is still ours; called before anything is published, and cheap.
+
+        Raises:
+            PrepcliError: another command has started again in this output directory.
+        """
+        if self._claimed is None:
+            return
+        digest, before = self._claimed
+        with contextlib.suppress(FileNotFoundError):
+            now = state_of(self.plan_file)
+            plan = None if now == before else read_json(self.plan_file)
+            if now == before or (isinstance(plan, dict) and plan.get("digest") == digest):
+                self._claimed = (digest, now)
+                return
+        raise PrepcliError(
+            f"another command has started again in {self.out} (--overwrite) during this run, which has stopped; let "
+            "one of them run alone"
+        )
+
     def clear(self, patterns: Sequence[str]) -> None:
         """Start again: remove the job's own outputs (`patterns` below OUT) and the records of earlier runs."""
+        # The plan goes first: a run that is still at work sees that, and publishes nothing more.
+        for name in _CLEARED_FILES:
+            (self.root / name).unlink(missing_ok=True)
+        shutil.rmtree(_first_of(self.plan_file), ignore_errors=True)
         for path in self.outputs(patterns):
-            path.unlink()
-        self.report_file.unlink(missing_ok=True)
-        self.plan_file.unlink(missing_ok=True)
-        for name in ("done", "progress", "tmp", "rejects", "parts"):
+            path.unlink(missing_ok=True)
+        for name in _CLEARED_FOLDERS:
             shutil.rmtree(self.root / name, ignore_errors=True)
-        self.rejects_file.unlink(missing_ok=True)
         self.prepare()
+
+    def is_record_of_a_run(self, path: str | Path) -> bool:
+        """Whether a file is among the records in OUT.prepcli that a run replaces and that `clear` removes."""
+        for place in (os.path.abspath, os.path.realpath):
+            below = Path(os.path.relpath(place(path), place(self.root))).parts
+            if below[0] in _CLEARED_FOLDERS or (len(below) == 1 and below[0] in _CLEARED_FILES):
+                return True
+        return False
 
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
         """Files below OUT that the job's output patterns name."""
@@ -147,6 +195,48 @@ def write_json(path: Path, content: Any, durable: bool = True) -> None:
     """Write a JSON document as `atomic_file` does."""
     with atomic_file(path, durable) as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+
+
+def publish_json_once(path: Path, content: Any) -> Any:
+    """Write a JSON document at `path` if there is none; returns the document that is there now.
+
+    Of several processes, also on several machines, exactly one is first, and its document appears complete.
+    """
+    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    write_json(draft, content)
+    try:
+        os.link(draft, path)  # fails if the name exists
+    except OSError:  # it exists, or the file system has no hard links
+        if read_json(path) is None:
+            _publish_by_folder(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return read_json(path)
+
+
+def _publish_by_folder(draft: Path, path: Path) -> None:
+    """For file systems without hard links, and for a document torn by a power cut.
+
+    A folder cannot be renamed to one that exists and is not empty: the first process's folder, with its document in
+    it, stays beside `path`. All processes then copy that document, so none waits for another that was killed.
+    """
+    first, own = _first_of(path), draft.with_name(f"{draft.name}.folder")
+    own.mkdir()
+    try:
+        os.rename(draft, own / path.name)
+        os.rename(own, first)
+    except OSError:
+        if not first.exists():
+            raise
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    document = (first / path.name).read_bytes()
+    with atomic_file(path) as file:
+        file.write(document)
+
+
+def _first_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.first")
 
 
 def read_json(path: Path) -> Any:

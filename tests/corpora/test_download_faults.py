@@ -105,6 +105,34 @@ def test_an_archive_on_the_disk(serve: Serve, archives: dict[str, bytes], checks
     assert an4_records(tmp_path / "data") == 9
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_an_archive_of_the_user_where_fetched_ones_go(
+    is_link: bool, archives: dict[str, bytes], tmp_path: Path
+) -> None:
+    """It is an input, and stays; that of an earlier `--keep-archives`, for instance."""
+    kept = tmp_path / "data/archives/an4_sphere.tar.gz"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(archives["an4_sphere.tar.gz"])
+    given = kept
+    if is_link:
+        given = tmp_path / "an4_sphere.tar.gz"
+        given.symlink_to(kept)
+    for more in ([], [], ["--overwrite"]):
+        done = prepcli("download", "an4", "--data-root", tmp_path / "data", "--archive", given, *more)
+        assert done.code == 0, done.err
+        assert given.read_bytes() == archives["an4_sphere.tar.gz"]
+
+
+def test_an_archive_in_the_tree_that_unpacking_replaces(archives: dict[str, bytes], tmp_path: Path) -> None:
+    own = tmp_path / "data/an4/an4_sphere.tar.gz"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(archives["an4_sphere.tar.gz"])
+    before = tree(tmp_path)
+    done = prepcli("download", "an4", "--data-root", tmp_path / "data", "--archive", own, "--overwrite")
+    assert (done.code, tree(tmp_path)) == (2, before)
+    assert "which may be replaced; move it elsewhere" in done.error_line
+
+
 def test_a_damaged_archive_on_the_disk_is_not_removed(
     archives: dict[str, bytes], checksums: Path, tmp_path: Path
 ) -> None:

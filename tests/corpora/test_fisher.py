@@ -14,6 +14,8 @@ import pytest
 import soundfile
 
 from prepcli.audio.probe import probe_file
+from prepcli.conversation_slices import FisherJob
+from prepcli.run.plan import Plan
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
 from tests.running import Outcome, prepcli
@@ -329,6 +331,36 @@ def test_a_finished_run_is_a_no_op_and_other_settings_are_refused(tmp_path: Path
     assert again.code == 0, again.err
     assert len(all_records(tmp_path / "out")) == sum(name.endswith(".wav") for name in tree(tmp_path / "out"))
     assert tree(tmp_path / "out") != before
+
+
+def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fisher(tmp_path / "ldc", 5, 20.0)
+    transcripts = sorted((tmp_path / "ldc").rglob("*.txt"))
+    plan = FisherJob.plan
+
+    def plan_and_change(self: FisherJob) -> Plan:
+        made = plan(self)
+        for path in transcripts:
+            path.write_bytes(path.read_bytes() + b"\n")
+        return made
+
+    monkeypatch.setattr(FisherJob, "plan", plan_and_change)
+    done = run(tmp_path / "ldc", tmp_path / "out")
+    assert done.code == 1
+    assert "was changed during the run" in done.error_line
+    assert not list((tmp_path / "out").glob("**/*.wav"))
+
+
+def test_a_recording_where_a_slice_would_go_is_kept(tmp_path: Path) -> None:
+    make_fisher(tmp_path / "ldc", 1, 20.0)
+    recording = audio_file(tmp_path / "ldc", 1)
+    (tmp_path / "out/train").mkdir(parents=True)
+    recording.rename(tmp_path / "out/train/a.wav")
+    recording.symlink_to(tmp_path / "out/train/a.wav")
+    before = tree(tmp_path)
+    refused = run(tmp_path / "ldc", tmp_path / "out", "--overwrite")
+    assert (refused.code, tree(tmp_path)) == (2, before)
+    assert f"the input {recording} " in refused.error_line
 
 
 def test_manifest_to_tarred_takes_the_manifest_as_it_is(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest import scan
 from prepcli.manifest.fields import is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, index_manifests
@@ -347,14 +347,17 @@ def test_a_missing_manifest(tmp_path: Path) -> None:
         index_manifests([str(tmp_path / "no.json")])
 
 
-def test_a_reader_travels_and_notices_a_file_that_shrank(tmp_path: Path) -> None:
+def test_a_reader_travels_and_notices_a_file_that_changed(tmp_path: Path) -> None:
     path = manifest(tmp_path / "m.json", 20)
     reader = LineReader(index_manifests([str(path)]))
     first = reader.line(3)
     assert pickle.loads(pickle.dumps(reader)).line(3) == first
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(EOFError, match="shorter"):
-        reader.line(19)
+    with pytest.raises(InputChangedError, match="was changed during the run"):
+        reader.line(0)
+    path.unlink()
+    with pytest.raises(InputChangedError, match="was removed"):
+        pickle.loads(pickle.dumps(reader)).line(0)
 
 
 def test_memory_grows_by_the_columns_alone(tmp_path: Path) -> None:

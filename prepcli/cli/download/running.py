@@ -33,7 +33,7 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
 
     options = common.engine()
     fetching = fetch.fetching(options)
-    check_given(data_sets, fetching)
+    check_given(data_sets, data_root, fetching)
     if common.dry_run:
         _print_plans(data_sets, data_root, fetching, options, common.as_json)
         return

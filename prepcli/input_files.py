@@ -1,0 +1,92 @@
+"""Input files: no command replaces or removes one of its own, and none may change while a run reads it."""
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from prepcli.errors import InputChangedError, UsageError
+
+Inputs = Iterable[str | Path]
+
+
+class FileState(NamedTuple):
+    """What shows cheaply that a file was written to or replaced.
+
+    Not the inode number: some network file systems give an unchanged file a new one each time it is looked up.
+    """
+
+    num_bytes: int
+    mtime_ns: int
+
+
+def state_of(file: str | Path | int) -> FileState:
+    """The state of a file now; raises `OSError` if it is not there.
+
+    A path is opened first: network file systems then ask the server, where a mere look may be answered from a cache.
+    """
+    if isinstance(file, int):
+        found = os.fstat(file)
+        return FileState(found.st_size, found.st_mtime_ns)
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return state_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_unchanged(path: str | Path, before: FileState, file: int | None = None) -> None:
+    """Compare a file (or the open `file` that was at `path`) with its state when the run began to read it.
+
+    Raises:
+        InputChangedError: it was written to, replaced or removed since.
+    """
+    try:
+        now = state_of(path if file is None else file)
+    except FileNotFoundError:
+        raise InputChangedError(f"{path} was removed during the run, which has stopped; bring it back") from None
+    if now != before:
+        raise InputChangedError(
+            f"{path} was changed during the run, which has stopped; let nothing write to it and run the same command "
+            "again"
+        )
+
+
+def same_file(outputs: Iterable[Path], inputs: Inputs) -> tuple[Path, str] | None:
+    """The first of `inputs` that is one of the `outputs`, under whatever name or link; the output comes first."""
+    by_identity: dict[tuple[int, int], Path] = {}
+    by_path: dict[str, Path] = {}
+    for path in outputs:
+        found = _stat(path)
+        if found is not None and stat.S_ISREG(found.st_mode):  # not /dev/null, for instance
+            by_identity[found.st_dev, found.st_ino] = path
+            by_path[os.path.realpath(path)] = path
+    if not by_identity:
+        return None
+    for one in inputs:
+        found = _stat(one)
+        if found is not None:
+            output = by_identity.get((found.st_dev, found.st_ino)) or by_path.get(os.path.realpath(one))
+            if output is not None:
+                return output, str(one)
+    return None
+
+
+def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], Inputs]) -> None:
+    """Raise `UsageError` if the file of an option, such as `--plot`, is one of the command's inputs.
+
+    `inputs` is called only if something is at `path`, for listing them may take a while.
+    """
+    if path is None or not path.exists():
+        return
+    found = same_file([path], inputs())
+    if found is not None:
+        raise UsageError(f"{option} {path} would replace the input {found[1]}; give another name")
+
+
+def _stat(path: str | Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,24 @@
+"""The files that an input is read from, so that none of them is overwritten."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.text_inputs import TextSet
+
+
+def files_of(data: DataSet | Mix) -> Iterator[str]:
+    """Manifests, cuts and texts of all data sets, and the configs that name them."""
+    for leaf in leaves_of(data):
+        yield from leaf.notes.config_files
+        yield from leaf.paths
+        if isinstance(leaf, TextSet):
+            yield from leaf.target_paths
+            yield leaf.questions_path or ""
+
+
+def files_in(path: str) -> Iterator[Path]:
+    """A file, or the files that lie in a folder, such as a tokenizer's; nothing where nothing is."""
+    here = Path(path)
+    yield from here.iterdir() if here.is_dir() else [here]
