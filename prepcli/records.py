@@ -17,7 +17,7 @@ from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.run.plan import InputFile, Plan, Unit, settings_of
 from prepcli.run.rejects import Origin, reject_line
-from prepcli.shards.names import normal_path
+from prepcli.shards.names import absolute_folder, normal_path
 from prepcli.shards.split import Indices, mix64
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
@@ -125,7 +125,7 @@ class Records:
 
 def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
     """For each manifest the absolute folder of its relative audio paths: the one given, or the manifest's own."""
-    return [os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
+    return [absolute_folder(str(audio_base_dir or os.path.dirname(manifest) or ".")) for manifest in manifests]
 
 
 def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Names of members and folders that NeMo's loaders accept, and that keep two different files apart."""
 
 import hashlib
+import os
 import posixpath
 import re
 from functools import lru_cache
@@ -23,11 +24,24 @@ _NUMBER_IN_FOLDER = re.compile(r"(manifest[^/]*_\d+[^/]*\.json|audio[^/]*_\d+[^/
 
 
 def normal_path(audio_filepath: str) -> str:
-    """The path as it identifies a file: `./a//b.wav` is `a/b.wav`."""
-    # Most paths are normal already, and normpath would be a tenth of the work of copying a file.
+    """The path without what means nothing: `./a//b.wav` is `a/b.wav`.
+
+    `..` stays: where `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
+    """
+    # Most paths are normal already, and taking one apart would be a tenth of the work of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
-        return posixpath.normpath(audio_filepath)
+        parts = [part for part in audio_filepath.split("/") if part not in ("", ".")]
+        return "/" * audio_filepath.startswith("/") + "/".join(parts) or "."
     return audio_filepath
+
+
+def absolute_folder(folder: str) -> str:
+    """The folder as an absolute path. `..` is taken out only where no symbolic link stands before it."""
+    path = normal_path(os.path.join(os.getcwd(), folder))
+    if ".." not in path.split("/"):
+        return path
+    simple = os.path.normpath(path)
+    return simple if os.path.realpath(simple) == os.path.realpath(path) else path
 
 
 @lru_cache(maxsize=64)
