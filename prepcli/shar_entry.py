@@ -143,13 +143,7 @@ def of_context(rejected: RecordRejected) -> RecordRejected:
 def text_field(record: Record, name: str) -> str | None:
     """The text of a field, None where there is none; raises `RecordRejected(BAD_FIELD)` for what is no text."""
     value = record.get(name)
-    if value is None or (isinstance(value, str) and value.isascii()):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"{name} holds half of a surrogate pair") from None
+    if value is None or isinstance(value, str):
         return value
     raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(record.fields[name])}; it must be a string")
 

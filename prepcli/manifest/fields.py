@@ -17,6 +17,7 @@ _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MOST_DIGITS = 4300
 """Of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
 
 
@@ -65,8 +66,41 @@ def decode_value(raw: msgspec.Raw) -> Any:
     """The Python value of a field's text."""
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError:  # NaN or a lone surrogate; `parse_fields` has seen that Python reads it
+    except msgspec.DecodeError:  # NaN, 1e5000 or a lone surrogate; `parse_fields` has seen that Python reads it
         return json.loads(bytes(raw))
+
+
+def refuse_surrogates(fields: Mapping[str, msgspec.Raw]) -> None:
+    """Raise `RecordRejected` where a field's name or value holds half of a surrogate pair, at any depth.
+
+    Python's `json` reads such an escape, but it is not text: it cannot be written as UTF-8, and other readers of
+    JSON refuse the line.
+    """
+    for name, raw in fields.items():
+        if not _is_text(name):
+            shown_name = json.dumps(name)
+            raise RecordRejected(RejectReason.BAD_FIELD, f"the field name {shown_name} holds half of a surrogate pair")
+        if _SURROGATE.search(raw) and not _holds_text_only(raw):
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{name} holds half of a surrogate pair")
+
+
+def _holds_text_only(raw: msgspec.Raw) -> bool:
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):  # it refuses lone surrogates, but NaN and 1e5000 as well
+        try:
+            return _is_text(json.dumps(json.loads(bytes(raw)), ensure_ascii=False))
+        except (ValueError, RecursionError):
+            return False
+    return True
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shown(raw: msgspec.Raw) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value, parse_fields, shown
+from prepcli.manifest.fields import decode_value, parse_fields, refuse_surrogates, shown
 
 LONGEST = 1e9
 """Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
@@ -45,7 +45,10 @@ class Record:
         BROKEN_JSON, MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is not looked at here: see
         `prepcli.manifest.fields.is_skipped`.
         """
-        return cls(parse_fields(line))
+        record = cls(parse_fields(line))
+        if b"\\u" in line:
+            refuse_surrogates(record.fields)
+        return record
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a field, or `default` where there is no such field."""
@@ -140,8 +143,4 @@ def _encode(value: Value) -> bytes | msgspec.Raw:
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
     """The field's name as it stands in a line, with the comma before it (cached: a manifest has few names)."""
-    return b", " + json.dumps(name, ensure_ascii=not _encodable(name)).encode() + b": "
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
+    return b", " + json.dumps(name, ensure_ascii=False).encode() + b": "
