@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value, parse_fields, refuse_surrogates, shown
+from prepcli.manifest.fields import decode_value, parse_fields, shown
 
 LONGEST = 1e9
 """Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
@@ -45,10 +45,7 @@ class Record:
         BROKEN_JSON, MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is not looked at here: see
         `prepcli.manifest.fields.is_skipped`.
         """
-        record = cls(parse_fields(line))
-        if b"\\u" in line:
-            refuse_surrogates(record.fields)
-        return record
+        return cls(parse_fields(line))
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a field, or `default` where there is no such field."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason

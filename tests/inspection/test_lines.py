@@ -110,7 +110,7 @@ def test_odd_types_do_no_harm(tmp_path: Path) -> None:
             "speaker": {"a": 1},
             "context_speaker_similarity": "1",
         },
-        {"audio_filepath": "é.WAV", "duration": 2.5, "text": "\ud800 half", "speaker": "\ud800"},
+        {"audio_filepath": "é.WAV", "duration": 2.5, "text": "\x07 bell", "speaker": "\x07"},
     ]
     path = tmp_path / "m.json"
     path.write_text("".join(json.dumps(one) + "\n" for one in odd))
