@@ -15,6 +15,10 @@ MAX_STEM_BYTES = 180
 # NeMo's loader takes `-sub<digits>` off the end of a stem before it looks a member up (nemo_adapters.py), so a real
 # stem must not end so.
 _SUB_SUFFIX = re.compile(r"-sub\d+$")
+# What is put behind a stem to tell members apart: `tagged` and `in_shard`.
+_TAG_CHARS = 12
+_MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
+_MARKS = re.compile(f"(?:{_MARK})+$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 # What NeMo turns into braces, anywhere in a path (expand_sharded_filepaths in audio_to_text.py).
@@ -59,8 +63,34 @@ def member_stem(audio_filepath: str) -> str:
     if len(encoded) > MAX_STEM_BYTES:
         # The end of a path tells most; the digest keeps long paths apart that end alike.
         tail = encoded[-(MAX_STEM_BYTES - 13) :].decode("utf-8", errors="ignore")
-        stem = f"{_digest(audio_filepath)}_{tail}"
+        stem = f"{_digest(normal_path(audio_filepath))}_{tail}"
     return stem
+
+
+def marked_root(audio_filepath: str) -> str:
+    """The file's stem without the marks at its end, as `tagged` and `in_shard` make them; "" where it has none.
+
+    `x-shard1.wav` -> `x`: its member could get the name that a copy of `x.wav` in shard 1 has.
+    """
+    # Nearly all paths have none; finding their stems would cost ten times as much.
+    at = audio_filepath.rfind("-")
+    if at < 0 or (len(audio_filepath) - at <= _TAG_CHARS and audio_filepath[at + 1 : at + 6] != "shard"):
+        return ""
+    if "/" in audio_filepath[at:].rstrip("/."):
+        return ""
+    stem = member_stem(audio_filepath)
+    root = _MARKS.sub("", stem)
+    return root if root != stem else ""
+
+
+def loader_stem(audio_filepath: str) -> str:
+    """The stem of a member as NeMo's classic loader looks it up."""
+    return posixpath.splitext(posixpath.basename(audio_filepath))[0]
+
+
+def in_shard(stem: str, shard: int) -> str:
+    """The stem of one of several copies, each in a shard of its own."""
+    return f"{stem}-shard{shard}"
 
 
 def tagged(stem: str, *identity: str | int) -> str:
@@ -86,7 +116,7 @@ def _decimal(seconds: float) -> str:
 
 def _digest(*parts: str | int) -> str:
     text = "\0".join(map(str, parts)).encode("utf-8", errors="surrogatepass")
-    return hashlib.blake2b(text, digest_size=6).hexdigest()
+    return hashlib.blake2b(text, digest_size=_TAG_CHARS // 2).hexdigest()
 
 
 def check_loadable(folder: Path) -> None:
