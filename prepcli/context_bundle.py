@@ -131,7 +131,7 @@ class Bundle:
             similarity = round(float(chosen.similarity[position]), DIGITS)
             rejected = self._rejects.get(position) or self._why_not(context, similarity)
             if rejected is not None:
-                writer.reject(self._records.line(number), rejected, self._records.origin(number))
+                writer.reject(self._records.reject_source(number), rejected, self._records.origin(number))
                 continue
             line = lines.line(number, int(self.numbers[context]), similarity)
             part.add(number, line, similarity, float(self._durations[context]))
@@ -160,4 +160,6 @@ class Bundle:
         index = writer.open(EMBEDDINGS_INDEX_NAME.format(name))
         for number in self.numbers[readable].tolist():
             entry = Record.parse(self._records.line(number))
-            index.write(entry.to_json({}, [field for field in entry.fields if field not in _INDEX_FIELDS]) + b"\n")
+            changes = self._records.merged_changes(number, entry)
+            others = [field for field in entry.fields if field not in _INDEX_FIELDS]
+            index.write(entry.to_json(changes, others) + b"\n")
