@@ -1,5 +1,6 @@
 """manifest-to-shar: NeMo manifests, with or without context audio, become numbered Lhotse Shar shards."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import Wanted
-from prepcli.errors import RecordRejected
+from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.run.job import Advance, Job
@@ -160,7 +161,11 @@ class SharJob(Job):
 
     def _find_audio(self, number: int, entry: Entry, store: SegmentStore) -> _Located:
         part = entry.target
-        path = self.records.audio_path(number, part.audio_filepath)
+        path = own = self.records.audio_path(number, part.audio_filepath)
+        if entry.context is not None and entry.context.is_near(part):
+            other = self.records.audio_path(number, entry.context.audio_filepath)
+            if own == other or os.path.realpath(own) == os.path.realpath(other):
+                raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
         target = store.locate(path, part.offset, part.duration, entry.channel)
         context = None
         if entry.context is not None:

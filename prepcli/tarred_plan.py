@@ -260,7 +260,8 @@ def _like_chosen(stems: NDArray[np.uint64], roots: NDArray[np.uint64], chosen: N
     Such a name is a stem with marks behind it (`x-shard1`), so its root is that stem, or the root of that stem.
     """
     families = np.where(roots != 0, roots, stems)
-    return (roots != 0) & np.isin(families, families[chosen])
+    like: NDArray[np.bool_] = (roots != 0) & np.isin(families, families[chosen])
+    return like
 
 
 def _num_distinct(keys: NDArray[np.uint64]) -> int:
