@@ -24,6 +24,7 @@ from side_by_side import Contestant, print_table
 COMMON = """
 import sys, time, resource
 import numpy as np, torch
+from prepcli.models.copies import Segments
 from prepcli.models.selection import select_contexts
 count = int(sys.argv[1])
 embeddings = torch.nn.functional.normalize(torch.randn(count, 192, generator=torch.Generator().manual_seed(0)), dim=1)
@@ -43,7 +44,7 @@ for row in range(count):
     best.append(next((int(j) for j in order[row] if j != row and durations[j] >= 3.0), -1))
 """
 OURS = """
-best = select_contexts(embeddings, durations >= 3.0, np.arange(count, dtype=np.uint64)).best.tolist()
+best = select_contexts(embeddings, durations >= 3.0, Segments.whole(np.arange(count, dtype=np.uint64))).best.tolist()
 """
 
 

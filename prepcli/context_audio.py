@@ -185,6 +185,7 @@ class ContextJob(Job):
         embedded = counts[COMPUTED] - counts[PADDED]
         return {
             "manifest": str(self.out / self.manifest_name),
+            **self.records.merged_details(self.out),
             "hours_embedded": round(embedded / 3600, 4),
             "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
             "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),

@@ -1,5 +1,6 @@
 """One bundle of voices: embed its utterances batch by batch, select each one's context, write the lines."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.feed import Batch, Decoded
 from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
+from prepcli.models.copies import Segments
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
@@ -48,7 +50,9 @@ class Bundle:
         self._records = records
         self._options = options
         self._durations = records.index.duration[numbers]
-        self._groups, self._segments = plan.groups[numbers], plan.segments[numbers]
+        self._groups = plan.groups[numbers]
+        start = records.index.offset[numbers]
+        self._segments = Segments(plan.files[numbers], start, start + self._durations)
         self._batches: list[Indices] = []
         self._rejects: dict[int, RecordRejected] = {}
 
@@ -116,10 +120,39 @@ class Bundle:
         for members in np.split(by_group, np.flatnonzero(np.diff(self._groups[by_group])) + 1):
             source = on_cpu if len(members) < _GPU_ROWS else embeddings
             own = source[torch.from_numpy(members).to(source.device)]
-            chosen = select_contexts(own, candidate[members], self._segments[members])
+            segments = self._segments.at(members)
+            chosen = select_contexts(own, candidate[members], segments)
+            if self._has_linked_copy(members, chosen, segments):
+                segments = segments._replace(files=self._resolved(members))
+                chosen = select_contexts(own, candidate[members], segments)
             best[members] = np.where(chosen.best >= 0, members[chosen.best], -1)
             similarity[members] = chosen.similarity
         return Chosen(best, similarity)
+
+    def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
+        """Whether a chosen context is the row's own piece, in a file that is named in another way.
+
+        Only then are all files of the voice looked up: hiding more of the others changes no other choice.
+        """
+        rows = np.flatnonzero(chosen.best >= 0)
+        others = chosen.best[rows]
+        doubtful = segments.are_near(rows, others) & (segments.files[rows] != segments.files[others])
+        return any(
+            self._real_path(members[row]) == self._real_path(members[other])
+            for row, other in zip(rows[doubtful], others[doubtful], strict=True)
+        )
+
+    def _resolved(self, members: Indices) -> NDArray[np.uint64]:
+        """A number for each member's file, equal for all paths that lead to it."""
+        _, first, inverse = np.unique(self._segments.files[members], return_index=True, return_inverse=True)
+        numbers: dict[str, int] = {}
+        of_path = [numbers.setdefault(self._real_path(member), len(numbers)) for member in members[first]]
+        return np.array(of_path, np.uint64)[inverse]
+
+    def _real_path(self, member: np.int64) -> str:
+        number = int(self.numbers[member])
+        named = Record.parse(self._records.line(number)).audio_filepath
+        return os.path.realpath(self._records.audio_path(number, named))
 
     def write(self, chosen: Chosen, writer: UnitWriter) -> None:
         """Write the part's lines and its index; reject what has no context."""
@@ -131,7 +164,7 @@ class Bundle:
             similarity = round(float(chosen.similarity[position]), DIGITS)
             rejected = self._rejects.get(position) or self._why_not(context, similarity)
             if rejected is not None:
-                writer.reject(self._records.line(number), rejected, self._records.origin(number))
+                writer.reject(self._records.reject_source(number), rejected, self._records.origin(number))
                 continue
             line = lines.line(number, int(self.numbers[context]), similarity)
             part.add(number, line, similarity, float(self._durations[context]))
@@ -160,4 +193,6 @@ class Bundle:
         index = writer.open(EMBEDDINGS_INDEX_NAME.format(name))
         for number in self.numbers[readable].tolist():
             entry = Record.parse(self._records.line(number))
-            index.write(entry.to_json({}, [field for field in entry.fields if field not in _INDEX_FIELDS]) + b"\n")
+            changes = self._records.merged_changes(number, entry)
+            others = [field for field in entry.fields if field not in _INDEX_FIELDS]
+            index.write(entry.to_json(changes, others) + b"\n")

@@ -1,6 +1,5 @@
 """The line of a record with its context: the fields of another record, each as that one has it written."""
 
-import os
 from functools import lru_cache
 
 import msgspec
@@ -32,12 +31,11 @@ class ContextLines:
     def line(self, record: int, context: int, similarity: float) -> bytes:
         """The record's line, with line end. Fields of an earlier run's context are replaced."""
         path, added = self._added(context)
-        own_base, base = self._records.base_dir(record), self._records.base_dir(context)
-        if own_base != base and not os.path.isabs(path):
-            path = os.path.join(base, path)  # manifests of several folders: a relative path would mean another file
-        changes: dict[str, Value] = {SIMILARITY: round(similarity, DIGITS), PATH: path, **added}
+        entry = Record.parse(self._records.line(record))
+        changes = self._records.merged_changes(record, entry)
+        changes |= {SIMILARITY: round(similarity, DIGITS), PATH: path, **added}
         stale = [name for name in FIELDS.values() if name not in added]
-        return Record.parse(self._records.line(record)).to_json(changes, stale) + b"\n"
+        return entry.to_json(changes, stale) + b"\n"
 
     def _fields_of(self, context: int) -> tuple[str, dict[str, Value]]:
         other = Record.parse(self._records.line(context))
@@ -48,4 +46,5 @@ class ContextLines:
         }
         if not other.has_offset:
             added[FIELDS["offset"]] = msgspec.Raw(b"0.0")
-        return other.audio_filepath, {target: added[target] for target in FIELDS.values() if target in added}
+        path = self._records.merged_path(context, other.audio_filepath)
+        return path, {target: added[target] for target in FIELDS.values() if target in added}

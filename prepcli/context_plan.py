@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
 from prepcli.manifest.index import ManifestIndex
-from prepcli.records import file_identity, segment_identity
+from prepcli.records import file_identity
 from prepcli.shards.split import Indices
 from prepcli.speaker_groups import DEFAULT, group_key
 
@@ -50,14 +50,14 @@ class ContextOptions:
 class ContextPlan:
     """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
 
-    `groups[i]` and `segments[i]` number record i's voice and its piece of audio (equal for copies). `alone` are the
+    `groups[i]` and `files[i]` number record i's voice and its file, by the path that names it. `alone` are the
     records without another of their group; they are in no bundle.
     """
 
     order: Indices
     bounds: Indices
     groups: NDArray[np.uint64]
-    segments: NDArray[np.uint64]
+    files: NDArray[np.uint64]
     alone: Indices
     num_groups: int
     largest_group: float
@@ -70,7 +70,7 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextPl
     `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
     """
     groups = index.keys["group"]
-    segments = segment_identity(index, file_identity(index, audio_base_dir))
+    files = file_identity(index, audio_base_dir)
     _, first, number, size = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     seconds = np.asarray(np.bincount(number, weights=index.duration, minlength=len(size)), np.float64)
     paired = size > 1
@@ -84,7 +84,7 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextPl
     num_bundles = int(bundle_of_group.max(initial=-1)) + 1
     bounds = np.searchsorted(bundle[order], np.arange(num_bundles + 1))
     largest = float(seconds[kept].max(initial=0.0))
-    return ContextPlan(order, bounds, groups, segments, alone, len(kept), largest)
+    return ContextPlan(order, bounds, groups, files, alone, len(kept), largest)
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:

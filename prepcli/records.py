@@ -15,9 +15,10 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
+from prepcli.manifest.record import Record, Value
 from prepcli.run.plan import InputFile, Plan, Unit, settings_of
 from prepcli.run.rejects import Origin, reject_line
-from prepcli.shards.names import normal_path
+from prepcli.shards.names import absolute_folder, normal_path
 from prepcli.shards.split import Indices, mix64
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
@@ -58,6 +59,7 @@ class Records:
             UsageError: a manifest is missing or damaged, or there is not a single record.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
+        self._one_base = len(set(self.base_dirs)) == 1
         spool = work / "spool" if work else None
         self.index: ManifestIndex = index_manifests(manifests, num_workers=num_workers, keys=keys, spool_dir=spool)
         self._lines = LineReader(self.index)
@@ -83,6 +85,46 @@ class Records:
     def audio_path(self, record: int, audio_filepath: str) -> str:
         """Absolute path of an audio file that the record names."""
         return os.path.join(self.base_dir(record), normal_path(audio_filepath))
+
+    @property
+    def audio_base_dir(self) -> str | None:
+        """The folder that relative paths of all records start from; None where it is not the same for all."""
+        return self.base_dirs[0] if self._one_base else None
+
+    def merged_path(self, record: int, path: str) -> str:
+        """What names an audio file of the record in a manifest with the records of all manifests.
+
+        That is the path itself, unless it is relative to another folder than those of other records.
+        """
+        return path if self._one_base or os.path.isabs(path) else self.audio_path(record, path)
+
+    def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
+        """The fields of a record that must be changed for such a manifest."""
+        if self._one_base:
+            return {}
+        paths = {name: entry.get(name) for name in ("audio_filepath", "context_audio_filepath")}
+        named = {name: path for name, path in paths.items() if isinstance(path, str) and path}
+        merged = {name: self.merged_path(record, path) for name, path in named.items()}
+        return {name: path for name, path in merged.items() if path != named[name]}
+
+    def reject_source(self, record: int) -> bytes:
+        """The record's line as it is listed among the rejects of all manifests."""
+        line = self.line(record)
+        if self._one_base:
+            return line
+        try:
+            entry = Record.parse(line)
+        except RecordRejected:
+            return line
+        changes = self.merged_changes(record, entry)
+        return entry.to_json(changes) if changes else line
+
+    def merged_details(self, out: Path) -> dict[str, str]:
+        """For the summary of a job that writes such a manifest in `out`: where its relative paths start from."""
+        base = self.audio_base_dir
+        if base is None:
+            return {"audio_base_dir": "none: the manifests lie in several folders, so all paths are absolute"}
+        return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
 
     def plan(self, units: Sequence[Unit], left_out: LeftOut = (), notes: Sequence[str] = ()) -> Plan:
         """The job's plan: `units` and what is left out, with the counts that must add up in the end."""
@@ -120,12 +162,12 @@ class Records:
             reason = left_out[reasons[position]][0]
             detail = _DETAILS.get(reason) or f"its duration is {self.index.duration[record]:g} s"
             rejected = RecordRejected(reason, detail)
-            yield (self.index.source_of(record), origin.line), origin, self.line(record), rejected
+            yield (self.index.source_of(record), origin.line), origin, self.reject_source(record), rejected
 
 
 def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
     """For each manifest the absolute folder of its relative audio paths: the one given, or the manifest's own."""
-    return [os.path.abspath(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
+    return [absolute_folder(str(audio_base_dir or os.path.dirname(manifest) or ".")) for manifest in manifests]
 
 
 def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """manifest-to-shar: NeMo manifests, with or without context audio, become numbered Lhotse Shar shards."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import Wanted
-from prepcli.errors import RecordRejected
+from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.run.job import Advance, Job
@@ -43,7 +44,6 @@ class _Located:
     """A record that can come out, and where its audio is."""
 
     number: int
-    line: bytes
     entry: Entry
     target: Segment
     context: Segment | None
@@ -121,7 +121,7 @@ class SharJob(Job):
                     target_audio = store.take(found.target)
                     context_audio = None if found.context is None else _of_context(store.take, found.context)
                 except RecordRejected as rejected:
-                    writer.reject(found.line, rejected, self.records.origin(found.number))
+                    writer.reject(self.records.reject_source(found.number), rejected, self.records.origin(found.number))
                 else:
                     entry = found.entry
                     _add(target, entry.id, entry.id, target_audio)
@@ -144,12 +144,13 @@ class SharJob(Job):
         """Read the records, find their audio, and announce it to the store; reject what cannot come out."""
         usable = []
         for number in numbers:
-            line = self.records.line(number)
             try:
-                entry = read_entry(Record.parse(line), int(self.shards.turns[number]), self.shards.has_context)
-                found = self._find_audio(number, line, entry, store)
+                entry = read_entry(
+                    Record.parse(self.records.line(number)), int(self.shards.turns[number]), self.shards.has_context
+                )
+                found = self._find_audio(number, entry, store)
             except RecordRejected as rejected:
-                writer.reject(line, rejected, self.records.origin(number))
+                writer.reject(self.records.reject_source(number), rejected, self.records.origin(number))
                 advance(1, float(self.records.index.duration[number]))
             else:
                 usable.append(found)
@@ -158,16 +159,20 @@ class SharJob(Job):
                     store.expect(found.context)
         return usable
 
-    def _find_audio(self, number: int, line: bytes, entry: Entry, store: SegmentStore) -> _Located:
+    def _find_audio(self, number: int, entry: Entry, store: SegmentStore) -> _Located:
         part = entry.target
-        path = self.records.audio_path(number, part.audio_filepath)
+        path = own = self.records.audio_path(number, part.audio_filepath)
+        if entry.context is not None and entry.context.is_near(part):
+            other = self.records.audio_path(number, entry.context.audio_filepath)
+            if own == other or os.path.realpath(own) == os.path.realpath(other):
+                raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
         target = store.locate(path, part.offset, part.duration, entry.channel)
         context = None
         if entry.context is not None:
             part = entry.context
             path = self.records.audio_path(number, part.audio_filepath)
             context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
-        return _Located(number, line, entry, target, context)
+        return _Located(number, entry, target, context)
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a training config, and what users should know."""

@@ -9,9 +9,8 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, shown
-from prepcli.manifest.record import Record
+from prepcli.manifest.record import SAME_SECONDS, Record
 from prepcli.shar_plan import CONTEXT_FIELDS
-from prepcli.shards.names import normal_path
 from prepcli.shards.shar import CONTEXT, Cut, Recording, Supervision, recording_id, segment_id
 
 # As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses all else.
@@ -28,13 +27,11 @@ class Part:
     offset: float
     duration: float
 
-    def is_same(self, other: "Part") -> bool:
-        """Whether NeMo would take both for the same audio: the same file, both times equal to 10 ms."""
-        return (
-            normal_path(self.audio_filepath) == normal_path(other.audio_filepath)
-            and f"{self.offset:.2f}" == f"{other.offset:.2f}"
-            and f"{self.duration:.2f}" == f"{other.duration:.2f}"
-        )
+    def is_near(self, other: "Part") -> bool:
+        """Whether both would be the same audio if they were of one file."""
+        starts = abs(self.offset - other.offset)
+        ends = abs(self.offset + self.duration - other.offset - other.duration)
+        return max(starts, ends) <= SAME_SECONDS + 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +90,11 @@ def read_entry(record: Record, turn: int, has_context: bool) -> Entry:
     With `has_context` the record must name a context: readers walk the fields of a shard side by side.
 
     Raises:
-        RecordRejected: MISSING_FIELD for text or context, CONTEXT_IS_TARGET, and BAD_FIELD, BAD_DURATION and
-            BAD_OFFSET for values that make no sense.
+        RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for
+            values that make no sense.
     """
     target = Part(record.audio_filepath, record.offset, record.duration)
     context = _context(record) if has_context else None
-    if context is not None and context.is_same(target):
-        raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
     text, normalized = text_field(record, "text"), text_field(record, "normalized_text")
     custom: dict[str, str | msgspec.Raw] = {name: raw for name, raw in record.fields.items() if name not in _NOT_CUSTOM}
     if not (normalized and normalized.strip()):
@@ -143,13 +138,7 @@ def of_context(rejected: RecordRejected) -> RecordRejected:
 def text_field(record: Record, name: str) -> str | None:
     """The text of a field, None where there is none; raises `RecordRejected(BAD_FIELD)` for what is no text."""
     value = record.get(name)
-    if value is None or (isinstance(value, str) and value.isascii()):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"{name} holds half of a surrogate pair") from None
+    if value is None or isinstance(value, str):
         return value
     raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(record.fields[name])}; it must be a string")
 

@@ -16,7 +16,7 @@ from prepcli.records import Records, settings_over
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
-from prepcli.shards.names import check_loadable, member_stem, normal_path, segment_suffix, tagged
+from prepcli.shards.names import check_loadable, in_shard, marked_root, member_stem, normal_path, segment_suffix, tagged
 from prepcli.shards.nemo_tarred import (
     OUTPUT_PATTERNS,
     SHARD_MANIFEST_NAME,
@@ -27,7 +27,7 @@ from prepcli.shards.nemo_tarred import (
 )
 from prepcli.shards.tar import TarWriter
 from prepcli.tarred_merge import merge_set
-from prepcli.tarred_plan import TarredOptions, TarredPlan, TarSet, plan_sets
+from prepcli.tarred_plan import TakenNames, TarredOptions, TarredPlan, TarSet, plan_sets
 
 SAME_LENGTH_SECONDS = 0.02
 """A duration that differs from the file's by less is taken for the file's, rounded."""
@@ -79,6 +79,7 @@ class TarredJob(Job):
         self._plan: Plan | None = None
         self.records: Records
         self.sets: TarredPlan
+        self.taken: TakenNames | None = None
         self._shards: dict[str, _Shard] = {}
 
     @property
@@ -101,10 +102,13 @@ class TarredJob(Job):
     def plan(self) -> Plan:
         """Index the manifests and divide their records into shards; a second call returns the same plan."""
         if self._plan is None:
-            keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem}
+            keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem, "root": marked_root}
             base_dir = self.options.audio_base_dir
             self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
-            self.sets = plan_sets(self.records.index, self.options) if len(self.records) else TarredPlan(sets=[])
+            if self.base is not None:
+                self.taken = TakenNames.of_manifest(self.base.manifest, self._num_workers)
+            some = bool(len(self.records))
+            self.sets = plan_sets(self.records.index, self.options, self.taken) if some else TarredPlan(sets=[])
             self._plan = self.records.plan(list(self._units()), self.sets.left_out, self._notes())
         return self._plan
 
@@ -146,12 +150,11 @@ class TarredJob(Job):
         manifest = writer.open(name) if self.options.shard_manifests else writer.open_part(f"parts/{name}")
         members: dict[tuple[object, ...], _Member] = {}
         for record_number in shard.tar_set.records[shard.lo : shard.hi].tolist():
-            line = self.records.line(record_number)
             try:
-                record = Record.parse(line)
+                record = Record.parse(self.records.line(record_number))
                 changes, remove = self._place(record_number, record, shard.number, members, tar)
             except RecordRejected as rejected:
-                writer.reject(line, rejected, self.records.origin(record_number))
+                writer.reject(self.records.reject_source(record_number), rejected, self.records.origin(record_number))
             else:
                 manifest.write(record.to_json(changes, remove) + b"\n")
                 writer.count(1, record.duration)
@@ -202,8 +205,8 @@ class TarredJob(Job):
         if self.options.slice_with_offset:
             stem += segment_suffix(record.offset, record.duration)
         if self.sets.repeated[number]:
-            stem += f"-shard{shard}"
-        return stem
+            stem = in_shard(stem, shard)
+        return stem if self.taken is None else self.taken.free(stem)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
         if member.sampling_rate == member.info.sampling_rate:

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import RejectReason, UsageError
-from prepcli.manifest.index import ManifestIndex
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.records import file_identity, segment_identity
+from prepcli.shards.names import loader_stem, tagged
 from prepcli.shards.split import Indices, at_group_ends, by_count, by_seconds, gathered, shuffled
 
 
@@ -71,6 +73,34 @@ class TarredOptions:
             raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
 
 
+@dataclass(frozen=True, slots=True)
+class TakenNames:
+    """The stems of the members of a set that is there: what the index keeps of them, sorted."""
+
+    keys: NDArray[np.uint64]
+
+    @classmethod
+    def of_manifest(cls, manifest: Path, num_workers: int) -> "TakenNames":
+        """Those that the set's own manifest names."""
+        index = index_manifests([str(manifest)], keys={"stem": loader_stem}, num_workers=num_workers)
+        return cls(np.sort(index.keys["stem"]))
+
+    def hold(self, stems: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether each of `stems` (their keys) is taken."""
+        if not len(self.keys):
+            return np.zeros(len(stems), bool)
+        found: NDArray[np.bool_] = self.keys[np.searchsorted(self.keys[:-1], stems)] == stems
+        return found
+
+    def free(self, stem: str) -> str:
+        """The stem, with a tag behind it if it is taken."""
+        found, attempt = stem, 0
+        while self.hold(np.frombuffer(key_bytes(found), "<u8"))[0]:
+            attempt += 1
+            found = tagged(stem, attempt, stem)
+        return found
+
+
 @dataclass(slots=True)
 class TarSet:
     """One data set below OUT: the whole, or one static bucket in a folder of its own.
@@ -105,8 +135,9 @@ class TarredPlan:
     num_same_segment: int = 0
 
 
-def plan_sets(index: ManifestIndex, options: TarredOptions) -> TarredPlan:
-    """Divide the index's records; `index.keys` must hold `path` (normal_path) and `stem` (member_stem).
+def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | None = None) -> TarredPlan:
+    """Divide the index's records; `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root`
+    (marked_root). `taken` are the names of a set to which the records are added.
 
     Raises:
         UsageError: more shards than records, and the like.
@@ -130,7 +161,7 @@ def plan_sets(index: ManifestIndex, options: TarredOptions) -> TarredPlan:
     if high is not None:
         above = index.duration >= (edges[-1][1] or high)
         plan.left_out.append((RejectReason.ABOVE_MAX_DURATION, np.flatnonzero(above)))
-    _look_for_names(plan, index, files, options)
+    _look_for_names(plan, index, files, options, taken)
     return plan
 
 
@@ -187,7 +218,13 @@ def _divide(
     return TarSet(folder, low, high, records, bounds)
 
 
-def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.uint64], options: TarredOptions) -> None:
+def _look_for_names(
+    plan: TarredPlan,
+    index: ManifestIndex,
+    files: NDArray[np.uint64],
+    options: TarredOptions,
+    taken: TakenNames | None,
+) -> None:
     """Set `ambiguous` and `repeated`.
 
     Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
@@ -203,11 +240,28 @@ def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.ui
     if _num_distinct(stems) < _num_distinct(files):  # a stem follows from its file: equally many, then one to one
         plan.ambiguous[records] = _several(stems, files)
     stored = segments if options.slice_with_offset else files
-    if _num_distinct(stored) == len(stored):
-        return
-    sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in plan.sets])
-    shards = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
-    plan.repeated[records] = _several(stored, shards)
+    if _num_distinct(stored) < len(stored):
+        sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in plan.sets])
+        shards = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
+        plan.repeated[records] = _several(stored, shards)
+    roots = index.keys["root"][records]
+    if roots.any():
+        chosen = plan.ambiguous[records]
+        if not options.slice_with_offset:  # there, what tells the slices apart stands between stem and shard
+            chosen = chosen | plan.repeated[records]
+        if taken is not None:
+            chosen = chosen | taken.hold(stems)
+        plan.ambiguous[records] |= _like_chosen(stems, roots, chosen)
+
+
+def _like_chosen(stems: NDArray[np.uint64], roots: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """For each record: may its own stem be a name that is made for a record whose name is `chosen`?
+
+    Such a name is a stem with marks behind it (`x-shard1`), so its root is that stem, or the root of that stem.
+    """
+    families = np.where(roots != 0, roots, stems)
+    like: NDArray[np.bool_] = (roots != 0) & np.isin(families, families[chosen])
+    return like
 
 
 def _num_distinct(keys: NDArray[np.uint64]) -> int:

@@ -1,9 +1,10 @@
 """verify: is a data set whole, readable and in step, and are its bytes those that were published?"""
 
+import hashlib
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +29,9 @@ from prepcli.shards.nemo_tarred import (
     tar_numbers,
 )
 from prepcli.shards.shar_files import is_shar
+
+Hashed = Callable[[str], str | None]
+"""The SHA-256 under which a file below OUT was published, None where that is not known; whoever asks compares it."""
 
 
 class VerifyReport(msgspec.Struct):
@@ -74,13 +78,43 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     for name in published:
         if not (out / name).is_file():
             report.problems.append(f"{name}: was published, but is missing")
+    compared: set[str] = set()
+
+    def sha256(name: str) -> str | None:
+        compared.add(name)
+        return published[name].sha256 if name in published else None
+
     for folder in folders:
-        _verify_set(folder, out, published, num_workers, report)
+        _verify_set(folder, out, sha256, num_workers, report)
     if shar:
-        _verify_shar(out, None, published, num_workers, report)
+        _verify_shar(out, None, sha256, num_workers, report)
     elif codes:
-        _verify_shar(_coded_set(out), out, published, num_workers, report)
+        _verify_shar(_coded_set(out), out, sha256, num_workers, report)
+    rest = {name: file.sha256 for name, file in published.items() if name not in compared}
+    report.problems += _changed(out, rest, num_workers)
     return report
+
+
+def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator[str]:
+    """What has another content than was published; for files that no check of a shard has read."""
+    names = [name for name in published if (out / name).is_file()]
+    digests = map_in_order(_digest, [out / name for name in names], num_workers)
+    for name, digest in zip(names, digests, strict=True):
+        if isinstance(digest, OSError):
+            yield f"{name}: cannot be read: {digest.strerror or digest}"
+        elif digest != published[name]:
+            yield f"{name}: not the bytes that were published (SHA-256 differs)"
+
+
+def _digest(path: Path) -> str | OSError:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        return error
+    return digest.hexdigest()
 
 
 def _coded_set(out: Path) -> Path:
@@ -118,13 +152,11 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
     return files
 
 
-def _verify_set(
-    folder: Path, out: Path, published: dict[str, PublishedFile], num_workers: int, report: VerifyReport
-) -> None:
+def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, report: VerifyReport) -> None:
     prefix = "" if folder == out else f"{folder.relative_to(out)}/"
 
     def sha256(name: str) -> str | None:
-        return published[prefix + name].sha256 if prefix + name in published else None
+        return sha256_in(prefix + name)
 
     version = newest_version(folder)
     whole = folder / manifest_name(version)
@@ -168,11 +200,9 @@ def _verify_set(
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
 
 
-def _verify_shar(
-    folder: Path, codes_in: Path | None, published: dict[str, PublishedFile], num_workers: int, report: VerifyReport
-) -> None:
+def _verify_shar(folder: Path, codes_in: Path | None, sha256: Hashed, num_workers: int, report: VerifyReport) -> None:
     report.kind = "shar"
-    shards, problems = find_shards(folder, lambda name: published[name].sha256 if name in published else None, codes_in)
+    shards, problems = find_shards(folder, sha256, codes_in)
     report.problems += problems
     hashes: list[Hashes] = []
     results = map_in_order(check_shar_shard, shards, num_workers)

@@ -166,7 +166,7 @@ def test_segments_normalized_text_stale_fields_and_several_manifests(tmp_path: P
 
 
 def test_relative_paths_of_several_folders_stay_right(tmp_path: Path) -> None:
-    """A context from another manifest's folder is named by its absolute path: relative, it would be another file."""
+    """Records and their contexts are named by absolute paths: relative, they would be other files in OUT."""
     records = read_lines(MANIFEST)[:6]
     for folder, part in (("a", records[:3]), ("b", records[3:])):
         for record in part:
@@ -177,11 +177,11 @@ def test_relative_paths_of_several_folders_stay_right(tmp_path: Path) -> None:
     assert extend(f"{tmp_path}/a/m.json,{tmp_path}/b/m.json", tmp_path / "out").code == 0
     lines = read_lines(next((tmp_path / "out").glob("*.json")))
     assert len(lines) == 6
-    for number, line in enumerate(lines):
-        path = (tmp_path / ("a" if number < 3 else "b")) / line["context_audio_filepath"]
-        assert path.exists()
-    assert any(line["context_audio_filepath"].startswith("/") for line in lines[:3])
-    assert not any(line["context_audio_filepath"].startswith("/") for line in lines[3:])
+    for line, record in zip(lines, records, strict=True):
+        folder = "a" if record in records[:3] else "b"
+        assert line["audio_filepath"] == str(tmp_path / folder / record["audio_filepath"])
+        assert Path(line["context_audio_filepath"]).is_absolute()
+        assert Path(line["context_audio_filepath"]).exists()
 
 
 def test_copies_of_a_segment_are_no_context(tmp_path: Path) -> None:

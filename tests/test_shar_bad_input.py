@@ -119,7 +119,7 @@ def test_every_bad_record_is_a_reject_with_its_line(damaged: Path, tmp_path: Pat
     ):
         assert (name, reject["reject_reason"]) == (name, reason)
         assert words in reject["reject_detail"], (name, reject["reject_detail"])
-        if name != "half of a character":  # no strict JSON: kept as text
+        if "half" not in name:  # no strict JSON: kept as text
             assert reject.items() >= json.loads(row).items()
     texts = [item.supervision["text"] for item in read_set(out)]
     assert (texts[0], texts[-1]) == ("fine", "last")

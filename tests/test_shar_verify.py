@@ -244,6 +244,18 @@ def test_a_lost_last_shard_and_an_unfinished_run(whole: Path, tmp_path: Path) ->
     assert "the run is not finished" in prepcli("verify", tmp_path / "half").out
 
 
+def test_numbers_that_no_double_holds(tmp_path: Path) -> None:
+    """lhotse reads 1e5000 in a custom field, as infinity."""
+    from lhotse import CutSet
+
+    record = read_lines(MINI_CORPUS / "manifest.json")[0]
+    text = json.dumps(record | {"score": [-1, {"n": "MANY"}]}).replace('"MANY"', "1e5000")
+    (tmp_path / "m.json").write_text(text + "\n")
+    make(tmp_path / "m.json", tmp_path / "out", "--audio-base-dir", MINI_CORPUS)  # and verifies it
+    (cut,) = CutSet.from_shar(in_dir=tmp_path / "out/cuts")
+    assert cut.supervisions[0].custom["score"] == [-1, {"n": float("inf")}]
+
+
 def test_a_set_by_lhotse_itself(tmp_path: Path) -> None:
     """Plain lhotse writers, whatever else they put into a cut: nothing to complain of."""
     from lhotse import AudioSource, MonoCut, Recording, SupervisionSegment, fastcopy

@@ -48,6 +48,7 @@ class _Values(NamedTuple):
     number: list[int]
 
 
+_NO_TEXT = bytes(8)
 _cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_CutLine)
 _skipme = attrgetter("skipme")
 
@@ -187,9 +188,9 @@ class LineBlocks:
             self._lengths.append(ends - starts)
             self._offsets.append(np.array(values.offset, np.float64))
         for name, function in self.columns.keys:
-            self._hashes[name].append(b"".join([_hash(function(path)) for path in values.paths]))
+            self._hashes[name].append(b"".join([key_bytes(function(path)) for path in values.paths]))
         for (name, _), texts in zip(self.columns.field_keys, values.texts, strict=True):
-            self._hashes[name].append(b"".join(map(_hash, texts)))
+            self._hashes[name].append(b"".join(map(key_bytes, texts)))
 
 
 @lru_cache
@@ -264,6 +265,6 @@ def _field_text(record: Record, key: FieldKey) -> str:
     return str(value)
 
 
-def _hash(text: str) -> bytes:
+def key_bytes(text: str) -> bytes:
     """The 64 bits that the index keeps of a key, as plans do: the same on every machine and in every process."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() if text else _NO_TEXT

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.fields import decode_value
 from prepcli.manifest.record import LONGEST
 
 
@@ -19,10 +20,10 @@ def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
         if "duration" in fields:
             duration = msgspec.json.decode(fields["duration"], type=float)
         else:
-            tracks = msgspec.json.decode(fields["tracks"], type=list[dict[str, Any]])
+            tracks: Any = decode_value(fields["tracks"])
             ends = [float(track.get("offset") or 0.0) + float(track["cut"]["duration"]) for track in tracks]
             duration = round(max(ends), ndigits=8)
-    except (KeyError, TypeError, ValueError, msgspec.DecodeError):
+    except (KeyError, TypeError, AttributeError, ValueError, msgspec.DecodeError):
         duration = 0.0
     if not duration > 0:
         raise RecordRejected(RejectReason.BAD_DURATION, "the cut has no duration above 0")

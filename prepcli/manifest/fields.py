@@ -17,13 +17,14 @@ _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MOST_DIGITS = 4300
 """Of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
 
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     """The top-level fields of one line, in order, each as its JSON text; of repeated ones the last counts.
 
-    Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON.
+    Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON, and with BAD_FIELD for half of a surrogate pair.
     """
     if not line.isascii():
         line = line.removeprefix(_BOM)
@@ -65,7 +66,7 @@ def decode_value(raw: msgspec.Raw) -> Any:
     """The Python value of a field's text."""
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError:  # NaN or a lone surrogate; `parse_fields` has seen that Python reads it
+    except msgspec.DecodeError:  # NaN or 1e5000; `parse_fields` has seen that Python reads it
         return json.loads(bytes(raw))
 
 
@@ -78,7 +79,8 @@ def shown(raw: msgspec.Raw) -> str:
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     """Fields of a line that is no strict JSON but that Python's `json`, hence NeMo, reads all the same.
 
-    That is: `NaN` and `Infinity`, which `json.dump` writes, and lone surrogates. `why` is msgspec's complaint.
+    That is: `NaN` and `Infinity`, which `json.dump` writes. It reads lone surrogates as well, but these are not text:
+    they cannot be written as UTF-8, and other readers refuse the line. `why` is msgspec's complaint.
     """
     text = line.decode("utf-8")
     decoder = json.JSONDecoder()
@@ -94,10 +96,29 @@ def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
         start = _next(text, text.index(":", at) + 1)
         _, at = decoder.raw_decode(text, start)
         fields[name] = msgspec.Raw(text[start:at].encode())
+        _refuse_surrogates(name, fields[name])
         at = _next(text, at)
         if text[at] == ",":
             at = _next(text, at + 1)
     return fields
+
+
+def _refuse_surrogates(name: str, raw: msgspec.Raw) -> None:
+    if not _is_text(name):
+        where = f"the field name {json.dumps(name)}"
+    elif _LONE_SURROGATE.search(bytes(raw).replace(rb"\\", b"__")):  # two backslashes are one, and no escape
+        where = name
+    else:
+        return
+    raise RecordRejected(RejectReason.BAD_FIELD, f"{where} holds half of a surrogate pair")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _next(text: str, at: int) -> int:

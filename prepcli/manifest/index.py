@@ -54,7 +54,7 @@ class ManifestIndex:
     offset: Floats = field(default_factory=lambda: np.empty(0))
     """Seconds; 0.0 where there is none."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    """The first 64 bits of BLAKE2b (little-endian) of each key function's result, as UTF-8."""
+    """The first 64 bits of BLAKE2b (little-endian) of each key function's result, as UTF-8; 0 for an empty one."""
     problems: list[Problem] = field(default_factory=list)
     """Lines that cannot be used, in order."""
     num_skipped: int = 0

@@ -13,6 +13,8 @@ from prepcli.manifest.fields import decode_value, parse_fields, shown
 
 LONGEST = 1e9
 """Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
+SAME_SECONDS = 0.02
+"""Times that differ by so much at most may be the same time, rounded otherwise by whoever wrote the manifest."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 
@@ -140,8 +142,4 @@ def _encode(value: Value) -> bytes | msgspec.Raw:
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
     """The field's name as it stands in a line, with the comma before it (cached: a manifest has few names)."""
-    return b", " + json.dumps(name, ensure_ascii=not _encodable(name)).encode() + b": "
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
+    return b", " + json.dumps(name, ensure_ascii=False).encode() + b": "

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prepcli.models.copies import Copies
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
+
+    from prepcli.models.copies import Segments
 
 CHUNK_VALUES = {"cpu": 1 << 20, "cuda": 1 << 27}
 """Similarities computed at a time: 4 MB of them on a processor, which its cache holds, half a GB on a GPU."""
@@ -28,12 +32,12 @@ class Chosen(NamedTuple):
     similarity: "NDArray[np.float64]"
 
 
-def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "NDArray[np.uint64]") -> Chosen:
+def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "Segments") -> Chosen:
     """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
 
-    A row is no candidate for itself, nor for rows of the same segment (equal numbers in `segments`): an exact copy
-    tells a model nothing. Of equally similar ones the first wins. Rows that hold NaN take part only if `is_candidate`
-    says so, which it must not; what is chosen for them means nothing.
+    A row is no candidate for itself, nor for rows of the same segment: a copy tells a model nothing. Of equally similar
+    ones the first wins. Rows that hold NaN take part only if `is_candidate` says so, which it must not; what is chosen
+    for them means nothing.
 
     The product is in full float32. It rounds differently for different shapes, so whatever comes within the rounding of
     a row's best is compared again in float64, pair by pair: the choice is that of exact arithmetic, and two identical
@@ -53,7 +57,7 @@ def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", seg
     right = torch.nn.functional.pad(embeddings[columns], (0, 0, 0, padding)).T
     # Sums of `dim` products of numbers up to 1, each rounded to 24 bits.
     slack = 2 * dim * 2.0**-24
-    same = _SameSegment(segments, candidates)
+    same = Copies(segments, candidates)
     num_rows = max(_LEAST_ROWS, CHUNK_VALUES[device.type] // len(candidates))
     for start in range(0, count, num_rows):
         stop = min(start + num_rows, count)
@@ -102,21 +106,3 @@ def _first_of_greatest(
     rows = rows[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1))
     return rows[first], columns[order][first], values[order][first]
-
-
-class _SameSegment:
-    """For ranges of rows, the pairs (row, position among the candidates) of one segment: the row itself and copies."""
-
-    def __init__(self, segments: "NDArray[np.uint64]", candidates: "NDArray[np.int64]") -> None:
-        of_candidates = segments[candidates]
-        self._order = np.argsort(of_candidates, kind="stable")
-        in_order = of_candidates[self._order]
-        self._first = np.searchsorted(in_order, segments, "left")
-        self._count = np.searchsorted(in_order, segments, "right") - self._first
-
-    def pairs(self, start: int, stop: int) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
-        """Rows from `start`, counted from there, and positions."""
-        count = self._count[start:stop]
-        rows = np.repeat(np.arange(stop - start), count)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-        return rows, self._order[np.repeat(self._first[start:stop], count) + within]

@@ -1,6 +1,7 @@
 """Names of members and folders that NeMo's loaders accept, and that keep two different files apart."""
 
 import hashlib
+import os
 import posixpath
 import re
 from functools import lru_cache
@@ -14,6 +15,10 @@ MAX_STEM_BYTES = 180
 # NeMo's loader takes `-sub<digits>` off the end of a stem before it looks a member up (nemo_adapters.py), so a real
 # stem must not end so.
 _SUB_SUFFIX = re.compile(r"-sub\d+$")
+# What is put behind a stem to tell members apart: `tagged` and `in_shard`.
+_TAG_CHARS = 12
+_MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
+_MARKS = re.compile(f"(?:{_MARK})+$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 # What NeMo turns into braces, anywhere in a path (expand_sharded_filepaths in audio_to_text.py).
@@ -23,11 +28,24 @@ _NUMBER_IN_FOLDER = re.compile(r"(manifest[^/]*_\d+[^/]*\.json|audio[^/]*_\d+[^/
 
 
 def normal_path(audio_filepath: str) -> str:
-    """The path as it identifies a file: `./a//b.wav` is `a/b.wav`."""
-    # Most paths are normal already, and normpath would be a tenth of the work of copying a file.
+    """The path without what means nothing: `./a//b.wav` is `a/b.wav`.
+
+    `..` stays: where `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
+    """
+    # Most paths are normal already, and taking one apart would be a tenth of the work of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
-        return posixpath.normpath(audio_filepath)
+        parts = [part for part in audio_filepath.split("/") if part not in ("", ".")]
+        return "/" * audio_filepath.startswith("/") + "/".join(parts) or "."
     return audio_filepath
+
+
+def absolute_folder(folder: str) -> str:
+    """The folder as an absolute path. `..` is taken out only where no symbolic link stands before it."""
+    path = normal_path(os.path.join(os.getcwd(), folder))
+    if ".." not in path.split("/"):
+        return path
+    simple = os.path.normpath(path)
+    return simple if os.path.realpath(simple) == os.path.realpath(path) else path
 
 
 @lru_cache(maxsize=64)
@@ -45,8 +63,34 @@ def member_stem(audio_filepath: str) -> str:
     if len(encoded) > MAX_STEM_BYTES:
         # The end of a path tells most; the digest keeps long paths apart that end alike.
         tail = encoded[-(MAX_STEM_BYTES - 13) :].decode("utf-8", errors="ignore")
-        stem = f"{_digest(audio_filepath)}_{tail}"
+        stem = f"{_digest(normal_path(audio_filepath))}_{tail}"
     return stem
+
+
+def marked_root(audio_filepath: str) -> str:
+    """The file's stem without the marks at its end, as `tagged` and `in_shard` make them; "" where it has none.
+
+    `x-shard1.wav` -> `x`: its member could get the name that a copy of `x.wav` in shard 1 has.
+    """
+    # Nearly all paths have none; finding their stems would cost ten times as much.
+    at = audio_filepath.rfind("-")
+    if at < 0 or (len(audio_filepath) - at <= _TAG_CHARS and audio_filepath[at + 1 : at + 6] != "shard"):
+        return ""
+    if "/" in audio_filepath[at:].rstrip("/."):
+        return ""
+    stem = member_stem(audio_filepath)
+    root = _MARKS.sub("", stem)
+    return root if root != stem else ""
+
+
+def loader_stem(audio_filepath: str) -> str:
+    """The stem of a member as NeMo's classic loader looks it up."""
+    return posixpath.splitext(posixpath.basename(audio_filepath))[0]
+
+
+def in_shard(stem: str, shard: int) -> str:
+    """The stem of one of several copies, each in a shard of its own."""
+    return f"{stem}-shard{shard}"
 
 
 def tagged(stem: str, *identity: str | int) -> str:
@@ -72,7 +116,7 @@ def _decimal(seconds: float) -> str:
 
 def _digest(*parts: str | int) -> str:
     text = "\0".join(map(str, parts)).encode("utf-8", errors="surrogatepass")
-    return hashlib.blake2b(text, digest_size=6).hexdigest()
+    return hashlib.blake2b(text, digest_size=_TAG_CHARS // 2).hexdigest()
 
 
 def check_loadable(folder: Path) -> None:

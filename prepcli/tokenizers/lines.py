@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.tokenizers.counting import TokenizerSpec, load_tokenizers
 
 
@@ -81,7 +81,7 @@ def _supervisions(data: bytes) -> list[list[_Supervision]]:
         if b"\n" in data.rstrip():
             raise
         try:
-            fields = msgspec.json.decode(data, type=dict[str, Any])
+            fields = {name: decode_value(raw) for name, raw in parse_fields(data).items()}
             plain = [fields, *(track["cut"] for track in fields.get("tracks") or ())]
             found = [one for cut in plain for one in cut.get("supervisions") or ()]
             cuts = [msgspec.convert(found, list[_Supervision])]

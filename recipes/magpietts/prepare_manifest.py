@@ -130,15 +130,17 @@ class PrepareJob(Job):
         part = writer.open_part(f"parts/{unit.id}.jsonl")
         counts = _Counts()
         for i in range(*self._bounds[number : number + 2]):
-            line = self._records.line(i)
             try:
-                record = Record.parse(line)
+                record = Record.parse(self._records.line(i))
                 speaker = self._check_fields(record)
                 self._check_audio(i, record)
             except RecordRejected as rejected:
-                writer.reject(line, rejected, self._records.origin(i))
+                writer.reject(self._records.reject_source(i), rejected, self._records.origin(i))
             else:
-                part.write(record.to_json({"speaker": speaker} if speaker != record.get("speaker") else {}) + b"\n")
+                changes = self._records.merged_changes(i, record)
+                if speaker != record.get("speaker"):
+                    changes["speaker"] = speaker
+                part.write(record.to_json(changes) + b"\n")
                 writer.count(1, record.duration)
                 counts.add(speaker, 1, record.duration)
                 counts.durations.append(record.duration)
@@ -200,7 +202,11 @@ class PrepareJob(Job):
                 total.add(speaker, records, seconds)
         lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(markers, writer))
         writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
-        return {"manifest": str(self._out / "manifest.json"), "stats": str(self._out / "stats.txt")}
+        return {
+            "manifest": str(self._out / "manifest.json"),
+            **self._records.merged_details(self._out),
+            "stats": str(self._out / "stats.txt"),
+        }
 
     def _split_rejects(self, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
         files = [self._work / name for marker in markers for name in marker.work_files if name.startswith("rejects/")]

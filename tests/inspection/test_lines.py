@@ -110,7 +110,7 @@ def test_odd_types_do_no_harm(tmp_path: Path) -> None:
             "speaker": {"a": 1},
             "context_speaker_similarity": "1",
         },
-        {"audio_filepath": "é.WAV", "duration": 2.5, "text": "\ud800 half", "speaker": "\ud800"},
+        {"audio_filepath": "é.WAV", "duration": 2.5, "text": "\x07 bell", "speaker": "\x07"},
     ]
     path = tmp_path / "m.json"
     path.write_text("".join(json.dumps(one) + "\n" for one in odd))
@@ -118,7 +118,7 @@ def test_odd_types_do_no_harm(tmp_path: Path) -> None:
     assert (found.records, found.without_text) == (3, 0)
     assert found.extensions == {"none": 2, "wav": 1}
     assert found.speakers == 3
-    assert json.loads(json.dumps(found.document(), default=str))["top_speakers"][0]["name"] == "?"
+    assert json.loads(json.dumps(found.document(), default=str))["top_speakers"][0]["name"] == "\x07"
 
 
 def test_a_file_of_something_else_ends_early(tmp_path: Path) -> None:

@@ -129,6 +129,12 @@ def test_mixed_cuts_end_with_their_last_track(tmp_path: Path) -> None:
     assert found.first_rejected == f"{path}:3: the cut has no duration above 0"
 
 
+def test_numbers_that_no_double_holds_do_not_hide_a_mixed_cuts_duration(tmp_path: Path) -> None:
+    path = tmp_path / "cuts.jsonl"
+    path.write_text('{"type": "MixedCut", "tracks": [{"cut": {"duration": 4, "custom": {"score": 1e5000}}}]}\n')
+    assert seconds(str(path)) == [4]
+
+
 def test_tarred_sets(tmp_path: Path) -> None:
     for number in range(11):
         write(tmp_path / "set" / "sharded_manifests" / f"manifest_{number}.json", number + 1)

@@ -70,8 +70,23 @@ def test_to_json_refuses_what_json_has_no_number_for() -> None:
 
 
 def test_field_names_that_need_escapes_come_back() -> None:
-    line = b'{"audio_filepath": "x", "duration": 1, "a\\"b\\n\\u00e9": 1, "\\ud800": 2}'
+    line = b'{"audio_filepath": "x", "duration": 1, "a\\"b\\n\\u00e9": 1, "\\ud83d\\ude00": "\\uD83D\\uDE00"}'
     assert json.loads(Record.parse(line).to_json({})) == json.loads(line)
+
+
+@pytest.mark.parametrize(
+    "field", [r'"\ud800": 1', r'"t": "\uDFFF"', r'"t": [{"\ude00\ud83d": 1}]', r'"t": [NaN, "\ud800"]']
+)
+def test_half_of_a_surrogate_pair_is_refused(field: str) -> None:
+    with pytest.raises(RecordRejected, match="half of a surrogate pair") as caught:
+        Record.parse(f'{{"audio_filepath": "x", "duration": 1, {field}}}'.encode())
+    assert caught.value.reason is RejectReason.BAD_FIELD
+
+
+@pytest.mark.parametrize("text", [r"\\ud800", r"\ud55c", r"\ud83d\ude00", r"\u00e9"])
+def test_other_escapes_stay_as_they_are(text: str) -> None:
+    line = f'{{"audio_filepath": "x", "duration": 1, "{text}": ["{text}", 1e5000]}}'
+    assert json.loads(Record.parse(line.encode()).to_json({})) == json.loads(line)
 
 
 @pytest.mark.parametrize("offset", [b"", b', "offset": null', b', "offset":  null '])

@@ -149,6 +149,12 @@ def test_texts_in_a_field_that_means_something_else(bpe: Path) -> None:
         numbers_of(data, tokens)
 
 
+def test_cuts_with_numbers_that_no_double_holds(bpe: Path) -> None:
+    tokens = TokensOfCuts(TokenizerSpec((str(bpe),)))
+    plain = b'{"tracks": [{"cut": {"supervisions": [{"text": "one two"}]}}]}'
+    assert tokens(plain.replace(b'{"text"', b'{"custom": {"score": 1e5000}, "text"')) == tokens(plain)
+
+
 def test_lines_of_cuts(bpe: Path) -> None:
     tokens = TokensOfCuts(TokenizerSpec((str(bpe),)))
     one, two = counts(bpe, ["Added.", "My sister plays the cello."])
