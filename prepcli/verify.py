@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.record import Record
+from prepcli.printing import printable_command
 from prepcli.processes import map_in_order
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
@@ -111,7 +112,7 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
         if status.state != "finished":
             report.problems.append(
                 f"the run is not finished: {status.units_done} of {status.units} units are done; "
-                f"continue with: {status.continue_with}"
+                f"continue with: {printable_command(status.continue_with or '')}"
             )
         for path in sorted(workspace.done.glob("*.json")):
             files |= msgspec.json.decode(path.read_bytes(), type=Marker).files

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import errno
 import gc
 import os
 import sys
@@ -25,6 +26,7 @@ from prepcli.cli.status import status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.printing import printable
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
@@ -94,15 +96,17 @@ def main() -> None:
         # What is wrong with the call is the same for all ranks that the command has started: one says it.
         if not (is_own_rank() and error.exit_code == 2 and os.environ.get("RANK") != "0"):
             # One line, whatever a path or a manifest holds.
-            shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(error))
-            print(f"prepcli: {shown}", file=sys.stderr)
+            print(f"prepcli: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception as error:
         if os.environ.get(SHOW_TRACEBACK):
             raise
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            print(f"prepcli: longer than a path may be: {printable(str(error.filename))}", file=sys.stderr)
+            sys.exit(2)
         print(
-            f"prepcli: a bug in prepcli: {type(error).__name__}: {error}; please report it with what the same "
-            f"command prints under {SHOW_TRACEBACK}=1",
+            f"prepcli: a bug in prepcli: {type(error).__name__}: {printable(str(error))}; please report it with what "
+            f"the same command prints under {SHOW_TRACEBACK}=1",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -1,5 +1,6 @@
 """What is this? The kind of a path, by what is in it."""
 
+import os
 import re
 import tarfile
 from dataclasses import dataclass, field
@@ -51,11 +52,12 @@ def what_is(spec: str) -> Subject:
         UsageError: there is nothing, or nothing that is known here.
     """
     path = Path(spec)
-    if path.is_dir():
+    # These, not `Path.is_dir` and its like: a list is often longer than a name may be, for which those raise `OSError`.
+    if os.path.isdir(spec):
         return _of_folder(path)
-    if path.exists():
+    if os.path.exists(spec):
         return _of_file(path)
-    if (path.with_name(path.name + WORK) / "plan.json").is_file():
+    if os.path.isfile(path.with_name(path.name + WORK) / "plan.json"):
         return Subject("run", "a run of prepcli whose output is not here", out=path)
     if not re.search(r"[,{}()\[\]<>=]|_OP_", spec):
         raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))

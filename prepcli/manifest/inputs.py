@@ -3,6 +3,7 @@
 The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -58,14 +59,14 @@ def resolve_input(spec: str) -> DataSet | Mix:
     Raises `UsageError` for anything else and for files that are missing.
     """
     key, equals, value = spec.partition("=")
-    if equals and not Path(spec).exists():
+    if equals and not os.path.exists(spec):
         if key not in KEYS:
             raise UsageError(f"unknown key in {spec!r}; known are {', '.join(KEYS)}")
         value = value.strip("'\"")
         return of_config({key: _parse_list(value) if _is_list(value) else value})
     if spec.endswith((".yaml", ".yml")):
         return of_config({"input_cfg": spec})
-    if Path(spec).is_dir():
+    if os.path.isdir(spec):
         return of_directory(spec)
     return of_config({"manifest_filepath": _parse_list(spec) if _is_list(spec) else spec})
 
@@ -117,7 +118,7 @@ def _of_manifest_filepath(value: Any) -> DataSet | Mix:
 
 def _of_shar_path(value: Any) -> DataSet | Mix:
     if isinstance(value, str):
-        found = of_directory(value) if Path(value).is_dir() else None
+        found = of_directory(value) if os.path.isdir(value) else None
         if not isinstance(found, DataSet) or not found.cuts:
             raise UsageError(f"shar_path is no directory with cuts.*: {value}")
         return found
@@ -182,7 +183,7 @@ def _numbered(paths: Iterable[Path], pattern: str) -> tuple[str, ...]:
 def _is_list(text: str) -> bool:
     """`[[a],[b]]` or `[a,b]`: brackets around all of it; but what exists is a path."""
     text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")) or Path(text).exists():
+    if not (text.startswith("[") and text.endswith("]")) or os.path.exists(text):
         return False
     depths = list(accumulate((char == "[") - (char == "]") for char in text))
     return depths.index(0) == len(text) - 1 if 0 in depths else False

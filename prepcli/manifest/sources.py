@@ -28,11 +28,10 @@ def expand_paths(spec: str) -> list[str]:
 
 def check_file(path: str, what: str = "manifest") -> str:
     """Return `path` if it is there and can be read as a file; raises `UsageError` otherwise."""
-    found = Path(path)
-    if found.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it")
-    if not found.exists():
-        hint = "" if found.is_absolute() else f" (looked in {Path.cwd()})"
+    if not os.path.exists(path):
+        hint = "" if os.path.isabs(path) else f" (looked in {Path.cwd()})"
         raise UsageError(f"{what} not found: {path}{hint}")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{what} cannot be read, for want of permission: {path}")
@@ -54,7 +53,8 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def _parts(spec: str) -> list[str]:
-    if Path(spec).exists():
+    # `os.path.exists`, not `Path.exists`: a list is often longer than a name may be, for which that raises `OSError`.
+    if os.path.exists(spec):
         return [spec]
     braces = nemo_to_braces(spec)
     if braces.count("{") != braces.count("}"):
@@ -64,12 +64,12 @@ def _parts(spec: str) -> list[str]:
 
 def _expand_part(part: str) -> Iterator[str]:
     for written in (part, part.strip()):
-        if Path(written).exists():
+        if os.path.exists(written):
             return iter([check_file(written)])
     part = part.strip()
     # Folders that exist are meant literally, whatever brackets are in their names: only the rest is a pattern.
     slash = len(part)
-    while (slash := part.rfind("/", 0, slash)) >= 0 and not Path(part[: slash + 1]).is_dir():
+    while (slash := part.rfind("/", 0, slash)) >= 0 and not os.path.isdir(part[: slash + 1]):
         pass
     folder, pattern = part[: slash + 1], nemo_to_braces(part[slash + 1 :])
     try:
