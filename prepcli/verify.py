@@ -1,5 +1,6 @@
 """verify: is a data set whole, readable and in step, and are its bytes those that were published?"""
 
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -28,7 +29,10 @@ from prepcli.shards.nemo_tarred import (
     read_metadata,
     tar_numbers,
 )
-from prepcli.shards.shar_files import is_shar
+from prepcli.shards.shar_files import is_shar, numbered
+from prepcli.shards.tar_reader import open_regular
+
+_SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
 
 
 class VerifyReport(msgspec.Struct):
@@ -132,9 +136,7 @@ def _verify_set(
     config = _dataset_config(folder, version, prefix, report)
     numbers = tar_numbers(folder)
     with_tars = bool(numbers)
-    shard_manifests = sorted(
-        int(path.stem.rpartition("_")[2]) for path in (folder / "sharded_manifests").glob("manifest_*.json")
-    )
+    shard_manifests = sorted(numbered(folder / "sharded_manifests", _SHARD_MANIFEST))
     expected = max(config.get("num_shards") or 0, len(numbers), len(shard_manifests))
     for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if found and found != list(range(expected)):
@@ -143,7 +145,7 @@ def _verify_set(
             report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
     totals, digests = _lines_by_shard(whole, prefix, report)
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
-        if not shard_manifests:
+        if not shard_manifests and whole.is_file():
             _split_manifest(whole, Path(scratch))
         shards = [
             ShardFiles(
@@ -173,7 +175,13 @@ def _verify_shar(
     folder: Path, codes_in: Path | None, published: dict[str, PublishedFile], num_workers: int, report: VerifyReport
 ) -> None:
     report.kind = "shar"
-    shards, problems = find_shards(folder, lambda name: published[name].sha256 if name in published else None, codes_in)
+    try:
+        shards, problems = find_shards(
+            folder, lambda name: published[name].sha256 if name in published else None, codes_in
+        )
+    except UsageError as error:
+        report.problems.append(str(error))
+        return
     report.problems += problems
     hashes: list[Hashes] = []
     results = map_in_order(check_shar_shard, shards, num_workers)
@@ -216,7 +224,7 @@ def _lines_by_shard(whole: Path, prefix: str, report: VerifyReport) -> tuple[Cou
 
 
 def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
-    with whole.open("rb") as file:
+    with open_regular(whole) as file:
         for line in file:
             try:
                 shard = Record.parse(line).get("shard_id")

@@ -17,6 +17,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.shards.shar_files import regular_files, two_of_a_shard
 
 KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
 
@@ -90,9 +91,9 @@ def of_directory(directory: str) -> DataSet | Mix:
     """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set, or a tarred set in buckets."""
     top = Path(directory)
     for folder in (top, top / "cuts"):
-        if cuts := sorted(folder.glob("cuts.*")):
-            return DataSet(tuple(map(str, cuts)), cuts=True)
-    if manifests := _numbered(top.glob("sharded_manifests/manifest_*.json"), r"manifest_(\d+)\.json"):
+        if cuts := _cuts_in(folder):
+            return DataSet(cuts, cuts=True)
+    if manifests := _numbered(regular_files(top / "sharded_manifests"), r"manifest_(\d+)\.json"):
         return DataSet(manifests)
     if (whole := top / "tarred_audio_manifest.json").is_file():
         return DataSet((str(whole),))
@@ -102,6 +103,17 @@ def of_directory(directory: str) -> DataSet | Mix:
         f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
         "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...)"
     )
+
+
+def _cuts_in(folder: Path) -> tuple[str, ...]:
+    """The files of cuts in a folder, without the indexes (`.idx`) that lhotse 2 writes beside them."""
+    found: dict[str, Path] = {}
+    for path in regular_files(folder):
+        if path.name.startswith("cuts.") and path.name.endswith((".jsonl", ".jsonl.gz")):
+            other = found.setdefault(path.name.removesuffix(".gz"), path)
+            if other is not path:
+                raise two_of_a_shard(other, path)
+    return tuple(map(str, found.values()))
 
 
 def _of_manifest_filepath(value: Any) -> DataSet | Mix:
@@ -149,7 +161,9 @@ def _of_files(paths: list[str]) -> DataSet:
 
 
 def _holds_cuts(path: str) -> bool:
-    """Whether the file's first line is a lhotse cut and not a NeMo record."""
+    """Whether the file's first line is a lhotse cut and not a NeMo record; a pipe can be read once only: it is not."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open_bytes(path) as file:
             fields = parse_fields(file.readline(1 << 20))
