@@ -31,6 +31,7 @@ from prepcli.run.job import Execution, Job
 from prepcli.run.plan import Plan, Unit
 from prepcli.run.progress import format_seconds
 from prepcli.run.publish import Marker, UnitWriter
+from prepcli.run.workspace import MAX_NAME_BYTES
 from prepcli.shards.names import normal_path
 from prepcli.shards.split import Indices
 from prepcli.speaker_groups import group_key
@@ -68,6 +69,11 @@ class ContextJob(Job):
         self.manifests = manifests
         self.out = out
         self.options = options
+        if len(os.fsencode(self.manifest_name)) > MAX_NAME_BYTES:
+            raise UsageError(
+                f"the name of the extended manifest is too long for a file system: {self.manifest_name}; rename "
+                f"{manifests[0]}, or link to it"
+            )
         self.device = device
         self._batch_duration = batch_duration
         self._work = work

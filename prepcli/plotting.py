@@ -1,5 +1,6 @@
 """Figures without a display, and one way to say that they cannot be drawn."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,5 +33,5 @@ def check_plot(path: Path) -> None:
     formats = new_figure().canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
         raise UsageError(f"--plot {path}: the name must end in one of .{', .'.join(sorted(formats))}")
-    if not path.absolute().parent.is_dir():
+    if not os.path.isdir(path.absolute().parent):
         raise UsageError(f"--plot {path}: there is no folder {path.parent}")

@@ -1,6 +1,7 @@
 """verify: is a data set whole, readable and in step, and are its bytes those that were published?"""
 
 import hashlib
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -13,6 +14,7 @@ from tqdm import tqdm
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.record import Record
+from prepcli.printing import printable_command
 from prepcli.processes import map_in_order
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
@@ -28,7 +30,10 @@ from prepcli.shards.nemo_tarred import (
     read_metadata,
     tar_numbers,
 )
-from prepcli.shards.shar_files import is_shar
+from prepcli.shards.shar_files import is_shar, numbered
+from prepcli.shards.tar_reader import open_regular
+
+_SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
 
 Hashed = Callable[[str], str | None]
 """The SHA-256 under which a file below OUT was published, None where that is not known; whoever asks compares it."""
@@ -145,7 +150,7 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
         if status.state != "finished":
             report.problems.append(
                 f"the run is not finished: {status.units_done} of {status.units} units are done; "
-                f"continue with: {status.continue_with}"
+                f"continue with: {printable_command(status.continue_with or '')}"
             )
         for path in sorted(workspace.done.glob("*.json")):
             files |= msgspec.json.decode(path.read_bytes(), type=Marker).files
@@ -163,9 +168,7 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
     config = _dataset_config(folder, version, prefix, report)
     numbers = tar_numbers(folder)
     with_tars = bool(numbers)
-    shard_manifests = sorted(
-        int(path.stem.rpartition("_")[2]) for path in (folder / "sharded_manifests").glob("manifest_*.json")
-    )
+    shard_manifests = sorted(numbered(folder / "sharded_manifests", _SHARD_MANIFEST))
     expected = max(config.get("num_shards") or 0, len(numbers), len(shard_manifests))
     for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if found and found != list(range(expected)):
@@ -174,7 +177,7 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
             report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
     totals, digests = _lines_by_shard(whole, prefix, report)
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
-        if not shard_manifests:
+        if not shard_manifests and whole.is_file():
             _split_manifest(whole, Path(scratch))
         shards = [
             ShardFiles(
@@ -202,7 +205,11 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
 
 def _verify_shar(folder: Path, codes_in: Path | None, sha256: Hashed, num_workers: int, report: VerifyReport) -> None:
     report.kind = "shar"
-    shards, problems = find_shards(folder, sha256, codes_in)
+    try:
+        shards, problems = find_shards(folder, sha256, codes_in)
+    except UsageError as error:
+        report.problems.append(str(error))
+        return
     report.problems += problems
     hashes: list[Hashes] = []
     results = map_in_order(check_shar_shard, shards, num_workers)
@@ -245,7 +252,7 @@ def _lines_by_shard(whole: Path, prefix: str, report: VerifyReport) -> tuple[Cou
 
 
 def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
-    with whole.open("rb") as file:
+    with open_regular(whole) as file:
         for line in file:
             try:
                 shard = Record.parse(line).get("shard_id")

@@ -26,6 +26,7 @@ from prepcli.cli.status import status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.printing import printable
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
@@ -115,8 +116,7 @@ def _of_system(error: OSError) -> str:
 
 def _print_error(message: str) -> None:
     """One line, whatever a path or a manifest holds."""
-    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message)
-    print(f"prepcli: {shown}", file=sys.stderr)
+    print(f"prepcli: {printable(message)}", file=sys.stderr)
 
 
 def main() -> None:
@@ -139,13 +139,16 @@ def main() -> None:
     except Exception as error:
         if os.environ.get(SHOW_TRACEBACK):
             raise
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _print_error(f"longer than a path may be: {error.filename}")
+            sys.exit(2)
         if isinstance(error, OSError):  # a full disk, a file that went away: not ours
             _give_up_stdout()
             _print_error(_of_system(error))
             sys.exit(1)
         print(
-            f"prepcli: a bug in prepcli: {type(error).__name__}: {error}; please report it with what the same "
-            f"command prints under {SHOW_TRACEBACK}=1",
+            f"prepcli: a bug in prepcli: {type(error).__name__}: {printable(str(error))}; please report it with what "
+            f"the same command prints under {SHOW_TRACEBACK}=1",
             file=sys.stderr,
         )
         sys.exit(1)

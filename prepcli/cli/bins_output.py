@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import typer
 
 from prepcli.cli.bins_options import OutputOptions
+from prepcli.printing import printable
 
 
 class Counted(Protocol):
@@ -93,4 +94,4 @@ def percentiles_text(percentiles: Mapping[str, float], spec: str = ".2f") -> str
 
 def log(message: str) -> None:
     """A line on stderr."""
-    print(f"prepcli: {message}", file=sys.stderr)
+    print(f"prepcli: {printable(message)}", file=sys.stderr)

@@ -58,9 +58,9 @@ def inspect(
 
         print_json(found.document())
     else:
-        from prepcli.inspection.report import plain
+        from prepcli.cli.output import print_lines
 
-        typer.echo("\n".join(map(plain, _lines(found))))
+        print_lines(_lines(found))
 
 
 def _lines(found: "Inspection") -> list[str]:

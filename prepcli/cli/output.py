@@ -1,12 +1,13 @@
 """Running a job from the command line: its plan or its summary, for people or for scripts, and the exit code."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from prepcli.cli.options import is_own_rank
+from prepcli.printing import encodable, printable, printable_command
 
 if TYPE_CHECKING:
     from prepcli.run.engine import RunOptions
@@ -50,7 +51,7 @@ def run_or_plan(
 
         if as_json and not is_own_rank():
             print_incomplete(job.command, workspace, str(error))
-        raise type(error)(f"{error}. Continue with: {command_line()}") from None
+        raise type(error)(f"{error}. Continue with: {printable_command(command_line())}") from None
     conclude(report, workspace, options, as_json=as_json, after=after)
 
 
@@ -72,7 +73,7 @@ def conclude(
         if report.status == "too_many_rejects":
             print(
                 f"prepcli: {report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "
-                f"allows ({options.budget}); see {workspace.rejects_file}",
+                f"allows ({options.budget}); see {printable(str(workspace.rejects_file))}",
                 file=sys.stderr,
             )
     if EXIT_CODES[report.status]:
@@ -91,7 +92,16 @@ def print_json(document: Any) -> None:
     """One JSON object on stdout."""
     import msgspec
 
-    typer.echo(msgspec.json.encode(document).decode())
+    try:
+        text = msgspec.json.encode(document)
+    except UnicodeEncodeError:  # a name that is not UTF-8
+        text = msgspec.json.encode(encodable(msgspec.to_builtins(document)))
+    typer.echo(text.decode())
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines for people; whatever names they hold, none of them commands the terminal or becomes two lines."""
+    typer.echo("\n".join(map(printable, lines)))
 
 
 def print_summary(report: "Report", workspace: "Workspace") -> None:
@@ -99,22 +109,20 @@ def print_summary(report: "Report", workspace: "Workspace") -> None:
     from prepcli.run.report import summary_lines
 
     lines = summary_lines(report, str(workspace.rejects_file))
-    typer.echo("\n".join(lines[:1] if report.status == "nothing_to_do" else lines))
+    print_lines(lines[:1] if report.status == "nothing_to_do" else lines)
 
 
 def print_plan(plan: dict[str, Any]) -> None:
     """The plan for people."""
     seconds = plan["seconds_per_rank"]
     rejects = ", ".join(f"{count:,} {reason}" for reason, count in plan["rejects_by_reason"].items()) or "none so far"
-    typer.echo(
-        f"{plan['command']}: the plan (nothing is written)\n"
-        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} passed over (_skipme)\n"
-        f"  rejects  {rejects}\n"
-        f"  audio    {plan['hours']:,.2f} hours in {plan['units']:,} units\n"
+    lines = [
+        f"{plan['command']}: the plan (nothing is written)",
+        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} passed over (_skipme)",
+        f"  rejects  {rejects}",
+        f"  audio    {plan['hours']:,.2f} hours in {plan['units']:,} units",
         f"  ranks    {plan['world_size']}, {min(seconds):,.0f} to {max(seconds):,.0f} s of audio each, "
-        f"spread (max/mean) {plan['spread_max_over_mean']:.3f}"
-    )
-    for number, share in enumerate(seconds if len(seconds) > 1 else []):
-        typer.echo(f"    rank {number}: {share:,.1f} s")
-    for note in plan["notes"]:
-        typer.echo(f"  note     {note}")
+        f"spread (max/mean) {plan['spread_max_over_mean']:.3f}",
+    ]
+    lines += [f"    rank {number}: {share:,.1f} s" for number, share in enumerate(seconds if len(seconds) > 1 else [])]
+    print_lines([*lines, *(f"  note     {note}" for note in plan["notes"])])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from prepcli.cli.options import Json
+from prepcli.printing import printable_command
 
 if TYPE_CHECKING:
     from prepcli.run.status import Status
@@ -33,7 +34,7 @@ def status(
 
     Example: prepcli status clean/ context/ shar/ --watch
     """
-    from prepcli.cli.output import print_json
+    from prepcli.cli.output import print_json, print_lines
 
     outs = list(dict.fromkeys(_named(path) for path in out))
     if watch:
@@ -42,9 +43,9 @@ def status(
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
     elif len(outs) == 1:
-        typer.echo("\n\n".join("\n".join(_lines(one)) for one in found))
+        print_lines(line for number, one in enumerate(found) for line in ([""] * (number > 0) + _lines(one)))
     else:
-        typer.echo("\n".join(_overview(found)))
+        print_lines(_overview(found))
 
 
 def _named(path: Path) -> Path:
@@ -70,7 +71,7 @@ def _read(outs: Sequence[Path], expect_all: bool) -> "list[Status]":
 
 def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
     """Look until nothing runs or waits; returns the exit code."""
-    from prepcli.cli.output import print_json
+    from prepcli.cli.output import print_json, print_lines
 
     shown: list[list[str]] = []
     try:
@@ -79,12 +80,14 @@ def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
             if as_json:
                 print_json(found)
             elif sys.stdout.isatty():
-                typer.echo("\033[H\033[J" + "\n".join(_overview(found)))
+                typer.echo("\033[H\033[J", nl=False)
+                print_lines(_overview(found))
             else:
                 rows = [_row(one) for one in found]
                 new = [row for row in rows if row not in shown]
-                for row in _aligned(new if shown else [list(_HEAD), *new]):
-                    typer.echo(f"{time.strftime('%H:%M:%S')}  {row}")
+                if new:
+                    now = time.strftime("%H:%M:%S")
+                    print_lines(f"{now}  {row}" for row in _aligned(new if shown else [list(_HEAD), *new]))
                 shown = rows
                 sys.stdout.flush()
             if not any(one.state in ("running", "finishing", "not_started") for one in found):
@@ -171,5 +174,5 @@ def _lines(status: "Status") -> list[str]:
             for rank in status.ranks
         ]
     if status.continue_with:
-        lines.append(f"  continue with: {status.continue_with}")
+        lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines

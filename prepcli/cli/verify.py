@@ -21,20 +21,19 @@ def verify(
     """
     import msgspec
 
-    from prepcli.cli.output import print_json
+    from prepcli.cli.output import print_json, print_lines
     from prepcli.verify import verify as run_verify
 
     report = run_verify(out, num_workers or available_processors())
     if as_json:
         print_json(msgspec.to_builtins(report) | {"status": report.status})
     else:
-        typer.echo(
-            f"verify: {out} is {report.status}\n"
-            f"  shards   {report.shards:,}\n"
-            f"  records  {report.records:,} in {report.members:,} members, {report.seconds / 3600:,.2f} hours\n"
-            f"  hashes   {'compared with what was published' if report.hashes_known else 'unknown (no OUT.prepcli)'}"
-        )
-        for problem in report.problems:
-            typer.echo(f"  PROBLEM  {problem}")
+        lines = [
+            f"verify: {out} is {report.status}",
+            f"  shards   {report.shards:,}",
+            f"  records  {report.records:,} in {report.members:,} members, {report.seconds / 3600:,.2f} hours",
+            f"  hashes   {'compared with what was published' if report.hashes_known else 'unknown (no OUT.prepcli)'}",
+        ]
+        print_lines([*lines, *(f"  PROBLEM  {problem}" for problem in report.problems)])
     if report.problems:
         raise typer.Exit(1)

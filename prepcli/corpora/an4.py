@@ -9,11 +9,9 @@ from prepcli.corpora.fetch import Archive
 from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason
 
-# NVIDIA's copy, which NeMo's tutorials use, and CMU's own. Neither publishes a checksum. CMU's page says 64M.
-URLS = (
-    "https://dldata-public.s3.us-east-2.amazonaws.com/an4_sphere.tar.gz",
-    "http://www.speech.cs.cmu.edu/databases/an4/an4_sphere.tar.gz",
-)
+# NVIDIA's copy, which NeMo's tutorials use. CMU's own is served by plain HTTP only, and neither publishes a checksum:
+# what arrives from there could be anybody's. `--base-url` fetches it for those who want it all the same.
+URLS = ("https://dldata-public.s3.us-east-2.amazonaws.com/an4_sphere.tar.gz",)
 _PARTS = {"train": "an4_clstk", "test": "an4test_clstk"}
 # `<s> ERASE C Q Q F SEVEN </s> (an253-fash-b)`; the lines of the test part come without <s> and </s>.
 _LINE = re.compile(r"^(.*?)\(([^()\s]+)\)$")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prepcli.corpora.transfer import FetchError, Part, Progress, download
 from prepcli.errors import UsageError
+from prepcli.printing import printable
 
 MOST_DAMAGED = 3
 """How often an archive may arrive damaged before we give up."""
@@ -95,4 +96,4 @@ def read_checksums(path: Path) -> dict[str, str]:
 
 def note(message: str) -> None:
     """One line for people, on stderr."""
-    print(f"prepcli: {message}", file=sys.stderr, flush=True)
+    print(f"prepcli: {printable(message)}", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prepcli.errors import UsageError
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
-from prepcli.inspection.kinds import Subject, line_kind, what_is
+from prepcli.inspection.kinds import Subject, check_regular, line_kind, what_is
 from prepcli.inspection.report import Inspection, PartOfMix, largest, percentiles
 from prepcli.inspection.runs import runs_of
 from prepcli.inspection.sample import EvenSample
@@ -64,8 +64,10 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     assert subject.data is not None
     leaves = leaves_of(subject.data)
     paths = [path for leaf in leaves for path in leaf.paths]
+    for path in paths:
+        check_regular(Path(check_file(path)))
     # A file without a readable line, such as a shard of which nothing came out, has no say.
-    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(check_file(path))))))
+    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(path)))))
     kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:
         raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")

@@ -1,6 +1,8 @@
 """What is this? The kind of a path, by what is in it."""
 
+import os
 import re
+import stat
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 from prepcli.shards.codes import CODES_FILE
 from prepcli.shards.nemo_tarred import TAR_NAME, tar_numbers
-from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered
+from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered, regular_files
 
 WORK = ".prepcli"
 _FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
@@ -51,11 +53,12 @@ def what_is(spec: str) -> Subject:
         UsageError: there is nothing, or nothing that is known here.
     """
     path = Path(spec)
-    if path.is_dir():
+    # These, not `Path.is_dir` and its like: a list is often longer than a name may be, for which those raise `OSError`.
+    if os.path.isdir(spec):
         return _of_folder(path)
-    if path.exists():
+    if os.path.exists(spec):
         return _of_file(path)
-    if (path.with_name(path.name + WORK) / "plan.json").is_file():
+    if os.path.isfile(path.with_name(path.name + WORK) / "plan.json"):
         return Subject("run", "a run of prepcli whose output is not here", out=path)
     if not re.search(r"[,{}()\[\]<>=]|_OP_", spec):
         raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
@@ -91,10 +94,11 @@ def _shar(folder: Path) -> Subject | None:
         fields = {path.name: _in_order(path, AUDIO_FILE) for path in sorted(folder.iterdir()) if path.is_dir()}
         tars = {name: files for name, files in fields.items() if files}
         return Subject("shar", "a Lhotse Shar data set", of_directory(str(folder)), tars, codes, out=folder)
-    if not any(CUTS_FILE.match(path.name) for path in folder.glob("cuts.*")):
+    files = regular_files(folder)
+    if not any(CUTS_FILE.match(path.name) for path in files):
         return None
     flat: dict[str, list[Path]] = {}
-    for path in sorted(folder.glob("*.tar*")):
+    for path in files:
         if match := _FIELD_TAR.match(path.name):
             flat.setdefault(match["field"], []).append(path)
     if not flat and is_shar(folder.parent):
@@ -154,16 +158,18 @@ def _shar_field(folder: Path) -> Subject | None:
 
 
 def _loose_tars(folder: Path) -> Subject | None:
-    tars = sorted(path for path in folder.glob("*.t*") if path.name.endswith(_TAR))
+    tars = [path for path in regular_files(folder) if path.name.endswith(_TAR)]
     return _of_tars(tars, f"a folder with {len(tars)} tar{'s' * (len(tars) != 1)}") if tars else None
 
 
 def _of_tars(tars: list[Path], title: str) -> Subject:
+    for tar in tars:
+        check_regular(tar)
     return Subject("tars", title, tars={"": tars})
 
 
 def _manifests(folder: Path) -> Subject | None:
-    found = [path for path in sorted(folder.iterdir()) if path.name.endswith(_MANIFEST) and line_kind(path)]
+    found = [path for path in regular_files(folder) if path.name.endswith(_MANIFEST) and line_kind(path)]
     if len(found) > 1:
         names = ", ".join(path.name for path in found[:4]) + (", ..." if len(found) > 4 else "")
         raise UsageError(
@@ -174,6 +180,7 @@ def _manifests(folder: Path) -> Subject | None:
 
 def _of_file(path: Path) -> Subject:
     name = str(path)
+    check_regular(path)
     if path.parent.name.endswith(WORK) and not path.name.startswith("rejects"):
         return _of_folder(path.parent)
     if path.suffix in (".yaml", ".yml"):
@@ -197,6 +204,14 @@ def _of_file(path: Path) -> Subject:
             f"and as audio it {why}"
         ) from None
     return Subject("audio", "an audio file", folder=path.parent)
+
+
+def check_regular(path: Path) -> None:
+    """Raises `UsageError` for what is there and is not a file: to open a pipe may wait for ever, or empty it."""
+    mode = path.stat().st_mode if path.exists() else stat.S_IFREG
+    if not stat.S_ISREG(mode):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise UsageError(f"{path} is {kind}, not a file; inspect reads an input twice: write it to a file first")
 
 
 def _begins_as_tar(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """One self-contained page about some data: facts, plots, first records. It asks the network for nothing."""
 
+import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -10,9 +11,10 @@ import msgspec
 from prepcli import __version__
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
-from prepcli.inspection.report import Inspection, plain
+from prepcli.inspection.report import Inspection
 from prepcli.inspection.sections import quantiles_of, sections_of, shown_fields
 from prepcli.plotting import new_figure
+from prepcli.printing import printable
 from prepcli.run.report import command_line
 
 _CELL = 300
@@ -56,11 +58,11 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def check_page(path: Path) -> None:
     """Raise `UsageError` now if the page could not be made later: no matplotlib, no such folder."""
     new_figure("--html")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"--html {path}: that is a directory; give the name of a file")
-    if path.is_file() and not _is_page(path):
+    if os.path.isfile(path) and not _is_page(path):
         raise UsageError(f"--html {path}: a file that is not a page is there; give another name")
-    if not path.absolute().parent.is_dir():
+    if not os.path.isdir(path.absolute().parent):
         raise UsageError(f"--html {path}: there is no folder {path.parent}")
 
 
@@ -175,4 +177,4 @@ def _cell(text: str, tag: str) -> str:
 
 def _text(text: str) -> str:
     """Text that is nothing but text in HTML."""
-    return escape(plain(text))
+    return escape(printable(text))

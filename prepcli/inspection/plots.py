@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from prepcli.inspection.report import Inspection, plain
+from prepcli.inspection.report import Inspection
 from prepcli.inspection.tally import Floats32
 from prepcli.plotting import new_figure
+from prepcli.printing import printable
 
 _BAR, _INK, _MUTED, _GRID = "#3b6fb6", "#1f2933", "#7b8794", "#e4e7eb"
 _NUM_BINS = 60
@@ -124,5 +125,5 @@ def short_name(speaker: str) -> str:
     """`| Language:en Dataset:X Speaker:Y |` -> `Y (X, en)`; other names as they are, long ones cut."""
     match = re.match(r"\| Language:(\w+) Dataset:(.+) Speaker:(.+) \|$", speaker)
     name = f"{match[3]} ({match[2]}, {match[1]})" if match else " ".join(speaker.split())
-    name = plain(name)
+    name = printable(name)
     return name if len(name) <= 40 else name[:39] + "…"

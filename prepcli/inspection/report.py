@@ -1,6 +1,5 @@
 """What `inspect` found, in a form that can be printed, drawn and written as JSON."""
 
-import unicodedata
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -11,6 +10,7 @@ from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tally import Floats32, Share
 from prepcli.inspection.tars import CodeFacts, TarFacts
+from prepcli.printing import encodable
 
 PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 NUM_TOP = 20
@@ -79,27 +79,9 @@ class Inspection:
     def document(self) -> dict[str, Any]:
         """All but the columns, for `--json`."""
         shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "columns"}
-        document = _encodable(msgspec.to_builtins(shown))
+        document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
         return document
-
-
-def plain(text: str) -> str:
-    """Text that can be encoded and that no terminal or page obeys: question marks for surrogates and control codes."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return text if text.isprintable() else "".join(char if _is_harmless(char) else "?" for char in text)
-
-
-def _is_harmless(char: str) -> bool:
-    return char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cs")
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    return [_encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def percentiles(ascending: Floats32) -> dict[str, float]:

@@ -7,6 +7,7 @@ from prepcli.inspection.audio import AudioFacts, most_common
 from prepcli.inspection.report import Inspection, Named
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tars import NUM_TARS, CodeFacts, TarFacts
+from prepcli.printing import printable_command
 from prepcli.run.report import format_bytes
 
 _SHOWN = 8
@@ -157,12 +158,12 @@ def _run(run: RunFacts) -> list[tuple[str, str]]:
     rows = [
         (run.command + part, f"begun {run.planned}, {state}"),
         ("", f"{run.units_done:,} of {run.units:,} units, {run.records_out:,} of {run.records_in:,} records"),
-        ("", f"$ {run.run_with}   in {run.run_in}"),
+        ("", f"$ {printable_command(run.run_with)}   in {run.run_in}"),
     ]
     if run.rejects:
         rows[1] = ("", f"{rows[1][1]}; rejects: {counted(run.rejects)}, listed in {run.rejects_file}")
     if run.continue_with:
-        rows.append(("", f"continue with: {run.continue_with}"))
+        rows.append(("", f"continue with: {printable_command(run.continue_with)}"))
     return rows
 
 

@@ -3,6 +3,7 @@
 The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.shards.shar_files import regular_files, two_of_a_shard
 
 KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
 
@@ -60,14 +62,14 @@ def resolve_input(spec: str) -> DataSet | Mix:
     Raises `UsageError` for anything else and for files that are missing.
     """
     key, equals, value = spec.partition("=")
-    if equals and not Path(spec).exists():
+    if equals and not os.path.exists(spec):
         if key not in KEYS:
             raise UsageError(f"unknown key in {spec!r}; known are {', '.join(KEYS)}")
         value = value.strip("'\"")
         return of_config({key: _parse_list(value) if _is_list(value) else value})
     if spec.endswith((".yaml", ".yml")):
         return of_config({"input_cfg": spec})
-    if Path(spec).is_dir():
+    if os.path.isdir(spec):
         return of_directory(spec)
     return of_config({"manifest_filepath": _parse_list(spec) if _is_list(spec) else spec})
 
@@ -91,9 +93,9 @@ def of_directory(directory: str) -> DataSet | Mix:
     """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set, or a tarred set in buckets."""
     top = Path(directory)
     for folder in (top, top / "cuts"):
-        if cuts := sorted(folder.glob("cuts.*")):
-            return DataSet(tuple(map(str, cuts)), cuts=True)
-    if manifests := _numbered(top.glob("sharded_manifests/manifest_*.json"), r"manifest_(\d+)\.json"):
+        if cuts := _cuts_in(folder):
+            return DataSet(cuts, cuts=True)
+    if manifests := _numbered(regular_files(top / "sharded_manifests"), r"manifest_(\d+)\.json"):
         return DataSet(manifests)
     if (whole := top / "tarred_audio_manifest.json").is_file():
         return DataSet((str(whole),))
@@ -103,6 +105,17 @@ def of_directory(directory: str) -> DataSet | Mix:
         f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
         "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...)"
     )
+
+
+def _cuts_in(folder: Path) -> tuple[str, ...]:
+    """The files of cuts in a folder, without the indexes (`.idx`) that lhotse 2 writes beside them."""
+    found: dict[str, Path] = {}
+    for path in regular_files(folder):
+        if path.name.startswith("cuts.") and path.name.endswith((".jsonl", ".jsonl.gz")):
+            other = found.setdefault(path.name.removesuffix(".gz"), path)
+            if other is not path:
+                raise two_of_a_shard(other, path)
+    return tuple(map(str, found.values()))
 
 
 def _of_manifest_filepath(value: Any) -> DataSet | Mix:
@@ -119,7 +132,7 @@ def _of_manifest_filepath(value: Any) -> DataSet | Mix:
 
 def _of_shar_path(value: Any) -> DataSet | Mix:
     if isinstance(value, str):
-        found = of_directory(value) if Path(value).is_dir() else None
+        found = of_directory(value) if os.path.isdir(value) else None
         if not isinstance(found, DataSet) or not found.cuts:
             raise UsageError(f"shar_path is no directory with cuts.*: {value}")
         return found
@@ -150,7 +163,9 @@ def _of_files(paths: list[str]) -> DataSet:
 
 
 def _holds_cuts(path: str) -> bool:
-    """Whether the file's first line is a lhotse cut and not a NeMo record."""
+    """Whether the file's first line is a lhotse cut and not a NeMo record; a pipe can be read once only: it is not."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open_bytes(path) as file:
             fields = parse_fields(file.readline(1 << 20))
@@ -184,7 +199,7 @@ def _numbered(paths: Iterable[Path], pattern: str) -> tuple[str, ...]:
 def _is_list(text: str) -> bool:
     """`[[a],[b]]` or `[a,b]`: brackets around all of it; but what exists is a path."""
     text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")) or Path(text).exists():
+    if not (text.startswith("[") and text.endswith("]")) or os.path.exists(text):
         return False
     depths = list(accumulate((char == "[") - (char == "]") for char in text))
     return depths.index(0) == len(text) - 1 if 0 in depths else False

@@ -31,13 +31,12 @@ def check_file(path: str, what: str = "manifest") -> str:
 
     A pipe, such as `<(zcat m.json.gz)`, could be read only once, and by one process.
     """
-    found = Path(path)
-    if found.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it")
-    if not found.exists():
-        hint = "" if found.is_absolute() else f" (looked in {Path.cwd()})"
+    if not os.path.exists(path):
+        hint = "" if os.path.isabs(path) else f" (looked in {Path.cwd()})"
         raise UsageError(f"{what} not found: {path}{hint}")
-    if not found.is_file():
+    if not os.path.isfile(path):
         raise UsageError(
             f"{what} is a pipe or a device, not a file: {path}; it is read more than once, so write it to a file first"
         )
@@ -61,7 +60,8 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def _parts(spec: str) -> list[str]:
-    if Path(spec).exists():
+    # `os.path.exists`, not `Path.exists`: a list is often longer than a name may be, for which that raises `OSError`.
+    if os.path.exists(spec):
         return [spec]
     braces = nemo_to_braces(spec)
     if braces.count("{") != braces.count("}"):
@@ -71,12 +71,12 @@ def _parts(spec: str) -> list[str]:
 
 def _expand_part(part: str) -> Iterator[str]:
     for written in (part, part.strip()):
-        if Path(written).exists():
+        if os.path.exists(written):
             return iter([check_file(written)])
     part = part.strip()
     # Folders that exist are meant literally, whatever brackets are in their names: only the rest is a pattern.
     slash = len(part)
-    while (slash := part.rfind("/", 0, slash)) >= 0 and not Path(part[: slash + 1]).is_dir():
+    while (slash := part.rfind("/", 0, slash)) >= 0 and not os.path.isdir(part[: slash + 1]):
         pass
     folder, pattern = part[: slash + 1], nemo_to_braces(part[slash + 1 :])
     try:

@@ -5,6 +5,7 @@ import hashlib
 import importlib
 import io
 import logging
+import os
 import tarfile
 import warnings
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ _CONFIG = "model_config.yaml"
 
 def is_file(name: str) -> bool:
     """Whether a model option means a file, not the name of a pretrained model."""
-    return name.endswith(".nemo") or Path(name).exists()
+    return name.endswith(".nemo") or os.path.exists(name)
 
 
 def check_nemo_file(path: str, option: str, model_class: str) -> None:
@@ -29,7 +30,7 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
     """
     import yaml
 
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise UsageError(f"{option} {path}: there is no such file")
     try:
         with tarfile.open(path, "r:*") as tar:

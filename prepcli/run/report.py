@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from prepcli import __version__
+from prepcli.printing import printable_command
 from prepcli.run.plan import Plan
 from prepcli.run.publish import AccountingError, Marker
 
@@ -101,7 +102,7 @@ def summary_lines(report: Report, rejects_file: str) -> list[str]:
     }.get(report.status, f"{report.command}: not complete yet, {report.out}")
     lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]
     if report.continue_with:
-        lines.append(f"  continue with: {report.continue_with}")
+        lines.append(f"  continue with: {printable_command(report.continue_with)}")
     return lines
 
 

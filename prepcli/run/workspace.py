@@ -20,6 +20,9 @@ from prepcli.processes import no_interruption
 SILENT_SECONDS = 3600.0
 """After so long without a write, a temporary directory of another machine is taken for abandoned."""
 
+MAX_NAME_BYTES = 255
+"""How long a name may be in the file systems of Linux; also that of OUT.prepcli."""
+
 
 _CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
 _CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts")
@@ -168,6 +171,8 @@ def _beside(out: Path) -> Path:
     named = out if out.name not in ("", "..") else out.resolve()
     if not named.name:
         raise UsageError(f"{out} cannot be an output directory; give one of its own")
+    if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:
+        raise UsageError(f"the name of the output directory is too long for a file system: {named.name}")
     return named.with_name(named.name + ".prepcli")
 
 

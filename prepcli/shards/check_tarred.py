@@ -12,7 +12,7 @@ from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
 from prepcli.shards.nemo_tarred import TAR_NAME
-from prepcli.shards.tar_reader import read_members
+from prepcli.shards.tar_reader import open_regular, read_members
 
 DURATION_TOLERANCE = 0.02
 """Seconds by which a manifest's duration may differ from the audio."""
@@ -139,7 +139,7 @@ def _check_line(where: str, record: Record, lengths: dict[str, float], report: S
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         yield from file
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.shards.shar_files import regular_files
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
@@ -76,7 +77,7 @@ def newest_version(folder: Path) -> int:
 
 def tar_numbers(folder: Path) -> list[int]:
     """Numbers of the tar files in `folder`, sorted."""
-    return sorted(int(match[1]) for path in folder.iterdir() if (match := _TAR.match(path.name)))
+    return sorted(int(match[1]) for path in regular_files(folder) if (match := _TAR.match(path.name)))
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -87,6 +88,8 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """
     import yaml
 
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a regular file")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -1,11 +1,14 @@
 """The files of a Lhotse Shar set, and what must be read of their lines, without lhotse."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from prepcli.errors import UsageError
 
 CUTS_FILE = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
 AUDIO_FILE = re.compile(r"recording\.(\d+)\.tar$")
@@ -32,13 +35,39 @@ class CutLine(msgspec.Struct):
 
 def is_shar(folder: Path) -> bool:
     """Whether a folder looks like a Shar data set: it holds `cuts/cuts.*.jsonl.gz`."""
-    return any(CUTS_FILE.match(path.name) for path in folder.glob("cuts/cuts.*"))
+    return any(CUTS_FILE.match(path.name) for path in regular_files(folder / "cuts"))
 
 
 def numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
-    """The files in a folder whose names match, by the number in them."""
-    matches = ((pattern.match(path.name), path) for path in folder.glob("*"))
-    return {int(match[1]): path for match, path in matches if match}
+    """The files in a folder whose names match, by the number in them; pipes and devices are not files.
+
+    Raises:
+        UsageError: two files have the same number.
+    """
+    found: dict[int, Path] = {}
+    for path in regular_files(folder):
+        if match := pattern.match(path.name):
+            other = found.setdefault(int(match[1]), path)
+            if other is not path:
+                raise two_of_a_shard(other, path)
+    return found
+
+
+def regular_files(folder: Path) -> list[Path]:
+    """The regular files in a folder and links to such files, by name; none where there is no folder.
+
+    To open a pipe would wait for its other end, to open a device can do anything.
+    """
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return [folder / name for name in sorted(entry.name for entry in entries if entry.is_file())]
+
+
+def two_of_a_shard(one: Path, other: Path) -> UsageError:
+    """What is raised where a shard would be read twice, or the older of two files instead of the newer."""
+    first, second = sorted((one.name, other.name))
+    return UsageError(f"{one.parent} holds {first} and {second}, two files of the same shard; remove one of them")
 
 
 def decode_json(text: bytes, type: Any) -> Any:

@@ -1,5 +1,6 @@
 """Reading a tar for checking: every member, the SHA-256 on the way, and whether the archive has an end."""
 
+import errno
 import hashlib
 import tarfile
 from collections.abc import Iterator
@@ -31,6 +32,17 @@ class _HashingReader:
         return self._hash.hexdigest()
 
 
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file to read its bytes.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe or a device: to open that may wait for ever.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return path.open("rb")
+
+
 def read_members(
     path: Path, where: str, sha256: str | None, problems: list[str]
 ) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
@@ -41,7 +53,7 @@ def read_members(
     """
     count = 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             reader = _HashingReader(file)
             try:
                 with tarfile.open(fileobj=reader, mode="r|") as tar:  # type: ignore[call-overload]

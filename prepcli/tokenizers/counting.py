@@ -1,5 +1,6 @@
 """One way to count tokens with any tokenizer: several, one a language; SentencePiece, Hugging Face, or in a prompt."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -130,12 +131,12 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
     Raises `UsageError` where there is nothing of the kind.
     """
     path = Path(name)
-    if path.is_dir():
+    if os.path.isdir(name):
         for kind, file in (("hf", "tokenizer.json"), ("sentencepiece", "tokenizer.model")):
             if (path / file).is_file():
                 return kind, str(path / file)
         raise UsageError(f"the folder {name} holds no tokenizer: neither tokenizer.json nor tokenizer.model")
-    if path.exists():
+    if os.path.exists(name):
         return ("hf" if path.suffix == ".json" else "sentencepiece"), name
     if path.suffix in (".model", ".json", ".spm") or path.is_absolute() or name.count("/") > 1 or name.startswith("."):
         raise UsageError(f"tokenizer not found: {name}; give a .model or tokenizer.json file, or the folder of one")

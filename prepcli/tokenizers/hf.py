@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import refuse_surrogates
@@ -20,9 +19,9 @@ class HfCounter:
         except ImportError:
             raise UsageError("Hugging Face tokenizers need a package: pip install 'prepcli[hf]'") from None
         try:
-            self._model = Tokenizer.from_file(name) if Path(name).is_file() else Tokenizer.from_pretrained(name)
+            self._model = Tokenizer.from_file(name) if os.path.isfile(name) else Tokenizer.from_pretrained(name)
         except Exception as error:  # the package raises bare ones
-            what = "is no tokenizer of Hugging Face" if Path(name).is_file() else "is no file and cannot be downloaded"
+            what = "is no tokenizer of Hugging Face" if os.path.isfile(name) else "is no file and cannot be downloaded"
             why = " ".join(str(error).split())[:200]
             raise UsageError(f"{name} {what}: {why}") from None
         self._model.no_truncation()

@@ -33,6 +33,7 @@ from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
+from prepcli.printing import printable
 from prepcli.records import AUDIO_LIES_IN, Records, file_identity
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import Plan, Unit
@@ -287,5 +288,5 @@ if __name__ == "__main__":
         app.command()(prepare_manifest)
         app()
     except PrepcliError as error:
-        print(f"prepare_manifest: {error}", file=sys.stderr)
+        print(f"prepare_manifest: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)

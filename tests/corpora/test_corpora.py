@@ -6,10 +6,23 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from prepcli.corpora.aishell import data_set as aishell_set
+from prepcli.corpora.an4 import data_set as an4_set
+from prepcli.corpora.librispeech import data_sets as librispeech_sets
+from prepcli.corpora.ljspeech import data_set as ljspeech_set
 from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files
 from tests.running import Outcome, prepcli
+
+
+def test_archives_come_over_https() -> None:
+    sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
+    sets += librispeech_sets("mini", "wav")
+    archives = [one.archive for one in sets if one.archive is not None]
+    assert len(archives) == len(sets) and all(archive.urls for archive in archives)
+    plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]
+    assert plain == []
 
 
 def test_an4(serve: Serve, tmp_path: Path) -> None:

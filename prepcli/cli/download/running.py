@@ -9,6 +9,7 @@ import typer
 
 from prepcli.cli.download.options import FetchOptions
 from prepcli.cli.options import JobOptions
+from prepcli.printing import printable, printable_command
 
 if TYPE_CHECKING:
     from prepcli.corpora.data_set import DataSet
@@ -55,7 +56,7 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
                 if alone:
                     ensure_unpacked(data_set, data_root, fetching)
                 if fetch.fetch_only:
-                    typer.echo(f"{data_set.command}: unpacked in {data_root}", err=common.as_json)
+                    typer.echo(f"{data_set.command}: unpacked in {printable(str(data_root))}", err=common.as_json)
                     reports[data_set.name] = {"command": data_set.command, "status": "fetched", "out": str(data_root)}
                     continue
                 index = ensure_index(data_set, data_root, workspace.root)
@@ -63,7 +64,7 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
         except IncompleteError as error:
             if common.as_json:
                 print_incomplete(data_set.command, workspace, str(error))
-            raise type(error)(f"{error}. Continue with: {command_line()}") from None
+            raise type(error)(f"{error}. Continue with: {printable_command(command_line())}") from None
         reports[data_set.name] = report
         try:
             conclude(report, workspace, options, as_json=False, quiet=common.as_json)
@@ -78,7 +79,7 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
 def _print_plans(
     data_sets: "Sequence[DataSet]", data_root: Path, fetching: "Fetching", options: "RunOptions", as_json: bool
 ) -> None:
-    from prepcli.cli.output import print_json, print_plan
+    from prepcli.cli.output import print_json, print_lines, print_plan
     from prepcli.corpus import CorpusJob
     from prepcli.corpus_fetch import ensure_index, is_ready, plan_fetching
     from prepcli.run.dry_run import dry_run
@@ -100,6 +101,6 @@ def _print_plans(
             size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
             there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
             known = archive["checksum"] or "no checksum published"
-            typer.echo(f"  fetch    {archive['from']} ({size}{there}), {known}")
+            print_lines([f"  fetch    {archive['from']} ({size}{there}), {known}"])
     if as_json:
         print_json(next(iter(plans.values())) if len(plans) == 1 else {"data_sets": plans})

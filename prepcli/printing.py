@@ -1,0 +1,47 @@
+"""Names and texts of other people on a terminal: shown, never obeyed."""
+
+import shlex
+import unicodedata
+from typing import Any
+
+_ESCAPED = ("Cc", "Cs", "Zl", "Zp")
+"""Control characters, lone surrogates (which UTF-8 cannot encode), line and paragraph separators."""
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that show what follows in another order: `gnp.wav` would look like another name."""
+
+
+def printable(text: str) -> str:
+    r"""`text` as one line that no terminal obeys: `\x1b`, `\n`, `\udcff` as they are written in Python.
+
+    Letters of all scripts stay, and so do their joiners and their kinds of blanks.
+    """
+    if text.isprintable():
+        return text
+    return "".join(ascii(char)[1:-1] if _is_escaped(char) else char for char in text)
+
+
+def _is_escaped(char: str) -> bool:
+    return unicodedata.category(char) in _ESCAPED or char in _REORDERING
+
+
+def printable_command(command: str) -> str:
+    """A command line that `shlex.join` has made (or two with `&&`), as one line that can be pasted into bash or zsh."""
+    if printable(command) == command:
+        return command
+    return " ".join(word if word == "&&" else _quoted(word) for word in shlex.split(command))
+
+
+def _quoted(word: str) -> str:
+    if printable(word) == word:
+        return shlex.quote(word)
+    escapes = (f"\\u{ord(char):04x}" if _is_escaped(char) else f"\\{char}" if char in "\\'" else char for char in word)
+    return f"$'{''.join(escapes)}'"
+
+
+def encodable(value: Any) -> Any:
+    """A JSON value whose texts UTF-8 can encode: question marks stand for lone surrogates."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, list) else value
