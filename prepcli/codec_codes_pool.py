@@ -17,7 +17,7 @@ from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import Codec
 from prepcli.models.running import ModelRunner, Running
-from prepcli.models.sinc import resample_sinc, resampled_length
+from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
 from prepcli.run.job import Advance
 from prepcli.run.publish import UnitWriter
 from prepcli.run.rejects import Origin
@@ -107,6 +107,14 @@ class Pool:
         self._codes = [short if count < codec.min_frames else missing for count in frames.tolist()]
         batches: list[Ints] = []
         for rate in np.unique(rates):
+            if not can_resample(int(rate), codec.sampling_rate):
+                for number in np.flatnonzero(rates == rate).tolist():
+                    self._codes[number] = RecordRejected(
+                        RejectReason.UNREADABLE_AUDIO,
+                        f"its sampling rate of {rate} Hz has no small ratio to the codec's {codec.sampling_rate} Hz: "
+                        "make the Shar anew with --target-sample-rate",
+                    )
+                continue
             own = np.flatnonzero((rates == rate) & (frames >= codec.min_frames))
             most_samples = int(self._options.batch_duration * codec.sampling_rate)
             batches += [

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 _OPUS_RATES = (8000, 12000, 16000, 24000, 48000)
 _MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 _RATES = {"opus": _OPUS_RATES, "mp3": _MPEG_RATES}
+# Above 65,535 Hz a FLAC frame can only name multiples of 10 (RFC 9639, section 9.1.2).
+_MAX_ODD_FLAC_RATE, _MAX_FLAC_RATE = 65_535, 655_350
+# libvorbis has no settings for higher rates, and libsndfile crashes without them.
+_MAX_VORBIS_RATE = 200_000
+# Samples per channel that libsndfile gets at a time: libvorbis puts them onto the stack, all that it gets at once.
+_BLOCK = 1 << 16
 
 # format -> libsndfile's container, its only encoding (None: the caller's choice), most channels.
 _FORMATS: dict[str, tuple[str, str | None, int]] = {
@@ -45,8 +51,12 @@ _MAX_WAV_BYTES = 0xFFFFFFFF - 64
 def encodable_rate(format: str, rate: int) -> int:
     """Return the rate in Hz to resample to before encoding: the next one up that the format has, else its highest.
 
-    WAV, FLAC and Ogg Vorbis take any rate.
+    WAV takes any rate, FLAC and Ogg Vorbis take all usual ones.
     """
+    if format == "flac" and rate > _MAX_ODD_FLAC_RATE:
+        return min(-(-rate // 10) * 10, _MAX_FLAC_RATE)
+    if format == "ogg":
+        return min(rate, _MAX_VORBIS_RATE)
     rates = _RATES.get(format)
     if rates is None:
         return rate
@@ -181,5 +191,6 @@ def _with_libsndfile(samples: "NDArray[Any]", rate: int, container: str, subtype
 
     buffer = BytesIO()
     with soundfile.SoundFile(buffer, "w", rate, samples.shape[1], subtype, format=container) as sound:
-        sound.write(samples)
+        for start in range(0, len(samples), _BLOCK):
+            sound.write(samples[start : start + _BLOCK])
     return buffer.getvalue()

@@ -44,7 +44,7 @@ def may_be(head: bytes) -> bool:
 
 def scan(data: bytes) -> Scan | None:
     """Walk the MPEG frames of a whole file in memory (0.2 us a frame); None where it doesn't begin with one."""
-    start = at = _skip_id3v2(data)
+    start = at = skip_id3v2(data)
     end = _strip_tags(data)
     lengths: dict[int, int] = {}
     frames = 0
@@ -119,7 +119,8 @@ def _xing_frames(frame: bytes) -> int | None:
     return int.from_bytes(frame[at + 8 : at + 12], "big")
 
 
-def _skip_id3v2(data: bytes) -> int:
+def skip_id3v2(data: bytes) -> int:
+    """Return where what follows the ID3v2 tags at the start of a file begins; 0 where there are none."""
     at = 0
     while data[at : at + 3] == b"ID3" and len(data) >= at + 10:
         size = 0

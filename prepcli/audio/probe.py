@@ -6,10 +6,12 @@ WAV 1.9 / 8.3, FLAC 20 / 28; `soundfile.info` from a path takes 39 and 58, and n
 """
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from prepcli.audio import containers, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
+from prepcli.audio.limits import check_claims
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, Source, open_source
 
@@ -48,7 +50,7 @@ def _probe(source: Source, head: bytes, name: str) -> AudioInfo:
         info = _probe_flac(source, head, name)
     elif not source.size:
         unreadable(name, "is empty")
-    return info or _probe_with_libsndfile(source, head, name)
+    return check_claims(info or _probe_with_libsndfile(source, head, name), source.size, name)
 
 
 def _probe_flac(source: Source, head: bytes, name: str) -> AudioInfo | None:
@@ -91,6 +93,8 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
     except soundfile.SoundFileError as error:
         return sox.probe(source, name, _words(error))
+    if head[:3] == b"ID3" and container != "mp3":
+        return _probe_after_tag(source, name)
     if container == "ogg":
         fault = ogg.fault_at_end(source.read(max(source.size - ogg.TAIL_BYTES, 0), ogg.TAIL_BYTES))
         if fault is not None:
@@ -100,6 +104,15 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
     if samples <= 0 or rate <= 0:
         unreadable(name, "holds no samples")
     return AudioInfo(_CODECS.get(subtype, _FORMATS.get(container, container)), subtype, rate, samples, channels, None)
+
+
+def _probe_after_tag(source: Source, name: str) -> AudioInfo:
+    """Look at what follows an ID3v2 tag: libsndfile skips the tag, and reads a file that was cut as a shorter one."""
+    data = source.everything()
+    start = mpeg.skip_id3v2(data)
+    after = ByteSource(data[start:])
+    info = _probe(after, after.data[:_HEAD_BYTES], name)
+    return info if info.data_offset is None else replace(info, data_offset=start + info.data_offset)
 
 
 def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:

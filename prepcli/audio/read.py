@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.audio import flac, mpeg, ogg, riff, sox, whole_flac
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
+from prepcli.audio.limits import MAX_FLOAT
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
 from prepcli.errors import RecordRejected, RejectReason
 
 if TYPE_CHECKING:
+    import soundfile
     from numpy.typing import NDArray
 
 # A manifest's rounded durations may end this much, in seconds, beyond the file; the segment then ends with the file.
@@ -25,6 +27,9 @@ _INT16 = frozenset(
     | {"NMS_ADPCM_24", "NMS_ADPCM_32"}
 )
 _INT32 = frozenset({"PCM_24", "PCM_32", "ALAC_20", "ALAC_24", "ALAC_32", "DWVW_24"})
+
+# Values that are decoded at first, 64 MB of float32: most audio comes at once.
+_BLOCK_VALUES = 1 << 24
 
 # libsndfile's seek in Opus starts the decoder 80 ms early, after which its state still differs: of 280 random
 # segments of speech at 8 to 96 kbit/s, 78 differed from a full decode (by up to -50 dB), with a lead-in of 1 s four,
@@ -103,7 +108,7 @@ def read_segment(
     `source` is the encoded file or its path, `info` what `probe_*` said of it, `name` for messages (default: the
     path). int16 where the source is PCM_16 or coarser, int32 (the value in the upper bits) for 24 and 32 bits,
     float32 in [-1, 1) for floating point and lossy codecs. Raises `RecordRejected`: UNREADABLE_AUDIO where decoding
-    fails or ends before all samples are there, MISSING_AUDIO where the file is gone.
+    fails or ends before all samples are there or samples are not finite, MISSING_AUDIO where the file is gone.
     """
     length = info.num_samples - start if num_samples is None else num_samples
     if start < 0 or length < 0:
@@ -115,7 +120,26 @@ def read_segment(
         samples = _decode(opened, info, start, length, name)
     if len(samples) != length:
         unreadable(name, f"ends early: {length} samples wanted from {start} on, {len(samples)} could be decoded")
+    if samples.dtype.kind == "f" and length:
+        _check_numbers(samples, start, name)
     return samples
+
+
+def _check_numbers(samples: "NDArray[Any]", start: int, name: str) -> None:
+    """Refuse floating-point samples that are NaN, infinite or far out of range: models and encoders take them."""
+    # Both are NaN where there is one; two passes are four times as fast as looking at each sample.
+    if samples.min() >= -MAX_FLOAT and samples.max() <= MAX_FLOAT:
+        return
+    import numpy as np
+
+    bad = ~(np.abs(samples) <= MAX_FLOAT).all(axis=1)
+    first = int(bad.argmax())
+    value = next(value for value in samples[first].tolist() if not abs(value) <= MAX_FLOAT)
+    unreadable(
+        name,
+        f"is damaged: {int(bad.sum())} of {len(samples)} samples are not finite or far out of range, "
+        f"the first is sample {start + first} ({value:g})",
+    )
 
 
 def _read_pcm(source: bytes | str | Path, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
@@ -165,10 +189,25 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
                 unreadable(name, "is damaged: its parts disagree on channels or sampling rate")
             if first:
                 sound.seek(first)
-            return np.asarray(sound.read(start - first + length, dtype=dtype, always_2d=True)[start - first :])
+            return _read(sound, start - first + length, dtype)[start - first :]
     except soundfile.SoundFileError as error:
         what = str(getattr(error, "error_string", error)).strip().rstrip(".") or "the stream is damaged"
         unreadable(name, f"can't be decoded from sample {start} on ({what})")
+
+
+def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":
+    """Return up to `count` samples; memory is taken for what is decoded, not for what a header claims."""
+    import numpy as np
+
+    samples = np.empty((min(count, _BLOCK_VALUES // sound.channels), sound.channels), dtype)
+    got = 0
+    while True:
+        read = len(sound.read(dtype=dtype, always_2d=True, out=samples[got:]))
+        got += read
+        if got < len(samples) or got == count:
+            return samples[:got]
+        # Large arrays are moved by the kernel, not copied.
+        samples.resize((min(count, 2 * got), sound.channels), refcheck=False)
 
 
 def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
@@ -186,6 +225,10 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
 def _mended(source: Source, info: AudioInfo) -> ByteSource | None:
     """Return the file with the length its header lacks, so that libsndfile can read it; None if sox must."""
     head = source.read(0, 16)
+    if head[:3] == b"ID3":
+        data = source.everything()
+        source = ByteSource(data[mpeg.skip_id3v2(data) :])
+        head = source.read(0, 16)
     if head[:4] == b"fLaC":
         return ByteSource(flac.with_length(source.everything(), info.num_samples))
     if head[:4] == b"RIFF":

@@ -16,7 +16,7 @@ from prepcli.audio.source import ByteSource, Source
 # The header of SPHERE is nearly always 1024 bytes; the field of interest stands near its start.
 _SPHERE_BYTES = 4096
 # Where `lhotse install-sph2pipe` leaves the program (lhotse/tools/sph2pipe.py).
-_LHOTSE_TOOLS = ".lhotse/tools/sph2pipe-2.5"
+_LHOTSE_TOOLS = "~/.lhotse/tools/sph2pipe-2.5"
 
 
 def shortened_sphere(source: Source) -> Sphere | None:
@@ -30,8 +30,10 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 def decoder(coding: str) -> list[str] | None:
     """Return the start of a command that decodes this `sample_coding`, None where this machine has none."""
-    places = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path.home() / _LHOTSE_TOOLS)))
-    sph2pipe = shutil.which("sph2pipe", path=places)
+    # Not `Path.home()`: in a container a user may have no home directory, and the "~" stays.
+    lhotse = os.path.expanduser(_LHOTSE_TOOLS)
+    places = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
+    sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(places))
     if sph2pipe is not None:
         return [sph2pipe, "-p", "-f", "wav", STDIN]
     ffmpeg = shutil.which("ffmpeg")

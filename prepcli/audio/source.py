@@ -89,6 +89,10 @@ class FileSource:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
+        # Both may come from a damaged header: pread takes memory for `length` first, and has no offset of 64 bits.
+        length = min(length, self.size - offset)
+        if length <= 0:
+            return b""
         try:
             data = os.pread(self.fd, length, offset)
             if len(data) == length or offset + len(data) >= self.size:

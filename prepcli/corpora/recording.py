@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.audio import shorten
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
+from prepcli.audio.limits import check_claims
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import open_source
@@ -51,7 +52,7 @@ def open_recording(path: str) -> Recording:
             decoded = np.frombuffer(shorten.decode(source, sphere, path), "<i2").reshape(-1, sphere.num_channels)
             size = len(decoded), sphere.num_channels
             info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
-            return Recording(path, info, decoded)
+            return Recording(path, check_claims(info, source.size, path), decoded)
     info = probe_file(path)
     return Recording(path, info, read_segment(path, info) if info.format == NOT_PASSABLE else None)
 

@@ -54,11 +54,13 @@ def draw(found: Inspection) -> Iterator[tuple[str, str]]:
 
 def _histogram(ascending: Floats32, label: str) -> str:
     """How many records there are of each value; a long thin tail is cut off, and the cut is said."""
-    last = ascending[-1]
-    bulk = ascending[int(0.995 * (len(ascending) - 1))]
+    last = float(ascending[-1])
+    bulk = float(ascending[int(0.995 * (len(ascending) - 1))])
     end = last if last <= 2 * bulk else bulk * 1.25
     beyond = len(ascending) - int(np.searchsorted(ascending, end, side="right"))
-    counts, edges = np.histogram(ascending, bins=_NUM_BINS, range=_range(float(ascending[0]), float(end)))
+    # Edges of 64 bits: between two neighbouring values of 32 bits there is no room for sixty bins.
+    edges = np.linspace(*_range(float(ascending[0]), end), _NUM_BINS + 1)
+    counts, _ = np.histogram(ascending, edges)
     figure, axes = _axes(3.2)
     axes.stairs(counts, edges, fill=True, color=_BAR)
     median = float(ascending[len(ascending) // 2])
@@ -83,7 +85,8 @@ def _histogram(ascending: Floats32, label: str) -> str:
 def _range(low: float, high: float) -> tuple[float, float]:
     """From 0 where that is not far away, so that plots can be compared."""
     if high <= low:
-        return low - 0.5, high + 0.5
+        margin = max(0.5, abs(low) / 100)
+        return low - margin, high + margin
     return (0.0 if 0 < low < high / 2 else low), high
 
 

@@ -1,23 +1,25 @@
 """From lines to rows: the fields of NeMo records, of lhotse's cuts and of rejects under one set of names."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.cuts import cut_duration
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
-from prepcli.manifest.record import Record
+from prepcli.manifest.record import LONGEST, Record
 from prepcli.shards.shar_files import decode_json
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 
 Row = dict[str, Any]
 """A usable record by NeMo's names; `audio_filepath` may be missing from cuts, whose audio is in a tar."""
+
+_LEAST_DURATION = math.ulp(0.0)
 
 _decoder = msgspec.json.Decoder()
 
@@ -62,7 +64,7 @@ def _read_fast(data: bytes, num_lines: int, kind: LineKind) -> list[Row] | None:
         rows = found if kind == "manifest" else [row_of_cut(cut) for cut in found]
         if kind == "manifest" and not _all_have_paths(rows):
             return None
-        usable = _all_numbers([row["duration"] for row in rows], above=0.0)
+        usable = _all_numbers([row["duration"] for row in rows], _LEAST_DURATION)
         return rows if usable and not any("_skipme" in row for row in rows) else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, RecordRejected):
         return None
@@ -73,14 +75,12 @@ def _all_have_paths(rows: list[Row]) -> bool:
     if set(map(type, paths)) != {str} or not all(paths) or "\0" in "".join(paths):
         return False
     offsets = [offset for row in rows if (offset := row.get("offset")) is not None]
-    return not offsets or _all_numbers(offsets, above=-1e-300)
+    return not offsets or _all_numbers(offsets, 0.0)
 
 
-def _all_numbers(values: list[Any], above: float) -> bool:
-    if not set(map(type, values)) <= {int, float}:
-        return False
-    numbers = np.array(values, np.float64)
-    return bool((numbers > above).all() and np.isfinite(numbers).all())
+def _all_numbers(values: list[Any], least: float) -> bool:
+    """Whether all are numbers from `least` to `LONGEST`; no integer of hundreds of digits reaches NumPy."""
+    return set(map(type, values)) <= {int, float} and least <= min(values) and max(values) <= LONGEST
 
 
 def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
@@ -129,10 +129,16 @@ def row_of_cut(cut: Any) -> Row:
             row["sampling_rate"] = recording["sampling_rate"]
         sources = [source for source in recording.get("sources") or () if source["type"] == "file"]
         if sources:
-            row |= {"audio_filepath": sources[0]["source"], "offset": cut.get("start") or 0.0}
+            row |= {"audio_filepath": sources[0]["source"], "offset": _start(cut.get("start") or 0.0)}
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise RecordRejected(RejectReason.BAD_FIELD, f"the line is no lhotse cut ({error!r})") from None
     return row
+
+
+def _start(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= LONGEST:
+        raise RecordRejected(RejectReason.BAD_OFFSET, f"the cut starts at {value!r}; it must be a number of seconds")
+    return float(value)
 
 
 def texts(rows: Iterable[Row], name: str) -> list[str]:

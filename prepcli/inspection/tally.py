@@ -14,6 +14,7 @@ import numpy.typing as npt
 from prepcli.errors import UsageError
 from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
 from prepcli.inspection.sample import EvenSample
+from prepcli.manifest.record import LONGEST
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes import map_in_order
@@ -104,13 +105,16 @@ class Tally:
         _count(self.speakers, texts(rows, "speaker"), durations)
         _count(self.languages, _languages(rows), durations)
         similar = [row["context_speaker_similarity"] for row in rows if "context_speaker_similarity" in row]
-        self.similarities.append(np.array([value for value in similar if type(value) in (int, float)], np.float32))
+        numbers = [value for value in similar if type(value) in (int, float) and -LONGEST <= value <= LONGEST]
+        self.similarities.append(np.array(numbers, np.float32))
 
     def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> None:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
         spoken = chars > 0
         self.num_without_text += len(rows) - int(spoken.sum())
-        self.speeds.append((chars[spoken] / seconds[spoken]).astype(np.float32))
+        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, which the table shows
+            speeds = chars[spoken] / seconds[spoken]
+        self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
 
     def _add_files(self, rows: list[Row]) -> None:
         named = [(row["audio_filepath"], row.get("offset") or 0.0, row["duration"]) for row in rows]

@@ -1,11 +1,17 @@
 """Change of sampling rate with torchaudio's sinc kernel: what trainers hear through lhotse, to the sample."""
 
 from functools import lru_cache
+from math import ceil, gcd
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+
+MAX_KERNEL_SIZE = 1 << 24
+"""Numbers in a kernel, of 8 bytes while it is made. 44,100 to 22,050 Hz takes 28, 44,101 to 22,050 Hz a billion."""
+# torchaudio's defaults (`lowpass_filter_width`, `rolloff`).
+_ZERO_CROSSINGS, _ROLL_OFF = 6, 0.99
 
 Lengths = TypeVar("Lengths", int, "Tensor")
 
@@ -16,6 +22,13 @@ def resampled_length(num_samples: Lengths, from_rate: int, to_rate: int) -> Leng
     The kernel gives the next whole number; of these lhotse keeps those that the duration says, and so must we.
     """
     return (2 * num_samples * to_rate + from_rate) // (2 * from_rate)
+
+
+def can_resample(from_rate: int, to_rate: int) -> bool:
+    """Whether the kernel fits into memory: rates with a small common divisor need one of billions of numbers."""
+    divisor = gcd(from_rate, to_rate)
+    old, new = from_rate // divisor, to_rate // divisor
+    return new * (old + 2 * ceil(_ZERO_CROSSINGS * old / (min(old, new) * _ROLL_OFF))) <= MAX_KERNEL_SIZE
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,56 @@
+"""Long audio is given to libsndfile in blocks, for what it gets at once libvorbis puts onto the stack."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from prepcli.audio import encode as encoding
+from prepcli.audio.encode import encode
+from prepcli.audio.probe import probe_bytes
+from prepcli.audio.read import read_segment
+from tests.audio.signals import tones
+from tests.running import run_process
+
+# In a process of its own: a crash would be that of the test's.
+CODE = """
+import sys
+import numpy as np
+from prepcli.audio.encode import encode
+from prepcli.audio.probe import probe_bytes
+
+format, seconds, rate, channels = sys.argv[1], *map(int, sys.argv[2:])
+samples = np.random.default_rng(0).integers(-3000, 3000, (seconds * rate, channels), dtype=np.int16)
+assert probe_bytes(encode(samples, rate, format), "a").num_samples == len(samples)
+"""
+
+
+@pytest.mark.parametrize(
+    ("format", "seconds", "rate", "channels"),
+    [("ogg", 300, 8000, 1), ("ogg", 150, 16000, 2)] + [(one, 300, 8000, 1) for one in ("opus", "mp3", "flac")],
+)
+def test_five_minutes_at_once(format: str, seconds: int, rate: int, channels: int) -> None:
+    # 2 MB of stack: Vorbis needed four bytes of it a sample.
+    command = [sys.executable, "-c", CODE, format, seconds, rate, channels]
+    outcome = run_process(["sh", "-c", 'ulimit -s 2048 && exec "$@"', "sh", *command], env=dict(os.environ))
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+@pytest.mark.parametrize("format", ["flac", "opus", "ogg", "mp3", "wav"])
+@pytest.mark.parametrize("block", [1, 2500, 1 << 20])
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch, format: str, block: int) -> None:
+    samples = np.stack([tones(0.6), tones(0.6, seed=1)], axis=1)
+    rate = 16000
+    usual = encode(samples, rate, format)
+    monkeypatch.setattr(encoding, "_BLOCK", block)
+    data = encode(samples, rate, format)
+    assert data == encode(samples, rate, format)
+    info = probe_bytes(data, "a")
+    assert info == probe_bytes(usual, "a")
+    decoded, expected = (read_segment(one, info).astype(np.float64) for one in (data, usual))
+    if format in ("flac", "wav"):
+        assert np.array_equal(decoded, samples)
+    assert np.corrcoef(decoded.ravel(), expected.ravel())[0, 1] > 0.999
+    if format != "ogg":  # libvorbis sees another past in blocks of other sizes
+        assert data == usual
