@@ -13,9 +13,10 @@ from tqdm import tqdm
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.record import Record
 from prepcli.processes import map_in_order
+from prepcli.run.plan import StoredPlan
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
-from prepcli.run.workspace import read_json
+from prepcli.run.workspace import read_document
 from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.shards.check_tarred import ShardFiles, ShardReport, check_shard, line_hash
 from prepcli.shards.nemo_tarred import (
@@ -86,9 +87,9 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
 def _coded_set(out: Path) -> Path:
     """The Shar set whose codes are in `out`, as the plans beside it tell."""
     for workspace in workspaces_of(out):
-        plan = read_json(workspace.plan_file) or {}
-        for file in plan.get("inputs", []):
-            folder = Path(plan["run_in"], file["path"]).parent.parent
+        plan = read_document(workspace.plan_file, StoredPlan)
+        for file in plan.inputs if plan else ():
+            folder = Path(plan.run_in, file["path"]).parent.parent
             if is_shar(folder):
                 return folder
     raise UsageError(
@@ -104,7 +105,7 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
     """What the markers beside `out` say about its files; also notes a run that has not finished."""
     files: dict[str, PublishedFile] = {}
     for workspace in workspaces_of(out):
-        if not workspace.plan_file.exists():
+        if read_document(workspace.plan_file, StoredPlan) is None:
             continue
         report.hashes_known = True
         status = read_status(workspace)
@@ -114,7 +115,8 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
                 f"continue with: {status.continue_with}"
             )
         for path in sorted(workspace.done.glob("*.json")):
-            files |= msgspec.json.decode(path.read_bytes(), type=Marker).files
+            marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
+            files |= marker.files if marker else {}
     return files
 
 

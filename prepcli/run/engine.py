@@ -13,17 +13,14 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 from prepcli.run.job import Execution, Job
 from prepcli.run.launch import clear_once, shares
-from prepcli.run.plan import Plan, Unit, plan_digest
+from prepcli.run.plan import FINISH_UNIT, Plan, StoredPlan, Unit, plan_digest
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
 from prepcli.run.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget, merge_rejects
 from prepcli.run.report import Report, build_report, command_line
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
-from prepcli.run.workspace import Workspace, read_json, write_json
-
-FINISH_UNIT = "finish"
-"""Id of the unit under which the finishing merge publishes its files."""
+from prepcli.run.workspace import Workspace, read_document, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +83,11 @@ class Run:
             self.job.prepare()
             self.workspace.prepare()
             clear_once(self.workspace, rank, patterns)
-        earlier = read_json(self.workspace.plan_file)
+        earlier = read_document(self.workspace.plan_file, StoredPlan)
         if earlier is None:
             foreign = next(self.workspace.outputs(patterns), None)
-            if foreign is not None:
+            self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
+            if foreign is not None and not self.markers:
                 raise UsageError(
                     f"{self.workspace.out} holds {foreign.relative_to(self.workspace.out)}, but "
                     f"{self.workspace.root}, which would tell how it was made, is not there; choose another "
@@ -98,7 +96,7 @@ class Run:
             self.job.prepare()
             self.workspace.prepare()
             write_json(self.workspace.plan_file, self._plan_document())
-        elif earlier.get("digest") != self.digest:
+        elif earlier.digest != self.digest:
             raise UsageError(
                 f"{self.workspace.out} was made differently: {'; '.join(self._differences(earlier))}. "
                 "Choose another directory, or give --overwrite to start again"
@@ -122,17 +120,17 @@ class Run:
             "units": [{"id": unit.id, "cost": unit.cost, "num_records": unit.num_records} for unit in plan.units],
         }
 
-    def _differences(self, earlier: dict[str, Any]) -> Iterator[str]:
-        if earlier.get("command") != self.job.command:
-            yield f"by {earlier.get('command')}, not {self.job.command}"
+    def _differences(self, earlier: StoredPlan) -> Iterator[str]:
+        if earlier.command != self.job.command:
+            yield f"by {earlier.command}, not {self.job.command}"
             return
-        before, now = earlier.get("settings", {}), self.settings
+        before, now = earlier.settings, self.settings
         found = False
         for name in sorted({*before, *now}):
             if before.get(name) != now.get(name):
                 found = True
                 yield f"{name} was {before.get(name)}, now {now.get(name)}"
-        digests = [file["sha256"] for file in earlier.get("inputs", [])]
+        digests = [file.get("sha256") for file in earlier.inputs]
         for file in self.plan.inputs:
             if file.sha256 not in digests:
                 found = True
@@ -150,9 +148,9 @@ class Run:
     def _is_finished(self) -> bool:
         if len(self.markers) < len(self.plan.units):
             return False
-        report = read_json(self.workspace.report_file) or {}
-        merged = read_marker(self.workspace, Unit(FINISH_UNIT, 0.0, 0), self.digest)
-        return report.get("digest") == self.digest and merged is not None
+        report = read_document(self.workspace.report_file, Report)
+        merged = read_marker(self.workspace, FINISH_UNIT, self.digest)
+        return report is not None and report.digest == self.digest and merged is not None
 
     def _warn_if_running(self) -> None:
         other = is_running_elsewhere(self.workspace, self.options.rank)
@@ -204,7 +202,7 @@ class Run:
         """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
         report = self._report("done")
-        with UnitWriter(self.workspace, self.digest, Unit(FINISH_UNIT, 0.0, 0)) as writer:
+        with UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             report.details = self.job.finish(markers, writer)
             reject_files = [
                 self.workspace.root / name
@@ -231,10 +229,10 @@ class Run:
     def _report(self, status: str) -> Report:
         report = build_report(self.job.command, str(self.workspace.out), self.digest, self.plan, self.markers)
         if status == "nothing_to_do":
-            stored = read_json(self.workspace.report_file) or {}
             report.status = status
-            report.details = stored.get("details", {})
-            report.num_bytes = stored.get("num_bytes", report.num_bytes)
+            stored = read_document(self.workspace.report_file, Report)
+            if stored is not None:
+                report.details, report.num_bytes = stored.details, stored.num_bytes
         self._judge(report)
         return report
 

@@ -25,6 +25,10 @@ class Unit:
     num_records: int
 
 
+FINISH_UNIT = Unit("finish", 0.0, 0)
+"""The unit under which the finishing merge publishes its files; it is not among the plan's."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputFile:
     """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not."""
@@ -61,6 +65,25 @@ def settings_of(options: Any) -> dict[str, Any]:
         f"--{name.replace('_', '-')}": str(value) if isinstance(value, Path) else value
         for name, value in values.items()
     }
+
+
+class StoredPlan(msgspec.Struct):
+    """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
+
+    `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, `run_in` the folder.
+    """
+
+    command: str
+    digest: str
+    settings: dict[str, Any]
+    inputs: list[dict[str, str]]
+    records_in: int
+    skipped: int
+    planned_rejects: dict[str, int]
+    seconds: float
+    run_with: str
+    run_in: str
+    units: list[Unit]
 
 
 def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from prepcli.processes import no_interruption
 from prepcli.run.ranks import Rank
-from prepcli.run.workspace import Workspace, is_alive, read_json, write_json
+from prepcli.run.workspace import Workspace, is_alive, read_document, write_json
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
@@ -200,8 +200,8 @@ def progress_file(workspace: Workspace, rank: int) -> Path:
 
 def read_progress(workspace: Workspace) -> list[RankProgress]:
     """The newest progress of every rank that has ever run on this output, by rank."""
-    documents = (read_json(path) for path in sorted(workspace.progress.glob("rank_*.json")))
-    return [msgspec.convert(document, RankProgress) for document in documents if document is not None]
+    found = (read_document(path, RankProgress) for path in sorted(workspace.progress.glob("rank_*.json")))
+    return [progress for progress in found if progress is not None]
 
 
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
@@ -209,11 +209,8 @@ def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | Non
 
     A process of this machine is looked up by its id; one of another machine counts if it was heard of lately.
     """
-    document = read_json(progress_file(workspace, rank.rank))
-    if document is None:
-        return None
-    other = msgspec.convert(document, RankProgress)
-    if other.state != "running" or other.pid == os.getpid():
+    other = read_document(progress_file(workspace, rank.rank), RankProgress)
+    if other is None or other.state != "running" or other.pid == os.getpid():
         return None
     living = is_alive(other.pid) if other.host == socket.gethostname() else not other.is_stale
     return other if living else None

@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 
 from prepcli.errors import UsageError
-from prepcli.run.plan import Unit
+from prepcli.run.plan import FINISH_UNIT, StoredPlan
 from prepcli.run.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.run.publish import Marker, read_marker
-from prepcli.run.workspace import Workspace, read_json
+from prepcli.run.report import Report
+from prepcli.run.workspace import Workspace, read_document
 
 MERGE_SECONDS = 600.0
 """How long the last rank may be silent over merging what the units left, before it is taken for dead."""
@@ -64,23 +65,24 @@ def read_status(workspace: Workspace) -> Status:
     Raises:
         UsageError: there is no run of prepcli beside this output.
     """
-    plan = read_json(workspace.plan_file)
+    plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
         raise UsageError(
             f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there; give the OUT of a run"
         )
     # Before the markers: a rank that has ended has left all of its own.
     ranks = _newest_launch(read_progress(workspace))
-    units = [Unit(**unit) for unit in plan["units"]]
-    found = {unit.id: read_marker(workspace, unit, plan["digest"]) for unit in units}
+    units = plan.units
+    found = {unit.id: read_marker(workspace, unit, plan.digest) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
-    rejects = Counter(plan["planned_rejects"])
+    rejects = Counter(plan.planned_rejects)
     for marker in markers:
         rejects.update(marker.rejects)
     running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
     missing = [unit_id for unit_id, marker in found.items() if marker is None]
-    report = read_json(workspace.report_file) or {}
-    finished = not missing and report.get("digest") == plan["digest"]
+    report = read_document(workspace.report_file, Report)
+    merged = read_marker(workspace, FINISH_UNIT, plan.digest) if not missing else None
+    finished = merged is not None and report is not None and report.digest == plan.digest
     if finished:
         state = "finished"
     elif running:
@@ -91,22 +93,22 @@ def read_status(workspace: Workspace) -> Status:
     return Status(
         out=str(workspace.out),
         part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
-        command=plan["command"],
+        command=plan.command,
         state=state,
         units=len(units),
         units_done=len(markers),
         missing=missing,
-        records_in=plan["records_in"],
+        records_in=plan.records_in,
         records_out=sum(marker.records_out for marker in markers),
         rejects=dict(sorted(rejects.items())),
-        skipped=plan["skipped"],
+        skipped=plan.skipped,
         seconds_done=sum(unit.cost for unit in units if found[unit.id] is not None),
         seconds_total=sum(unit.cost for unit in units),
         records_per_second=sum(_rate(rank) for rank in running),
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
         ranks=_rank_rows(ranks),
         slowest_rank=slowest.rank if slowest else None,
-        continue_with=None if finished else f"cd {shlex.quote(plan['run_in'])} && {plan['run_with']}",
+        continue_with=None if finished else f"cd {shlex.quote(plan.run_in)} && {plan.run_with}",
     )
 
 

@@ -4,17 +4,20 @@ import contextlib
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
 from prepcli.errors import UsageError
 from prepcli.processes import no_interruption
+
+Document = TypeVar("Document")
 
 SILENT_SECONDS = 3600.0
 """After so long without a write, a temporary directory of another machine is taken for abandoned."""
@@ -149,12 +152,38 @@ def write_json(path: Path, content: Any, durable: bool = True) -> None:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
 
-def read_json(path: Path) -> Any:
-    """The document in `path`, or None where there is none (or only a torn one, from a machine that lost power)."""
+def read_document(path: Path, kind: type[Document]) -> Document | None:
+    """The document of type `kind` in `path`, or None where there is none.
+
+    A damaged file (empty, cut short or of another type, as a power failure may leave it) counts as missing, with a
+    note on stderr.
+    """
     try:
-        return msgspec.json.decode(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        _note_damaged(path)
+        return None
+
+
+def _note_damaged(path: Path) -> None:
+    """Say it once, although several parts of a command may read the file."""
+    if path not in _damaged:
+        _damaged.add(path)
+        print(
+            f"note: {ascii(str(path))[1:-1]} is damaged (did the machine lose power?); it is treated as missing",
+            file=sys.stderr,
+        )
+
+
+_damaged: set[Path] = set()
+"""Files that `_note_damaged` has named."""
+
+
+def read_json(path: Path) -> Any:
+    """The document in `path`, or None where there is none, or only a damaged one (see `read_document`)."""
+    return read_document(path, object)
 
 
 def is_alive(pid: int) -> bool:
