@@ -13,6 +13,7 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 from prepcli.run.job import Execution, Job
 from prepcli.run.launch import clear_once, shares
+from prepcli.run.owner import heartbeat
 from prepcli.run.plan import FINISH_UNIT, Plan, StoredPlan, Unit, plan_digest
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
 from prepcli.run.publish import AccountingError, Marker, UnitWriter, read_marker
@@ -182,12 +183,14 @@ class Run:
         try:
             reporter.update(force=True)
             if units:
-                self.job.prepare()
-                execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
-                for marker in self.job.execute(units, execution):
-                    self.markers[marker.unit] = marker
-                    own.units_done += 1
-                    own.rejects += sum(marker.rejects.values())
+                # Ended before `close` below, or it could write "running" over the last state.
+                with heartbeat(self.workspace.beat, reporter.beat):
+                    self.job.prepare()
+                    execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
+                    for marker in self.job.execute(units, execution):
+                        self.markers[marker.unit] = marker
+                        own.units_done += 1
+                        own.rejects += sum(marker.rejects.values())
             state = "done"
         except BaseException as error:
             state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
@@ -202,7 +205,7 @@ class Run:
         """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
         report = self._report("done")
-        with UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
+        with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             report.details = self.job.finish(markers, writer)
             reject_files = [
                 self.workspace.root / name

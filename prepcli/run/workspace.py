@@ -3,10 +3,8 @@
 import contextlib
 import os
 import shutil
-import socket
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,11 +14,9 @@ import msgspec
 
 from prepcli.errors import UsageError
 from prepcli.processes import no_interruption
+from prepcli.run.owner import SILENT_SECONDS, Owner, clock_of, new_rank_id
 
 Document = TypeVar("Document")
-
-SILENT_SECONDS = 3600.0
-"""After so long without a write, a temporary directory of another machine is taken for abandoned."""
 
 
 class Workspace:
@@ -39,6 +35,7 @@ class Workspace:
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
+        self._rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
 
     def prepare(self) -> None:
@@ -64,7 +61,8 @@ class Workspace:
     def make_tmp(self, name: str) -> Path:
         """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
         with no_interruption():  # or nobody would know of it
-            made = Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
+            owner = Owner.of_this_process(self._rank_id)
+            made = Path(tempfile.mkdtemp(prefix=f"{name}~{owner}~", dir=self.tmp))
             self._made.add(made)
         return made
 
@@ -79,21 +77,31 @@ class Workspace:
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove what killed processes left in `tmp/`; those of other machines after a long silence."""
+        """Remove what killed processes left in `tmp/`; where they cannot be seen, after a long silence."""
+        now: float | None = None
         for entry in self._entries(self.tmp):
-            _, host, pid = (*entry.name.split("~"), "", "")[:3]
-            if host == _host():
-                stale = pid.isdigit() and not is_alive(int(pid))
-            else:
-                stale = time.time() - _last_change(entry) > SILENT_SECONDS
-            if stale:
+            gone = owner.is_gone if (owner := _owner_of(entry)) else None
+            if gone is None:
+                now = clock_of(self.tmp) if now is None else now
+                gone = now - _last_change(entry, now) > SILENT_SECONDS
+            if gone:
                 shutil.rmtree(entry, ignore_errors=True)
 
+    def beat(self) -> None:
+        """Show that the directories of this rank's processes are in use; to be called a few times a minute."""
+        for entry, _ in self._own_entries():
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(entry)
+
     def units_in_hand(self, pids: Sequence[int]) -> list[str]:
-        """Names of the units that processes `pids` of this machine have in their temporary directories."""
-        owners = {(_host(), str(pid)) for pid in pids}
-        names = (entry.name.split("~") for entry in self._entries(self.tmp))
-        return sorted(parts[0] for parts in names if len(parts) > 2 and (parts[1], parts[2]) in owners)
+        """Names of the units that processes `pids` of this rank have in their temporary directories."""
+        return sorted(entry.name.split("~")[0] for entry, owner in self._own_entries() if owner.pid in pids)
+
+    def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
+        for entry in self._entries(self.tmp):
+            owner = _owner_of(entry)
+            if owner is not None and owner.rank_id == self._rank_id:
+                yield entry, owner
 
     def clear(self, patterns: Sequence[str]) -> None:
         """Start again: remove the job's own outputs (`patterns` below OUT) and the records of earlier runs."""
@@ -186,29 +194,13 @@ def read_json(path: Path) -> Any:
     return read_document(path, object)
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process with this id runs on this machine; one that has ended and that nobody has collected does not.
-
-    In a container whose first process collects nobody's children, those of a killed process stay for good.
-    """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return True  # no /proc
+def _owner_of(entry: Path) -> Owner | None:
+    return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
 
 
-def _last_change(directory: Path) -> float:
-    """Seconds since the epoch at which the directory or a file in it changed last."""
-    with contextlib.suppress(FileNotFoundError):
-        return max(path.stat().st_mtime for path in (directory, *directory.iterdir()))
-    return time.time()
-
-
-def _host() -> str:
-    return socket.gethostname().replace("~", "-") or "host"
+def _last_change(directory: Path, now: float) -> float:
+    """Seconds since the epoch at which the directory or a file in it changed last; `now` if it is going away."""
+    with contextlib.suppress(OSError):
+        files = directory.iterdir() if directory.is_dir() else ()
+        return max(path.stat().st_mtime for path in (directory, *files))
+    return now
