@@ -33,10 +33,10 @@ class _Stop:
     """How many places of the main thread want no interruption now, and what would have interrupted them."""
 
     held = 0
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
-def interrupt(error: Exception) -> None:
+def interrupt(error: BaseException) -> None:
     """What a handler of stop signals calls: raises `error`, at once or where `no_interruption` allows it."""
     _Stop.error = error
     if not _Stop.held:

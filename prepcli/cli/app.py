@@ -21,10 +21,12 @@ from prepcli.cli.inspect import inspect
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
 from prepcli.cli.options import is_own_rank
+from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.status import status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.run.signals import Interruption, stop_on_signals
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
@@ -83,6 +85,16 @@ def main() -> None:
     """Run the command line; errors become one line on stderr and the exit code that belongs to them."""
     # What is alive at the end need not be searched for cycles: 10 to 20 ms of each command.
     atexit.register(gc.freeze)
+    open_closed_streams()
+    with stop_on_signals(Interruption):
+        try:
+            _run()
+        except Interruption as stopped:
+            print(f"prepcli: {stopped}; run the same command again", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
     try:
         _check_names()
         app()
@@ -106,6 +118,3 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("prepcli: interrupted; run the same command again to continue", file=sys.stderr)
-        sys.exit(4)

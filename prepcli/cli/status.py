@@ -73,25 +73,22 @@ def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
     from prepcli.cli.output import print_json
 
     shown: list[list[str]] = []
-    try:
-        while True:
-            found = _read(outs, expect_all=False)
-            if as_json:
-                print_json(found)
-            elif sys.stdout.isatty():
-                typer.echo("\033[H\033[J" + "\n".join(_overview(found)))
-            else:
-                rows = [_row(one) for one in found]
-                new = [row for row in rows if row not in shown]
-                for row in _aligned(new if shown else [list(_HEAD), *new]):
-                    typer.echo(f"{time.strftime('%H:%M:%S')}  {row}")
-                shown = rows
-                sys.stdout.flush()
-            if not any(one.state in ("running", "finishing", "not_started") for one in found):
-                return 0 if all(one.state == "finished" for one in found) else 4
-            time.sleep(every)
-    except KeyboardInterrupt:
-        return 0
+    while True:
+        found = _read(outs, expect_all=False)
+        if as_json:
+            print_json(found)
+        elif sys.stdout.isatty():
+            typer.echo("\033[H\033[J" + "\n".join(_overview(found)))
+        else:
+            rows = [_row(one) for one in found]
+            new = [row for row in rows if row not in shown]
+            for row in _aligned(new if shown else [list(_HEAD), *new]):
+                typer.echo(f"{time.strftime('%H:%M:%S')}  {row}")
+            shown = rows
+            sys.stdout.flush()
+        if not any(one.state in ("running", "finishing", "not_started") for one in found):
+            return 0 if all(one.state == "finished" for one in found) else 4
+        time.sleep(every)
 
 
 def _overview(found: "Sequence[Status]") -> list[str]:
