@@ -48,6 +48,7 @@ class CodesJob(Job):
     """
 
     command: ClassVar[str] = "extend-codec-codes"
+    reads_audio_files = False  # but tars
 
     def __init__(
         self, folder: Path, out: Path, options: CodesOptions, *, device: str = "cpu", num_workers: int = 1

@@ -167,6 +167,8 @@ def _lines(status: "Status") -> list[str]:
             + (f": {rank.message}" if rank.message else "")
             for rank in status.ranks
         ]
+    if status.retry_with:
+        lines.append(f"  retry missing or unreadable audio with: {status.retry_with}")
     if status.continue_with:
         lines.append(f"  continue with: {status.continue_with}")
     return lines

@@ -12,7 +12,7 @@ from typing import Any
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 from prepcli.run.job import Execution, Job
-from prepcli.run.launch import clear_once, shares
+from prepcli.run.launch import clear_once, has_agreed, shares
 from prepcli.run.owner import heartbeat
 from prepcli.run.plan import FINISH_UNIT, Plan, StoredPlan, Unit, plan_digest
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
@@ -20,6 +20,7 @@ from prepcli.run.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget, merge_rejects
 from prepcli.run.report import Report, build_report, command_line
+from prepcli.run.retry import MissingAudioWatch, retry_rejects
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
 from prepcli.run.workspace import Workspace, read_document, write_json
 
@@ -31,6 +32,7 @@ class RunOptions:
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
     overwrite: bool = False
+    retry_rejects: bool = False
     budget: Budget = field(default_factory=Budget)
 
 
@@ -56,6 +58,7 @@ class Run:
         """
         self._claim_output()
         self._load_markers()
+        self._retry_rejects()
         if self._is_finished():
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
@@ -139,6 +142,14 @@ class Run:
         if not found:
             yield "the inputs or the version of prepcli have changed"
 
+    def _retry_rejects(self) -> None:
+        rank = self.options.rank
+        if self.options.retry_rejects and rank.restarts:
+            print(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start", file=sys.stderr)
+        elif self.options.retry_rejects:
+            retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
+            self._load_markers()
+
     def _load_markers(self) -> None:
         for unit in self.plan.units:
             if unit.id not in self.markers:
@@ -179,6 +190,7 @@ class Run:
             own.records_done, own.seconds_done = counter.read()
             reporter.update()
 
+        watch = MissingAudioWatch(self.workspace, options.budget, self.plan.records_in)
         state, message = "failed", ""
         try:
             reporter.update(force=True)
@@ -191,6 +203,8 @@ class Run:
                         self.markers[marker.unit] = marker
                         own.units_done += 1
                         own.rejects += sum(marker.rejects.values())
+                        if self.job.reads_audio_files:
+                            watch.look(marker, self.markers)
             state = "done"
         except BaseException as error:
             state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"

@@ -48,8 +48,17 @@ def _launch_name(rank: Rank) -> str:
     return f"{rank.launch_id}-of-{rank.world_size}"
 
 
+def _agreed_file(workspace: Workspace, rank: Rank) -> Path:
+    return workspace.launches / f"{_launch_name(rank)}.json"
+
+
+def has_agreed(workspace: Workspace, rank: Rank) -> bool:
+    """Whether a rank of this launch has written which units they divide; one rank alone has nobody to agree with."""
+    return rank.world_size > 1 and _agreed_file(workspace, rank).exists()
+
+
 def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
-    agreed_file = workspace.launches / f"{_launch_name(rank)}.json"
+    agreed_file = _agreed_file(workspace, rank)
     proposal = agreed_file.with_name(f".{agreed_file.name}~{uuid.uuid4().hex}")
     write_json(proposal, missing)
     try:

@@ -12,6 +12,7 @@ from prepcli.run.plan import FINISH_UNIT, StoredPlan
 from prepcli.run.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.run.publish import Marker, read_marker
 from prepcli.run.report import Report
+from prepcli.run.retry import num_retryable
 from prepcli.run.workspace import Workspace, read_document
 
 MERGE_SECONDS = 600.0
@@ -36,7 +37,8 @@ class Status(msgspec.Struct):
 
     `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
     not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
-    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it.
+    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command that tries
+    records with missing or unreadable audio again, where there are any.
     """
 
     out: str
@@ -57,6 +59,7 @@ class Status(msgspec.Struct):
     ranks: list[RankStatus]
     slowest_rank: int | None
     continue_with: str | None
+    retry_with: str | None = None
 
 
 def read_status(workspace: Workspace) -> Status:
@@ -89,6 +92,8 @@ def read_status(workspace: Workspace) -> Status:
         state = "running"
     else:
         state = _waiting(workspace, ranks) if missing else _merging(ranks)
+    run_again = f"cd {shlex.quote(plan.run_in)} && {plan.run_with}"
+    retryable = sum(num_retryable(marker.rejects) for marker in markers)
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.out),
@@ -108,7 +113,8 @@ def read_status(workspace: Workspace) -> Status:
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
         ranks=_rank_rows(ranks),
         slowest_rank=slowest.rank if slowest else None,
-        continue_with=None if finished else f"cd {shlex.quote(plan.run_in)} && {plan.run_with}",
+        continue_with=None if finished else run_again,
+        retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
     )
 
 
