@@ -88,7 +88,9 @@ def _coded_set(out: Path) -> Path:
     """The Shar set whose codes are in `out`, as the plans beside it tell."""
     for workspace in workspaces_of(out):
         plan = read_document(workspace.plan_file, StoredPlan)
-        for file in plan.inputs if plan else ():
+        if plan is None:
+            continue
+        for file in plan.inputs:
             folder = Path(plan.run_in, file["path"]).parent.parent
             if is_shar(folder):
                 return folder

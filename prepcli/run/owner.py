@@ -68,15 +68,10 @@ class Owner:
 @lru_cache(maxsize=1)
 def this_place() -> str:
     """Equal in two processes only if each would find the other by its number: one host, boot and namespace."""
-    parts = [socket.gethostname()]
-    for read in (
-        lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        lambda: str(Path("/proc/self/ns/pid").stat().st_ino),
-    ):
-        try:
-            parts.append(read())
-        except OSError:
-            parts.append("")  # no /proc: no containers either
+    parts = [socket.gethostname(), "", ""]
+    with contextlib.suppress(OSError):  # no /proc: no containers either
+        parts[1] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        parts[2] = str(Path("/proc/self/ns/pid").stat().st_ino)
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]
 
 

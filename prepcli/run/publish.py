@@ -140,6 +140,11 @@ class UnitWriter:
         self.seconds = 0.0
         self.extra: Counter[str] = Counter()
 
+    @property
+    def folder(self) -> Path:
+        """The temporary directory."""
+        return self._tmp
+
     def open(self, name: str) -> HashedFile:
         """A new file that will become `OUT/name`."""
         file = HashedFile(self._tmp / f"{len(self._files)}.out")

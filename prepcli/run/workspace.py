@@ -95,7 +95,11 @@ class Workspace:
 
     def units_in_hand(self, pids: Sequence[int]) -> list[str]:
         """Names of the units that processes `pids` of this rank have in their temporary directories."""
-        return sorted(entry.name.split("~")[0] for entry, owner in self._own_entries() if owner.pid in pids)
+        return sorted(folder.name.split("~")[0] for folder in self.folders_of(pids))
+
+    def folders_of(self, pids: Sequence[int]) -> list[Path]:
+        """The temporary directories of processes `pids` of this rank."""
+        return [entry for entry, owner in self._own_entries() if owner.pid in pids]
 
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
         for entry in self._entries(self.tmp):
@@ -109,7 +113,7 @@ class Workspace:
             path.unlink()
         self.report_file.unlink(missing_ok=True)
         self.plan_file.unlink(missing_ok=True)
-        for name in ("done", "progress", "tmp", "rejects", "parts"):
+        for name in ("done", "progress", "tmp", "rejects", "parts", "crashes"):
             shutil.rmtree(self.root / name, ignore_errors=True)
         self.rejects_file.unlink(missing_ok=True)
         self.prepare()
@@ -201,6 +205,6 @@ def _owner_of(entry: Path) -> Owner | None:
 def _last_change(directory: Path, now: float) -> float:
     """Seconds since the epoch at which the directory or a file in it changed last; `now` if it is going away."""
     with contextlib.suppress(OSError):
-        files = directory.iterdir() if directory.is_dir() else ()
-        return max(path.stat().st_mtime for path in (directory, *files))
+        files = list(directory.iterdir()) if directory.is_dir() else []
+        return max(path.stat().st_mtime for path in [directory, *files])
     return now
