@@ -48,6 +48,7 @@ class CodesJob(Job):
     """
 
     command: ClassVar[str] = "extend-codec-codes"
+    reads_audio_files = False  # but tars
 
     def __init__(
         self, folder: Path, out: Path, options: CodesOptions, *, device: str = "cpu", num_workers: int = 1
@@ -111,7 +112,9 @@ class CodesJob(Job):
 
         with (
             ThreadPoolExecutor(1) as writing,
-            DecodingPool[Member](decoder, most_samples, execution.num_workers, execution.context) as workers,
+            DecodingPool[Member](
+                decoder, most_samples, execution.num_workers, execution.context, execution.workspace
+            ) as workers,
         ):
             make = partial(Pool, codec=codec, options=self.options, resamples=on_gpu)
             made = _Pools([self._members[unit.id] for unit in units], workers, execution.tick, make)

@@ -16,6 +16,7 @@ from prepcli.audio.read import read_segment
 from prepcli.codec_codes_plan import InputShard, read_cuts, read_heads
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.feed import Samples
+from prepcli.in_hand import take_in_hand
 from prepcli.shards.shar_files import RecordingLine, decode_json
 
 TOLERANCE = 0.025
@@ -128,6 +129,7 @@ class MemberDecoder:
             RecordRejected: UNREADABLE_AUDIO, MISSING_AUDIO.
         """
         name = f"audio at {member.offset} in {member.tar}"
+        take_in_hand(name)
         try:
             with Path(member.tar).open("rb") as file:
                 file.seek(member.offset)

@@ -158,6 +158,7 @@ class ContextJob(Job):
             execution.num_workers,
             execution.context,
             execution.tick,
+            execution.workspace,
         )
         # The workers start with the first batch, and must do so before CUDA does.
         feed = chain([next(feed)], feed)

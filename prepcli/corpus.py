@@ -12,6 +12,7 @@ from prepcli.audio.probe import probe_file
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpus_index import Index, IndexLine
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.in_hand import take_in_hand
 from prepcli.run.job import Advance, Job
 from prepcli.run.plan import InputFile, Plan, Unit
 from prepcli.run.publish import Marker, UnitWriter
@@ -94,6 +95,7 @@ class CorpusJob(Job):
     def _convert(self, line: IndexLine, writer: UnitWriter) -> float:
         """Write the utterance's WAV, where one is wanted; returns the duration of its audio in seconds."""
         source = str(self._root / line.source)
+        take_in_hand(source)
         info = probe_file(source)
         if line.target is not None:
             stored = convert(source, info, Wanted("wav"), name=line.source)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.fetch import Archive, note
 from prepcli.corpora.transfer import FetchError
@@ -17,12 +19,20 @@ from prepcli.corpus_index import write_index
 from prepcli.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import same_file
+from prepcli.run.plan import StoredPlan
 from prepcli.run.report import format_bytes
 from prepcli.run.signals import stop_on_signals
-from prepcli.run.workspace import Workspace, read_json, write_json
+from prepcli.run.workspace import Workspace, read_document, write_json
 
 ARCHIVES = "archives"
 """Folder below the data root for archives, while they are needed or with `--keep-archives`."""
+
+
+class UnpackedMarker(msgspec.Struct):
+    """`unpacked.json` beside a data set: its archives are unpacked, and indexed as `settings` want it."""
+
+    trees: list[str]
+    settings: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,7 @@ def is_ready(data_set: DataSet, data_root: Path) -> bool:
     workspace = workspace_of(data_set, data_root)
     marker = _marker(workspace)
     return data_set.archive is None or (
-        marker is not None and marker["settings"] == data_set.settings and not staging_of(workspace).exists()
+        marker is not None and marker.settings == data_set.settings and not staging_of(workspace).exists()
     )
 
 
@@ -141,7 +151,7 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
         os.sync()  # thousands of small files: once for all is far cheaper than each
         _mark(data_set, workspace)
         move_in(data_set, workspace)
-    elif marker["settings"] != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
+    elif marker.settings != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
     if not fetching.keep_archives:
@@ -166,11 +176,11 @@ def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
 
 
 def _mark(data_set: DataSet, workspace: Workspace) -> None:
-    write_json(workspace.root / "unpacked.json", {"trees": data_set.trees, "settings": data_set.settings})
+    write_json(workspace.root / "unpacked.json", UnpackedMarker(list(data_set.trees), data_set.settings))
 
 
-def _marker(workspace: Workspace) -> Any:
-    marker = read_json(workspace.root / "unpacked.json")
+def _marker(workspace: Workspace) -> UnpackedMarker | None:
+    marker = read_document(workspace.root / "unpacked.json", UnpackedMarker)
     return marker if (workspace.root / INDEX_NAME).exists() else None
 
 
@@ -197,7 +207,7 @@ def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
 
 def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
     """Nothing that we did not make is replaced, and that is said before hours of fetching."""
-    if overwrite or read_json(workspace.plan_file) is not None:
+    if overwrite or read_document(workspace.plan_file, StoredPlan) is not None:
         return
     patterns = (*data_set.trees, *data_set.converted, *data_set.manifests, *data_set.derived)
     foreign = next(workspace.outputs(patterns), None)

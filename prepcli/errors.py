@@ -45,6 +45,7 @@ class RejectReason(str, Enum):
     BAD_OFFSET = "bad_offset"
     MISSING_AUDIO = "missing_audio"
     UNREADABLE_AUDIO = "unreadable_audio"
+    CRASHED_DECODER = "crashed_decoder"
     BEYOND_AUDIO = "beyond_audio"
     DURATION_MISMATCH = "duration_mismatch"
     BAD_SPEAKER = "bad_speaker"

@@ -19,9 +19,12 @@ from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
-from prepcli.processes import WorkerPool, begin_worker, keep_freed_memory, wait_for
+from prepcli.processes import WorkerDiedError, WorkerPool, begin_worker, keep_freed_memory, wait_for
 from prepcli.records import Records
+from prepcli.run.crashes import DECODING, note_crash, with_notes
+from prepcli.run.workspace import Workspace
 
 Samples = NDArray[np.float32]
 Item = TypeVar("Item")
@@ -81,6 +84,7 @@ class SegmentDecoder:
         """
         entry = Record.parse(self._records.line(record))
         path = self._records.audio_path(record, entry.audio_filepath)
+        take_in_hand(path, entry.offset, entry.duration)
         info = self._info(path)
         start, num_samples = segment_samples(info, entry.offset, entry.duration)
         samples = read_segment(path, info, start, num_samples)
@@ -134,18 +138,21 @@ class _Worker:
 
     decoder: Decoder[Any]
     slots: Sequence[mmap.mmap]
+    workspace: Workspace | None
 
 
-def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap]) -> None:
+def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace | None) -> None:
     begin_worker()
     keep_freed_memory()
-    _Worker.decoder, _Worker.slots = decoder, slots
+    _Worker.decoder, _Worker.slots, _Worker.workspace = decoder, slots, workspace
 
 
 def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
+    audio = None if slot is None else _view(_Worker.slots[slot], batch)
+    with with_notes(_Worker.workspace, DECODING):
+        decoded = fill(_Worker.decoder, batch, audio)
     if slot is None:
-        return fill(_Worker.decoder, batch)
-    decoded = fill(_Worker.decoder, batch, _view(_Worker.slots[slot], batch))
+        return decoded
     decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
     return decoded
 
@@ -158,18 +165,27 @@ class DecodingPool(Generic[Item]):
     """Worker processes that decode batches ahead of a model, and do other reading for it between them.
 
     Batches of up to `most_samples` samples come through shared memory, which is made before the processes are (it
-    needs `fork`); longer ones are sent. Memory: two such batches for each worker, and two more.
+    needs `fork`); longer ones are sent. Memory: two such batches for each worker, and two more. What crashes a worker
+    is noted in `workspace`, so that a later run rejects it (see `prepcli.run.crashes`).
 
     Raises:
         IncompleteError: on leaving the block, when a worker was killed.
     """
 
-    def __init__(self, decoder: Decoder[Item], most_samples: int, num_workers: int, context: BaseContext) -> None:
+    def __init__(
+        self,
+        decoder: Decoder[Item],
+        most_samples: int,
+        num_workers: int,
+        context: BaseContext,
+        workspace: Workspace | None = None,
+    ) -> None:
         self._num_slots = 2 * num_workers + 2
         self._most_samples = most_samples
         self._shared = context.get_start_method() == "fork"
         self._slots = [mmap.mmap(-1, 4 * most_samples) for _ in range(self._num_slots)] if self._shared else []
-        self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots))
+        self._workspace = workspace
+        self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Have a worker call a module-level function."""
@@ -203,7 +219,12 @@ class DecodingPool(Generic[Item]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._pool.__exit__(kind, error, traceback)
+        try:
+            self._pool.__exit__(kind, error, traceback)
+        except WorkerDiedError as died:
+            if self._workspace is not None:
+                note_crash(self._workspace, died, DECODING)
+            raise
 
 
 def decoded_batches(
@@ -213,11 +234,12 @@ def decoded_batches(
     num_workers: int,
     context: BaseContext,
     tick: Callable[[], None],
+    workspace: Workspace | None = None,
 ) -> Iterator[Decoded]:
     """Decode `batches` in worker processes of their own and yield them in order; see `DecodingPool`.
 
     Raises:
         IncompleteError: a worker was killed.
     """
-    with DecodingPool(decoder, most_samples, num_workers, context) as pool:
+    with DecodingPool(decoder, most_samples, num_workers, context, workspace) as pool:
         yield from pool.decoded(batches, tick)

@@ -1,6 +1,6 @@
 """Bins as options of a data loader's config, in a YAML file that may be there already."""
 
-import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
         if isinstance(values, list) and len(values) != len(options["bucket_duration_bins"]):
             del section[name]
             notes.append(f"{path}: took {name} out of {place}: it was for {len(values)} bins")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         partial.write_text(
             yaml.safe_dump(document, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120),

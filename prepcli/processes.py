@@ -7,9 +7,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prepcli.errors import IncompleteError
@@ -33,10 +33,10 @@ class _Stop:
     """How many places of the main thread want no interruption now, and what would have interrupted them."""
 
     held = 0
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
-def interrupt(error: Exception) -> None:
+def interrupt(error: BaseException) -> None:
     """What a handler of stop signals calls: raises `error`, at once or where `no_interruption` allows it."""
     _Stop.error = error
     if not _Stop.held:
@@ -156,13 +156,21 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
             yield wait_for(waiting.popleft())
 
 
+class WorkerDiedError(IncompleteError):
+    """A worker process was killed or died; `dead` tells the exit codes (-9: SIGKILL) by process number."""
+
+    def __init__(self, message: str, dead: Mapping[int, int] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.dead = dead
+
+
 class WorkerPool:
     """Worker processes that end with this `with` block, whatever ends it; a killed one is named, never waited for.
 
     `in_hand` tells, given ids of dead processes, what they were at (for the message).
 
     Raises:
-        IncompleteError: on leaving the block, when a worker was killed or died.
+        WorkerDiedError: on leaving the block, when a worker was killed or died.
     """
 
     def __init__(
@@ -204,7 +212,7 @@ class WorkerPool:
         with no_interruption():
             try:
                 if kind is not None and issubclass(kind, BrokenProcessPool):
-                    raise IncompleteError(self._what_died()) from None
+                    raise self._what_died() from None
             finally:
                 self._end()
 
@@ -226,7 +234,7 @@ class WorkerPool:
         if manager is not None:  # at the interpreter's end it would be woken while it closes what wakes it
             manager.join(timeout=5)
 
-    def _what_died(self) -> str:
+    def _what_died(self) -> WorkerDiedError:
         time.sleep(0.2)  # the executor ends the healthy workers with SIGTERM; let exit codes settle
         dead = [(process.pid or 0, process.exitcode or 0) for process in self._processes if process.exitcode]
         # The executor terminates the others once it has noticed: the culprit did not get SIGTERM from it.
@@ -242,7 +250,7 @@ class WorkerPool:
         else:
             names = ", ".join(sorted(_exit_name(code) for code in codes)) or "for an unknown reason"
             cause = f"died ({names}); run the same command again to continue"
-        return f"a worker process {cause.replace('; run', in_hand + '; run', 1)}"
+        return WorkerDiedError(f"a worker process {cause.replace('; run', in_hand + '; run', 1)}", dict(culprits))
 
 
 def _exit_name(code: int) -> str:

@@ -14,6 +14,7 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.in_hand import take_in_hand
 
 KEPT_BYTES = 256 << 20
 """Encoded audio that a worker keeps in memory; the rest of what is needed again waits in a temporary file."""
@@ -129,6 +130,7 @@ class SegmentStore:
         info = self._infos.get(path)
         if info is None:
             try:
+                take_in_hand(path)
                 info = probe_file(path)
             except RecordRejected as rejected:
                 info = rejected
@@ -139,7 +141,9 @@ class SegmentStore:
 
     def _make(self, segment: Segment) -> Audio | RecordRejected:
         try:
-            return self._encoded(segment, self._info(segment.path))
+            info = self._info(segment.path)
+            take_in_hand(*segment)
+            return self._encoded(segment, info)
         except RecordRejected as rejected:
             return rejected
 

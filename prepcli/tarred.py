@@ -11,6 +11,7 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.errors import RecordRejected
+from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.run.job import Advance, Job
@@ -215,6 +216,7 @@ class TarredJob(Job):
 
     def _load(self, path: str, record: Record) -> tuple[AudioInfo, Stored]:
         """Read, check and, where asked for, cut and encode the record's audio."""
+        take_in_hand(path, record.offset, record.duration)
         if self.options.slice_with_offset:
             info = probe_file(path)
             start, num_samples = segment_samples(info, record.offset, record.duration)

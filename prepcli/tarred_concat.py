@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.run.plan import plan_digest
-from prepcli.run.workspace import Workspace, read_json
+from prepcli.run.plan import StoredPlan, plan_digest
+from prepcli.run.workspace import Workspace, read_document
 from prepcli.shards.nemo_tarred import ExistingSet, read_existing
 from prepcli.tarred import TarredJob
 from prepcli.tarred_plan import TarredOptions
@@ -34,16 +34,16 @@ def concat_job(
     pending = newest.version + 1
     for version in range(pending, 0, -1):
         workspace = _workspace(folder, version)
-        plan = read_json(workspace.plan_file)
+        plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
             continue
         job = _job(manifests, folder, options, read_existing(folder, version - 1), workspace, num_workers, dry_run)
         digest = plan_digest(job.command, job.settings(), job.plan())
-        if digest == plan.get("digest"):
+        if digest == plan.digest:
             return job, workspace
         if version == pending and not overwrite:
             raise UsageError(
-                f"version {version} of {folder} is unfinished; continue it first with: {plan.get('run_with')}, "
+                f"version {version} of {folder} is unfinished; continue it first with: {plan.run_with}, "
                 "or give --overwrite to begin that version again"
             )
     workspace = _workspace(folder, pending)

@@ -16,9 +16,10 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.record import Record
 from prepcli.printing import printable_command
 from prepcli.processes import map_in_order
+from prepcli.run.plan import StoredPlan
 from prepcli.run.publish import Marker, PublishedFile
 from prepcli.run.status import read_status, workspaces_of
-from prepcli.run.workspace import read_json
+from prepcli.run.workspace import read_document
 from prepcli.shards.check_shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.shards.check_tarred import ShardFiles, ShardReport, check_shard, line_hash
 from prepcli.shards.nemo_tarred import (
@@ -125,9 +126,11 @@ def _digest(path: Path) -> str | OSError:
 def _coded_set(out: Path) -> Path:
     """The Shar set whose codes are in `out`, as the plans beside it tell."""
     for workspace in workspaces_of(out):
-        plan = read_json(workspace.plan_file) or {}
-        for file in plan.get("inputs", []):
-            folder = Path(plan["run_in"], file["path"]).parent.parent
+        plan = read_document(workspace.plan_file, StoredPlan)
+        if plan is None:
+            continue
+        for file in plan.inputs:
+            folder = Path(plan.run_in, file["path"]).parent.parent
             if is_shar(folder):
                 return folder
     raise UsageError(
@@ -143,7 +146,7 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
     """What the markers beside `out` say about its files; also notes a run that has not finished."""
     files: dict[str, PublishedFile] = {}
     for workspace in workspaces_of(out):
-        if not workspace.plan_file.exists():
+        if read_document(workspace.plan_file, StoredPlan) is None:
             continue
         report.hashes_known = True
         status = read_status(workspace)
@@ -153,7 +156,8 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
                 f"continue with: {printable_command(status.continue_with or '')}"
             )
         for path in sorted(workspace.done.glob("*.json")):
-            files |= msgspec.json.decode(path.read_bytes(), type=Marker).files
+            marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
+            files |= marker.files if marker else {}
     return files
 
 

@@ -22,11 +22,13 @@ from prepcli.cli.inspect import inspect
 from prepcli.cli.manifest_to_shar import manifest_to_shar
 from prepcli.cli.manifest_to_tarred import manifest_to_tarred
 from prepcli.cli.options import is_own_rank
+from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.status import status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.printing import printable
+from prepcli.run.signals import Interruption, stop_on_signals
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
@@ -91,7 +93,7 @@ def _check_names() -> None:
             raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
 
 
-def _run() -> None:
+def _command() -> None:
     """Run the command, and write out what it has printed while an error can still be reported."""
     try:
         app()
@@ -123,9 +125,19 @@ def main() -> None:
     """Run the command line; errors become one line on stderr and the exit code that belongs to them."""
     # What is alive at the end need not be searched for cycles: 10 to 20 ms of each command.
     atexit.register(gc.freeze)
+    open_closed_streams()
+    with stop_on_signals(Interruption):
+        try:
+            _run()
+        except Interruption as stopped:
+            print(f"prepcli: {stopped}; run the same command again", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
     try:
         _check_names()
-        _run()
+        _command()
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone; nothing is wrong.
         _give_up_stdout()
@@ -152,6 +164,3 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("prepcli: interrupted; run the same command again to continue", file=sys.stderr)
-        sys.exit(4)

@@ -60,17 +60,13 @@ def run_ranks(
     Raises:
         typer.Exit: with the exit code for all of them; those that failed have said why.
     """
-    import msgspec
-
     from prepcli.run.launch import spawn_ranks
     from prepcli.run.report import Report
-    from prepcli.run.workspace import read_json
+    from prepcli.run.workspace import read_document
 
     def stored() -> tuple[float, Report | None]:
-        document = read_json(workspace.report_file)
-        if document is None:
-            return 0.0, None
-        return workspace.report_file.stat().st_mtime_ns, msgspec.convert(document, Report)
+        report = read_document(workspace.report_file, Report)
+        return (workspace.report_file.stat().st_mtime_ns if report else 0.0), report
 
     before, _ = stored()
     code = spawn_ranks(sys.argv[1:], num_ranks)

@@ -34,6 +34,10 @@ def is_own_rank() -> bool:
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and write nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object on stdout.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Start again instead of continuing.")]
+RetryRejects = Annotated[
+    bool,
+    typer.Option("--retry-rejects", help="Do units again whose records were rejected for missing or unreadable audio."),
+]
 NumWorkers = Annotated[
     int | None,
     typer.Option(
@@ -80,6 +84,7 @@ class JobOptions:
     dry_run: DryRun = False
     as_json: Json = False
     overwrite: Overwrite = False
+    retry_rejects: RetryRejects = False
     max_rejects: MaxRejects = 0.05
     num_workers: NumWorkers = None
     rank: RankNumber = None
@@ -96,5 +101,6 @@ class JobOptions:
             rank=detect_rank(os.environ, self.rank, self.world_size, self.launch_id),
             num_workers=self.num_workers or available_processors(),
             overwrite=self.overwrite,
+            retry_rejects=self.retry_rejects,
             budget=Budget(self.max_rejects),
         )

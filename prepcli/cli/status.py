@@ -74,27 +74,24 @@ def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
     from prepcli.cli.output import print_json, print_lines
 
     shown: list[list[str]] = []
-    try:
-        while True:
-            found = _read(outs, expect_all=False)
-            if as_json:
-                print_json(found)
-            elif sys.stdout.isatty():
-                typer.echo("\033[H\033[J", nl=False)
-                print_lines(_overview(found))
-            else:
-                rows = [_row(one) for one in found]
-                new = [row for row in rows if row not in shown]
-                if new:
-                    now = time.strftime("%H:%M:%S")
-                    print_lines(f"{now}  {row}" for row in _aligned(new if shown else [list(_HEAD), *new]))
-                shown = rows
-                sys.stdout.flush()
-            if not any(one.state in ("running", "finishing", "not_started") for one in found):
-                return 0 if all(one.state == "finished" for one in found) else 4
-            time.sleep(every)
-    except KeyboardInterrupt:
-        return 0
+    while True:
+        found = _read(outs, expect_all=False)
+        if as_json:
+            print_json(found)
+        elif sys.stdout.isatty():
+            typer.echo("\033[H\033[J", nl=False)
+            print_lines(_overview(found))
+        else:
+            rows = [_row(one) for one in found]
+            new = [row for row in rows if row not in shown]
+            if new:
+                now = time.strftime("%H:%M:%S")
+                print_lines(f"{now}  {row}" for row in _aligned(new if shown else [list(_HEAD), *new]))
+            shown = rows
+            sys.stdout.flush()
+        if not any(one.state in ("running", "finishing", "not_started") for one in found):
+            return 0 if all(one.state == "finished" for one in found) else 4
+        time.sleep(every)
 
 
 def _overview(found: "Sequence[Status]") -> list[str]:
@@ -173,6 +170,8 @@ def _lines(status: "Status") -> list[str]:
             + (f": {rank.message}" if rank.message else "")
             for rank in status.ranks
         ]
+    if status.retry_with:
+        lines.append(f"  retry missing or unreadable audio with: {status.retry_with}")
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines

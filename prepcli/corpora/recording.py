@@ -9,6 +9,7 @@ from prepcli.audio.limits import check_claims
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import open_source
+from prepcli.in_hand import take_in_hand
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class Recording:
 
         Raises `RecordRejected` as `read_segment` does.
         """
+        take_in_hand(self.path, start, num_samples, channel)
         if self.decoded is not None:
             return self.decoded[start : start + num_samples, channel]
         samples: NDArray[Any] = read_segment(self.path, self.info, start, num_samples)[:, channel]
@@ -44,6 +46,7 @@ def open_recording(path: str) -> Recording:
     Raises `RecordRejected`: MISSING_AUDIO where there is no such file, UNREADABLE_AUDIO for what can't be read or ends
     early.
     """
+    take_in_hand(path)
     with open_source(path, path) as source:
         sphere = shorten.shortened_sphere(source)
         if sphere is not None:

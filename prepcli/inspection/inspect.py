@@ -156,6 +156,9 @@ def _look_at_folder(subject: Subject, folder: Path, found: Inspection) -> None:
     if subject.kind == "tarred":
         metadata = folder / metadata_name(newest_version(folder))
         if metadata.is_file():
-            found.metadata = read_metadata(metadata)
+            try:
+                found.metadata = read_metadata(metadata)
+            except UsageError as error:
+                found.notes.append(f"{error}; it is treated as missing")
     if subject.kind == "codes" and not found.runs:
         found.notes.append("no run of prepcli is known that made these codes; verify needs the Shar they belong to")

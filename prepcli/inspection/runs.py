@@ -2,14 +2,15 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from prepcli.errors import UsageError
 from prepcli.records import AUDIO_LIES_IN
+from prepcli.run.plan import StoredPlan
+from prepcli.run.report import Report
 from prepcli.run.status import read_status, workspaces_of
-from prepcli.run.workspace import Workspace, read_json
+from prepcli.run.workspace import Workspace, read_document
 
 
 class RunFacts(msgspec.Struct):
@@ -47,31 +48,31 @@ def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
     except UsageError:
         return []  # no place for an output, such as /, or a corpus of which nothing is unpacked yet
     wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
-    return [_facts(workspace) for workspace in wanted if read_json(workspace.plan_file) is not None]
+    plans = [(workspace, read_document(workspace.plan_file, StoredPlan)) for workspace in wanted]
+    return [_facts(workspace, plan) for workspace, plan in plans if plan is not None]
 
 
-def _facts(workspace: Workspace) -> RunFacts:
+def _facts(workspace: Workspace, plan: StoredPlan) -> RunFacts:
     status = read_status(workspace)
-    plan: dict[str, Any] = read_json(workspace.plan_file) or {}
-    report: dict[str, Any] = read_json(workspace.report_file) or {}
+    report = read_document(workspace.report_file, Report)
     finished = status.state == "finished"
     return RunFacts(
         command=status.command,
         out=status.out,
         part=status.part,
         state=status.state,
-        run_with=plan.get("run_with", ""),
-        run_in=plan.get("run_in", ""),
+        run_with=plan.run_with,
+        run_in=plan.run_in,
         planned=_when(workspace.plan_file),
         finished=_when(workspace.report_file) if finished else None,
-        prepcli=report.get("prepcli"),
+        prepcli=report.prepcli if report else None,
         units_done=status.units_done,
         units=status.units,
         records_in=status.records_in,
         records_out=status.records_out,
         rejects=status.rejects,
         rejects_file=str(workspace.rejects_file),
-        audio_base_dirs=plan.get("settings", {}).get(AUDIO_LIES_IN) or [],
+        audio_base_dirs=plan.settings.get(AUDIO_LIES_IN) or [],
         continue_with=status.continue_with,
     )
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import uuid
 from pathlib import Path
 
 from prepcli.input_files import check_unchanged, state_of
@@ -26,7 +27,7 @@ def spool_gzip(path: str, directory: Path) -> Path:
     if spooled.exists():
         return spooled
     directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / f"{spooled.name}.{os.uname().nodename}.{os.getpid()}.tmp"
+    partial = directory / f"{spooled.name}.{uuid.uuid4().hex}.tmp"
     try:
         with open_bytes(path) as packed, partial.open("wb") as file:
             reader = Reader(path, packed)

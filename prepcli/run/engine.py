@@ -6,24 +6,22 @@ import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 from prepcli.run.job import Execution, Job
 from prepcli.run.kept_inputs import check_inputs, refuse_to_lose_inputs
-from prepcli.run.launch import clear_once, shares
-from prepcli.run.plan import Plan, Unit, differences, plan_digest
+from prepcli.run.launch import clear_once, has_agreed, shares
+from prepcli.run.owner import heartbeat
+from prepcli.run.plan import FINISH_UNIT, Plan, StoredPlan, Unit, differences, plan_digest
 from prepcli.run.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
 from prepcli.run.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.run.ranks import Rank
 from prepcli.run.rejects import Budget, merge_rejects
 from prepcli.run.report import Report, build_report, command_line
+from prepcli.run.retry import MissingAudioWatch, retry_rejects
 from prepcli.run.signals import InterruptedBySignal, stop_on_signals
-from prepcli.run.workspace import Workspace, read_json, write_json
-
-FINISH_UNIT = "finish"
-"""Id of the unit under which the finishing merge publishes its files."""
+from prepcli.run.workspace import Workspace, read_document, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,7 @@ class RunOptions:
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
     overwrite: bool = False
+    retry_rejects: bool = False
     budget: Budget = field(default_factory=Budget)
 
 
@@ -58,6 +57,7 @@ class Run:
         """
         self._claim_output()
         self._load_markers()
+        self._retry_rejects()
         if self._is_finished():
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
@@ -77,13 +77,13 @@ class Run:
         workspace = self.workspace
         refuse_to_lose_inputs(self.job, workspace, self.options.overwrite)
         self._clear_if_asked()
-        plan = read_json(workspace.plan_file)
+        plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
             self._refuse_foreign()
             self.job.prepare()
             workspace.prepare()
-            plan = workspace.claim(self.digest, self._plan_document())
-        if plan.get("digest") != self.digest:
+            plan = workspace.claim(self._plan_document())
+        if plan is not None and plan.digest != self.digest:
             raise UsageError(self._made_differently(plan))
         workspace.prepare()
         workspace.hold(self.digest)
@@ -105,14 +105,17 @@ class Run:
     def _refuse_foreign(self) -> None:
         workspace = self.workspace
         foreign = next(workspace.outputs(self.job.output_patterns), None)
-        if foreign is not None and read_json(workspace.plan_file) is None:  # nor has anybody just begun
+        if foreign is None:
+            return
+        self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
+        if not self.markers and read_document(workspace.plan_file, StoredPlan) is None:  # nor has anybody just begun
             raise UsageError(
                 f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
                 f"{workspace.root}, which would tell how it was made, is not there; choose another "
                 "directory, or give --overwrite to replace it"
             )
 
-    def _made_differently(self, plan: dict[str, Any]) -> str:
+    def _made_differently(self, plan: StoredPlan) -> str:
         if not self.options.overwrite:
             advice = "Choose another directory, or give --overwrite to start again"
         elif self.options.rank.restarts:
@@ -125,21 +128,29 @@ class Run:
         what = "; ".join(differences(plan, self.job.command, self.settings, self.plan))
         return f"{self.workspace.out} was made differently: {what}. {advice}"
 
-    def _plan_document(self) -> dict[str, Any]:
+    def _plan_document(self) -> StoredPlan:
         plan = self.plan
-        return {
-            "command": self.job.command,
-            "digest": self.digest,
-            "settings": self.settings,
-            "inputs": [{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
-            "records_in": plan.records_in,
-            "skipped": plan.num_skipped,
-            "planned_rejects": plan.planned_rejects,
-            "seconds": plan.total_cost,
-            "run_with": command_line(),
-            "run_in": str(Path.cwd()),
-            "units": [{"id": unit.id, "cost": unit.cost, "num_records": unit.num_records} for unit in plan.units],
-        }
+        return StoredPlan(
+            command=self.job.command,
+            digest=self.digest,
+            settings=self.settings,
+            inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
+            records_in=plan.records_in,
+            skipped=plan.num_skipped,
+            planned_rejects=plan.planned_rejects,
+            seconds=plan.total_cost,
+            run_with=command_line(),
+            run_in=str(Path.cwd()),
+            units=plan.units,
+        )
+
+    def _retry_rejects(self) -> None:
+        rank = self.options.rank
+        if self.options.retry_rejects and rank.restarts:
+            print(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start", file=sys.stderr)
+        elif self.options.retry_rejects:
+            retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
+            self._load_markers()
 
     def _load_markers(self) -> None:
         for unit in self.plan.units:
@@ -151,9 +162,9 @@ class Run:
     def _is_finished(self) -> bool:
         if len(self.markers) < len(self.plan.units):
             return False
-        report = read_json(self.workspace.report_file) or {}
-        merged = read_marker(self.workspace, Unit(FINISH_UNIT, 0.0, 0), self.digest)
-        return report.get("digest") == self.digest and merged is not None
+        report = read_document(self.workspace.report_file, Report)
+        merged = read_marker(self.workspace, FINISH_UNIT, self.digest)
+        return report is not None and report.digest == self.digest and merged is not None
 
     def _warn_if_running(self) -> None:
         other = is_running_elsewhere(self.workspace, self.options.rank)
@@ -181,16 +192,21 @@ class Run:
             own.records_done, own.seconds_done = counter.read()
             reporter.update()
 
+        watch = MissingAudioWatch(self.workspace, options.budget, self.plan.records_in)
         state, message = "failed", ""
         try:
             reporter.update(force=True)
             if units:
-                self.job.prepare()
-                execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
-                for marker in self.job.execute(units, execution):
-                    self.markers[marker.unit] = marker
-                    own.units_done += 1
-                    own.rejects += sum(marker.rejects.values())
+                # Ended before `close` below, or it could write "running" over the last state.
+                with heartbeat(self.workspace.beat, reporter.beat):
+                    self.job.prepare()
+                    execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
+                    for marker in self.job.execute(units, execution):
+                        self.markers[marker.unit] = marker
+                        own.units_done += 1
+                        own.rejects += sum(marker.rejects.values())
+                        if self.job.reads_audio_files:
+                            watch.look(marker, self.markers)
             state = "done"
         except BaseException as error:
             state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
@@ -205,7 +221,7 @@ class Run:
         """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
         report = self._report("done")
-        with UnitWriter(self.workspace, self.digest, Unit(FINISH_UNIT, 0.0, 0)) as writer:
+        with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             report.details = self.job.finish(markers, writer)
             reject_files = [
                 self.workspace.root / name
@@ -233,10 +249,10 @@ class Run:
     def _report(self, status: str) -> Report:
         report = build_report(self.job.command, str(self.workspace.out), self.digest, self.plan, self.markers)
         if status == "nothing_to_do":
-            stored = read_json(self.workspace.report_file) or {}
             report.status = status
-            report.details = stored.get("details", {})
-            report.num_bytes = stored.get("num_bytes", report.num_bytes)
+            stored = read_document(self.workspace.report_file, Report)
+            if stored is not None:
+                report.details, report.num_bytes = stored.details, stored.num_bytes
         self._judge(report)
         return report
 

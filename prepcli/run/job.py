@@ -45,9 +45,11 @@ class Job(ABC):
 
     Attributes:
         output_patterns: globs below OUT that cover everything the job writes; `--overwrite` removes just these.
+        reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
     """
 
     output_patterns: Sequence[str]
+    reads_audio_files: bool = True
 
     @property
     @abstractmethod

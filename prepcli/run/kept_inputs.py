@@ -7,8 +7,8 @@ from pathlib import Path
 from prepcli.errors import UsageError
 from prepcli.input_files import check_unchanged, same_file
 from prepcli.run.job import Job
-from prepcli.run.plan import Plan
-from prepcli.run.workspace import Workspace, read_json
+from prepcli.run.plan import Plan, StoredPlan
+from prepcli.run.workspace import Workspace, read_document
 
 
 def refuse_to_lose_inputs(job: Job, workspace: Workspace, overwrite: bool) -> None:
@@ -24,7 +24,9 @@ def refuse_to_lose_inputs(job: Job, workspace: Workspace, overwrite: bool) -> No
             f"the input {lost} belongs to the records of {workspace.out} in {workspace.root}, which this run would "
             "replace; choose another output directory, or copy the input first"
         )
-    if not (overwrite or read_json(workspace.plan_file) is None or any(_may_be_in(workspace.out, inputs))):
+    if not (
+        overwrite or read_document(workspace.plan_file, StoredPlan) is None or any(_may_be_in(workspace.out, inputs))
+    ):
         return  # a run that is continued need not look at each of its files
     found = same_file(workspace.outputs(job.output_patterns), inputs)
     if found is not None:

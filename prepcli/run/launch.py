@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.processes import LIFELINE
@@ -15,6 +16,11 @@ from prepcli.run.plan import Unit, pack
 from prepcli.run.ranks import Rank
 from prepcli.run.signals import STOP_SIGNALS
 from prepcli.run.workspace import Workspace, publish_json_once
+
+_ROOT = str(Path(__file__).parents[2])
+_RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
+"""What a rank process runs: this very prepcli. Nothing is imported from the current folder (`python -P` does the same,
+from Python 3.11 on), where a file may be called `typer.py`."""
 
 CLEAR_TIMEOUT = 600.0
 """Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
@@ -42,9 +48,18 @@ def _launch_name(rank: Rank) -> str:
     return f"{rank.launch_id}-of-{rank.world_size}"
 
 
+def _agreed_file(workspace: Workspace, rank: Rank) -> Path:
+    return workspace.launches / f"{_launch_name(rank)}.json"
+
+
+def has_agreed(workspace: Workspace, rank: Rank) -> bool:
+    """Whether a rank of this launch has written which units they divide; one rank alone has nobody to agree with."""
+    return rank.world_size > 1 and _agreed_file(workspace, rank).exists()
+
+
 def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
-    agreed_file = workspace.launches / f"{_launch_name(rank)}.json"
-    agreed = publish_json_once(agreed_file, missing)
+    agreed_file = _agreed_file(workspace, rank)
+    agreed = publish_json_once(agreed_file, missing, list[str])
     if not isinstance(agreed, list):
         raise IncompleteError(f"{agreed_file} is damaged; start again with another --launch-id")
     return agreed
@@ -119,7 +134,7 @@ def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
                 "TORCHELASTIC_RUN_ID": launch_id,
                 LIFELINE: str(watched),
             }
-            command = [sys.executable, "-m", "prepcli", *arguments]
+            command = [sys.executable, "-c", _RUN.format(root=_ROOT), *arguments]
             processes.append(subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True))
         codes = [process.wait() for process in processes]
     finally:

@@ -27,6 +27,10 @@ class Unit:
     num_records: int
 
 
+FINISH_UNIT = Unit("finish", 0.0, 0)
+"""The unit under which the finishing merge publishes its files; it is not among the plan's."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputFile:
     """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
@@ -69,6 +73,25 @@ def settings_of(options: Any) -> dict[str, Any]:
     }
 
 
+class StoredPlan(msgspec.Struct):
+    """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
+
+    `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, `run_in` the folder.
+    """
+
+    command: str
+    digest: str
+    settings: dict[str, Any]
+    inputs: list[dict[str, str]]
+    records_in: int
+    skipped: int
+    planned_rejects: dict[str, int]
+    seconds: float
+    run_with: str
+    run_in: str
+    units: list[Unit]
+
+
 def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:
     """SHA-256 (hex) over everything that shapes the output; two plans with one digest give the same bytes."""
     content = {
@@ -81,18 +104,18 @@ def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
-def differences(earlier: dict[str, Any], command: str, settings: dict[str, Any], plan: Plan) -> Iterator[str]:
+def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], plan: Plan) -> Iterator[str]:
     """In which points a run is not that of the stored plan `earlier`, each as words for a message."""
-    if earlier.get("command") != command:
-        yield f"by {earlier.get('command')}, not {command}"
+    if earlier.command != command:
+        yield f"by {earlier.command}, not {command}"
         return
-    before = earlier.get("settings", {})
+    before = earlier.settings
     found = False
     for name in sorted({*before, *settings}):
         if before.get(name) != settings.get(name):
             found = True
             yield f"{name} was {before.get(name)}, now {settings.get(name)}"
-    digests = [file["sha256"] for file in earlier.get("inputs", [])]
+    digests = [file.get("sha256") for file in earlier.inputs]
     for file in plan.inputs:
         if file.sha256 not in digests:
             found = True

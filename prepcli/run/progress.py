@@ -14,8 +14,9 @@ import msgspec
 from tqdm import tqdm
 
 from prepcli.processes import no_interruption
+from prepcli.run.owner import Owner, start_time, this_place
 from prepcli.run.ranks import Rank
-from prepcli.run.workspace import Workspace, is_alive, read_json, write_json
+from prepcli.run.workspace import Workspace, read_document, write_json
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
@@ -26,7 +27,10 @@ STALE_AFTER = 60.0
 
 
 class RankProgress(msgspec.Struct):
-    """`progress/rank_<r>.json`. `state`: running, done, interrupted or failed; times are seconds since the epoch."""
+    """`progress/rank_<r>.json`. `state`: running, done, interrupted or failed; times are seconds since the epoch.
+
+    `place` and `process_started` are those of `prepcli.run.owner.Owner`.
+    """
 
     rank: int
     world_size: int
@@ -45,6 +49,8 @@ class RankProgress(msgspec.Struct):
     updated: float
     max_rss_mb: float = 0.0
     message: str = ""
+    place: str = ""
+    process_started: int = 0
 
     @property
     def is_stale(self) -> bool:
@@ -139,6 +145,11 @@ class Reporter:
             self._last_line = now
             self._print_line()
 
+    def beat(self) -> None:
+        """Store that the rank lives, although its work may not have called `update` for a while; in any thread."""
+        self.own.updated = time.time()
+        write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
+
     def close(self, state: str, message: str = "") -> None:
         """Store the last state of this rank and end the bar."""
         self.own.state = state
@@ -190,6 +201,8 @@ def new_progress(rank: Rank) -> RankProgress:
         rejects=0,
         started=now,
         updated=now,
+        place=this_place(),
+        process_started=start_time(os.getpid()) or 0,
     )
 
 
@@ -200,23 +213,23 @@ def progress_file(workspace: Workspace, rank: int) -> Path:
 
 def read_progress(workspace: Workspace) -> list[RankProgress]:
     """The newest progress of every rank that has ever run on this output, by rank."""
-    documents = (read_json(path) for path in sorted(workspace.progress.glob("rank_*.json")))
-    return [msgspec.convert(document, RankProgress) for document in documents if document is not None]
+    found = (read_document(path, RankProgress) for path in sorted(workspace.progress.glob("rank_*.json")))
+    return [progress for progress in found if progress is not None]
 
 
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
     """The progress of another living process that is this very rank, or None.
 
-    A process of this machine is looked up by its id; one of another machine counts if it was heard of lately.
+    A process that can be seen from here is looked up by its id; any other counts if it was heard of lately.
     """
-    document = read_json(progress_file(workspace, rank.rank))
-    if document is None:
+    other = read_document(progress_file(workspace, rank.rank), RankProgress)
+    if other is None or other.state != "running":
         return None
-    other = msgspec.convert(document, RankProgress)
-    if other.state != "running" or other.pid == os.getpid():
+    owner = Owner("", other.place, other.pid, other.process_started)
+    if owner == Owner.of_this_process(""):
         return None
-    living = is_alive(other.pid) if other.host == socket.gethostname() else not other.is_stale
-    return other if living else None
+    gone = other.is_stale if owner.is_gone is None else owner.is_gone
+    return None if gone else other
 
 
 def format_seconds(seconds: float) -> str:

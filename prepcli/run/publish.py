@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
@@ -17,7 +17,7 @@ from prepcli.errors import RecordRejected
 from prepcli.processes import no_interruption
 from prepcli.run.plan import Unit
 from prepcli.run.rejects import Origin, reject_line
-from prepcli.run.workspace import Workspace, write_json
+from prepcli.run.workspace import Workspace, read_document, write_json
 
 WRITEBACK_BYTES = 4 << 20
 """How much of a file may wait in the page cache before the disk is told to begin."""
@@ -140,6 +140,11 @@ class UnitWriter:
         self.seconds = 0.0
         self.extra: Counter[str] = Counter()
 
+    @property
+    def folder(self) -> Path:
+        """The temporary directory."""
+        return self._tmp
+
     def open(self, name: str) -> HashedFile:
         """A new file that will become `OUT/name`."""
         file = HashedFile(self._tmp / f"{len(self._files)}.out")
@@ -258,11 +263,10 @@ def _move(source: Path, target: Path) -> None:
 def read_marker(workspace: Workspace, unit: Unit, digest: str) -> Marker | None:
     """The unit's marker, if it is of this plan and every file it names is still there with its size."""
     try:
-        data: Any = (workspace.done / f"{unit.id}.json").read_bytes()
-        marker = msgspec.json.decode(data, type=Marker)
-    except (OSError, msgspec.DecodeError):
+        marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+    except OSError:
         return None
-    if marker.digest != digest:
+    if marker is None or marker.digest != digest:
         return None
     for root, files in ((workspace.out, marker.files), (workspace.root, marker.work_files)):
         for name, file in files.items():

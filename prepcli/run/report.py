@@ -18,6 +18,9 @@ CONTINUE_WITH = "PREPCLI_CONTINUE_WITH"
 """Environment variable in which whoever starts prepcli for the user says what the user would type to continue."""
 
 
+_FROM_THE_BEGINNING = ("--overwrite", "--retry-rejects")
+
+
 class Report(msgspec.Struct):
     """What a run did. `records_in` = `records_out` + `rejects`, checked; `skipped` had a true `_skipme`.
 
@@ -121,6 +124,6 @@ def format_bytes(count: int) -> str:
 
 
 def command_line() -> str:
-    """The command as it can be pasted into a shell, without `--overwrite`, which would start again."""
-    words = ["prepcli", *(argument for argument in sys.argv[1:] if argument != "--overwrite")]
+    """The command as it can be pasted into a shell, without what would start again (`--overwrite`, ...)."""
+    words = ["prepcli", *(argument for argument in sys.argv[1:] if argument not in _FROM_THE_BEGINNING)]
     return os.environ.get(CONTINUE_WITH) or shlex.join(words)

@@ -15,9 +15,13 @@ class InterruptedBySignal(IncompleteError):  # noqa: N818 - it is an outcome, no
     """The run was asked to stop; what is published is kept."""
 
 
+class Interruption(BaseException):
+    """A stop signal outside of a run: not an `Exception`, so that nobody takes it for a failed import, say."""
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[None]:
-    """Within the context a stop signal raises `InterruptedBySignal` in the main thread, once.
+def stop_on_signals(kind: type[BaseException] = InterruptedBySignal) -> Iterator[None]:
+    """Within the context a stop signal raises `kind` in the main thread, once.
 
     Raising is safe at any point of the engine: every file is renamed into place whole, or not at all. Only the work
     with processes puts it off, see `prepcli.processes.no_interruption`.
@@ -29,7 +33,7 @@ def stop_on_signals() -> Iterator[None]:
     def stop(number: int, _frame: object) -> None:
         for other in STOP_SIGNALS:
             signal.signal(other, signal.SIG_IGN)
-        interrupt(InterruptedBySignal(f"stopped by {signal.Signals(number).name}"))
+        interrupt(kind(f"stopped by {signal.Signals(number).name}"))
 
     previous = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:

@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 
 from prepcli.errors import UsageError
-from prepcli.run.plan import Unit
+from prepcli.run.plan import FINISH_UNIT, StoredPlan
 from prepcli.run.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.run.publish import Marker, read_marker
-from prepcli.run.workspace import Workspace, read_json
+from prepcli.run.report import Report
+from prepcli.run.retry import num_retryable
+from prepcli.run.workspace import Workspace, read_document
 
 MERGE_SECONDS = 600.0
 """How long the last rank may be silent over merging what the units left, before it is taken for dead."""
@@ -35,7 +37,8 @@ class Status(msgspec.Struct):
 
     `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
     not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
-    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it.
+    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command that tries
+    records with missing or unreadable audio again, where there are any.
     """
 
     out: str
@@ -56,6 +59,7 @@ class Status(msgspec.Struct):
     ranks: list[RankStatus]
     slowest_rank: int | None
     continue_with: str | None
+    retry_with: str | None = None
 
 
 def read_status(workspace: Workspace) -> Status:
@@ -64,49 +68,53 @@ def read_status(workspace: Workspace) -> Status:
     Raises:
         UsageError: there is no run of prepcli beside this output.
     """
-    plan = read_json(workspace.plan_file)
+    plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
         raise UsageError(
             f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there; give the OUT of a run"
         )
     # Before the markers: a rank that has ended has left all of its own.
     ranks = _newest_launch(read_progress(workspace))
-    units = [Unit(**unit) for unit in plan["units"]]
-    found = {unit.id: read_marker(workspace, unit, plan["digest"]) for unit in units}
+    units = plan.units
+    found = {unit.id: read_marker(workspace, unit, plan.digest) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
-    rejects = Counter(plan["planned_rejects"])
+    rejects = Counter(plan.planned_rejects)
     for marker in markers:
         rejects.update(marker.rejects)
     running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
     missing = [unit_id for unit_id, marker in found.items() if marker is None]
-    report = read_json(workspace.report_file) or {}
-    finished = not missing and report.get("digest") == plan["digest"]
+    report = read_document(workspace.report_file, Report)
+    merged = read_marker(workspace, FINISH_UNIT, plan.digest) if not missing else None
+    finished = merged is not None and report is not None and report.digest == plan.digest
     if finished:
         state = "finished"
     elif running:
         state = "running"
     else:
         state = _waiting(workspace, ranks) if missing else _merging(ranks)
+    run_again = f"cd {shlex.quote(plan.run_in)} && {plan.run_with}"
+    retryable = sum(num_retryable(marker.rejects) for marker in markers)
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.out),
         part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
-        command=plan["command"],
+        command=plan.command,
         state=state,
         units=len(units),
         units_done=len(markers),
         missing=missing,
-        records_in=plan["records_in"],
+        records_in=plan.records_in,
         records_out=sum(marker.records_out for marker in markers),
         rejects=dict(sorted(rejects.items())),
-        skipped=plan["skipped"],
+        skipped=plan.skipped,
         seconds_done=sum(unit.cost for unit in units if found[unit.id] is not None),
         seconds_total=sum(unit.cost for unit in units),
         records_per_second=sum(_rate(rank) for rank in running),
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
         ranks=_rank_rows(ranks),
         slowest_rank=slowest.rank if slowest else None,
-        continue_with=None if finished else f"cd {shlex.quote(plan['run_in'])} && {plan['run_with']}",
+        continue_with=None if finished else run_again,
+        retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
     )
 
 

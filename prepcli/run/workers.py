@@ -1,10 +1,12 @@
 """A rank's worker processes: each takes a unit, processes and publishes it; a killed one is named, never waited for."""
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
-from prepcli.processes import TICK, WorkerPool, begin_worker, keep_freed_memory, wait_for_any
+from prepcli.processes import TICK, WorkerDiedError, WorkerPool, begin_worker, keep_freed_memory, wait_for_any
+from prepcli.run.crashes import MAX_CRASHES, note_crash, with_notes
 from prepcli.run.job import Execution, Job
 from prepcli.run.plan import Unit
 from prepcli.run.progress import SharedCounter
@@ -42,7 +44,8 @@ def _do_unit(unit: Unit) -> Marker:
             last = time.monotonic()
 
     with UnitWriter(worker.workspace, worker.digest, unit) as writer:
-        worker.job.process(unit, writer, advance)
+        with with_notes(worker.workspace, unit.id, writer.folder):
+            worker.job.process(unit, writer, advance)
         marker = writer.publish()
     worker.counter.add(int(pending[0]), pending[1])
     return marker
@@ -51,12 +54,28 @@ def _do_unit(unit: Unit) -> Marker:
 def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
     """Do `units` (longest first) in worker processes and yield each one's marker as it is published.
 
-    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again.
+    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. What a
+    worker crashed over is tried again, see `prepcli.run.crashes`.
 
     Raises:
         IncompleteError: a worker was killed; the message names the signal and the unit it had in hand.
         Exception: whatever `job.process` raised.
     """
+    left = {unit.id: unit for unit in units}
+    num_crashes = 0
+    while left:
+        try:
+            for marker in _process_once(job, list(left.values()), execution):
+                del left[marker.unit]
+                yield marker
+        except WorkerDiedError as error:
+            num_crashes += 1
+            if not note_crash(execution.workspace, error) or num_crashes >= MAX_CRASHES:
+                raise
+            print(f"note: {str(error).partition(';')[0]}; trying again, to find the record", file=sys.stderr)
+
+
+def _process_once(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
     workspace = execution.workspace
     arguments = (job, workspace, execution.digest, execution.counter)
     num_workers = min(execution.num_workers, len(units))

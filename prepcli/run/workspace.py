@@ -3,29 +3,29 @@
 import contextlib
 import os
 import shutil
-import socket
+import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import FileState, state_of
 from prepcli.processes import no_interruption
+from prepcli.run.owner import SILENT_SECONDS, Owner, clock_of, new_rank_id
+from prepcli.run.plan import StoredPlan
 
-SILENT_SECONDS = 3600.0
-"""After so long without a write, a temporary directory of another machine is taken for abandoned."""
+Document = TypeVar("Document")
 
 MAX_NAME_BYTES = 255
 """How long a name may be in the file systems of Linux; also that of OUT.prepcli."""
 
 
 _CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
-_CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts")
+_CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes")
 
 
 class Workspace:
@@ -44,6 +44,7 @@ class Workspace:
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
+        self._rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
@@ -70,7 +71,8 @@ class Workspace:
     def make_tmp(self, name: str) -> Path:
         """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
         with no_interruption():  # or nobody would know of it
-            made = Path(tempfile.mkdtemp(prefix=f"{name}~{_host()}~{os.getpid()}~", dir=self.tmp))
+            owner = Owner.of_this_process(self._rank_id)
+            made = Path(tempfile.mkdtemp(prefix=f"{name}~{owner}~", dir=self.tmp))
             self._made.add(made)
         return made
 
@@ -85,30 +87,42 @@ class Workspace:
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove what killed processes left in `tmp/`; those of other machines after a long silence."""
+        """Remove what killed processes left in `tmp/`; where they cannot be seen, after a long silence."""
+        now: float | None = None
         for entry in self._entries(self.tmp):
-            _, host, pid = (*entry.name.split("~"), "", "")[:3]
-            if host == _host():
-                stale = pid.isdigit() and not is_alive(int(pid))
-            else:
-                stale = time.time() - _last_change(entry) > SILENT_SECONDS
-            if stale:
+            gone = owner.is_gone if (owner := _owner_of(entry)) else None
+            if gone is None:
+                now = clock_of(self.tmp) if now is None else now
+                gone = now - _last_change(entry, now) > SILENT_SECONDS
+            if gone:
                 shutil.rmtree(entry, ignore_errors=True)
 
-    def units_in_hand(self, pids: Sequence[int]) -> list[str]:
-        """Names of the units that processes `pids` of this machine have in their temporary directories."""
-        owners = {(_host(), str(pid)) for pid in pids}
-        names = (entry.name.split("~") for entry in self._entries(self.tmp))
-        return sorted(parts[0] for parts in names if len(parts) > 2 and (parts[1], parts[2]) in owners)
+    def beat(self) -> None:
+        """Show that the directories of this rank's processes are in use; to be called a few times a minute."""
+        for entry, _ in self._own_entries():
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(entry)
 
-    def claim(self, digest: str, plan: Any) -> Any:
-        """Publish the plan with this digest, unless there is one; returns the plan that is there now.
+    def units_in_hand(self, pids: Sequence[int]) -> list[str]:
+        """Names of the units that processes `pids` of this rank have in their temporary directories."""
+        return sorted(folder.name.split("~")[0] for folder in self.folders_of(pids))
+
+    def folders_of(self, pids: Sequence[int]) -> list[Path]:
+        """The temporary directories of processes `pids` of this rank."""
+        return [entry for entry, owner in self._own_entries() if owner.pid in pids]
+
+    def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
+        for entry in self._entries(self.tmp):
+            owner = _owner_of(entry)
+            if owner is not None and owner.rank_id == self._rank_id:
+                yield entry, owner
+
+    def claim(self, plan: StoredPlan) -> StoredPlan | None:
+        """Publish the plan, unless there is one; returns the plan that is there now.
 
         Of several processes that start at once exactly one is first.
         """
-        there = publish_json_once(self.plan_file, plan)
-        self.hold(digest)
-        return there
+        return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
         """From now on `check_claim` sees to it that the plan stays the one with this digest."""
@@ -125,8 +139,8 @@ class Workspace:
         digest, before = self._claimed
         with contextlib.suppress(FileNotFoundError):
             now = state_of(self.plan_file)
-            plan = None if now == before else read_json(self.plan_file)
-            if now == before or (isinstance(plan, dict) and plan.get("digest") == digest):
+            plan = None if now == before else read_document(self.plan_file, StoredPlan)
+            if now == before or (plan is not None and plan.digest == digest):
                 self._claimed = (digest, now)
                 return
         raise PrepcliError(
@@ -202,21 +216,22 @@ def write_json(path: Path, content: Any, durable: bool = True) -> None:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
 
-def publish_json_once(path: Path, content: Any) -> Any:
-    """Write a JSON document at `path` if there is none; returns the document that is there now.
+def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Document | None:
+    """Write a JSON document at `path` if there is none of type `kind`; returns the document that is there now.
 
-    Of several processes, also on several machines, exactly one is first, and its document appears complete.
+    Of several processes, also on several machines, exactly one is first, and its document appears complete. None if
+    another process has removed it since.
     """
     draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
     write_json(draft, content)
     try:
         os.link(draft, path)  # fails if the name exists
     except OSError:  # it exists, or the file system has no hard links
-        if read_json(path) is None:
+        if read_document(path, kind) is None:
             _publish_by_folder(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    return read_json(path)
+    return read_document(path, kind)
 
 
 def _publish_by_folder(draft: Path, path: Path) -> None:
@@ -244,37 +259,47 @@ def _first_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.first")
 
 
-def read_json(path: Path) -> Any:
-    """The document in `path`, or None where there is none (or only a torn one, from a machine that lost power)."""
+def read_document(path: Path, kind: type[Document]) -> Document | None:
+    """The document of type `kind` in `path`, or None where there is none.
+
+    A damaged file (empty, cut short or of another type, as a power failure may leave it) counts as missing, with a
+    note on stderr.
+    """
     try:
-        return msgspec.json.decode(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        _note_damaged(path)
         return None
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process with this id runs on this machine; one that has ended and that nobody has collected does not.
-
-    In a container whose first process collects nobody's children, those of a killed process stay for good.
-    """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return True  # no /proc
+def _note_damaged(path: Path) -> None:
+    """Say it once, although several parts of a command may read the file."""
+    if path not in _damaged:
+        _damaged.add(path)
+        print(
+            f"note: {ascii(str(path))[1:-1]} is damaged (did the machine lose power?); it is treated as missing",
+            file=sys.stderr,
+        )
 
 
-def _last_change(directory: Path) -> float:
-    """Seconds since the epoch at which the directory or a file in it changed last."""
-    with contextlib.suppress(FileNotFoundError):
-        return max(path.stat().st_mtime for path in (directory, *directory.iterdir()))
-    return time.time()
+_damaged: set[Path] = set()
+"""Files that `_note_damaged` has named."""
 
 
-def _host() -> str:
-    return socket.gethostname().replace("~", "-") or "host"
+def read_json(path: Path) -> Any:
+    """The document in `path`, or None where there is none, or only a damaged one (see `read_document`)."""
+    return read_document(path, object)
+
+
+def _owner_of(entry: Path) -> Owner | None:
+    return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
+
+
+def _last_change(directory: Path, now: float) -> float:
+    """Seconds since the epoch at which the directory or a file in it changed last; `now` if it is going away."""
+    with contextlib.suppress(OSError):
+        files = list(directory.iterdir()) if directory.is_dir() else []
+        return max(path.stat().st_mtime for path in [directory, *files])
+    return now

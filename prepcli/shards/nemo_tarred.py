@@ -7,6 +7,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from prepcli.errors import UsageError
 from prepcli.shards.shar_files import regular_files
 
@@ -80,11 +82,28 @@ def tar_numbers(folder: Path) -> list[int]:
     return sorted(int(match[1]) for path in regular_files(folder) if (match := _TAR.match(path.name)))
 
 
+class _DatasetConfig(msgspec.Struct):
+    num_shards: int | None = None
+
+
+class _Metadata(msgspec.Struct):
+    """The keys of `metadata.yaml` that something is computed with."""
+
+    dataset_config: _DatasetConfig | None = None
+    num_samples_per_shard: int | None = None
+    history: list[Any] | None = None
+
+    @staticmethod
+    def check(content: Any) -> None:
+        """Raises `msgspec.ValidationError` for values of other types."""
+        msgspec.convert(content, _Metadata)
+
+
 def read_metadata(path: Path) -> dict[str, Any]:
     """The content of a `metadata.yaml`.
 
     Raises:
-        UsageError: it is no YAML mapping.
+        UsageError: it is not a YAML mapping with values of the types that `metadata_yaml` writes.
     """
     import yaml
 
@@ -94,9 +113,13 @@ def read_metadata(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(content, dict):
-        raise UsageError(f"{path} does not hold the metadata of a tarred data set")
-    return content
+    try:
+        _Metadata.check(content)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{path} does not hold the metadata of a tarred data set: {'it is empty' if content is None else error}"
+        ) from None
+    return dict(content)
 
 
 def metadata_yaml(

@@ -264,3 +264,18 @@ def test_bad_data_is_rejected_with_its_place(serve: Serve, tmp_path: Path, audio
     assert "unpacking" not in str(rejects)
     assert len(read_lines(data / "dev_clean_2.json")) == report["records_out"]
     assert not list(tmp_path.rglob("evil*"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]"])
+def test_a_damaged_marker_of_unpacking(serve: Serve, tmp_path: Path, content: bytes) -> None:
+    """The archive is fetched and unpacked again."""
+    data = tmp_path / "data"
+    arguments = ["download", "an4", "--data-root", data, "--base-url", serve().url]
+    assert prepcli(*arguments).code == 0
+    before = tree(data)
+    marker = next(data.with_name("data.prepcli").glob("sets/*/unpacked.json"))
+    marker.write_bytes(content)
+    again = prepcli(*arguments)
+    assert again.code == 0, again.err
+    assert f"note: {marker} is damaged" in again.err
+    assert tree(data) == before

@@ -336,7 +336,7 @@ def test_killed_runs_leave_no_rubbish_behind(tmp_path: Path) -> None:
     workspace = Workspace(out)
     workspace.prepare()
     stale = workspace.make_tmp("unit_000")
-    dead = stale.with_name(stale.name.replace(f"~{os.getpid()}~", "~999999999~"))
+    dead = stale.with_name(stale.name.replace(f"-{os.getpid()}-", "-999999999-"))
     stale.rename(dead)
     run(out)
     assert list(workspace.tmp.iterdir()) == []

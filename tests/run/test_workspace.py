@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.run.workspace import atomic_file, is_alive, write_json
+from prepcli.run.owner import start_time
+from prepcli.run.workspace import atomic_file, write_json
 
 
 def test_a_zombie_is_not_alive() -> None:
     """In a container nobody may collect the children of a killed process: their files would stay for ever."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not collected
-        assert not is_alive(process.pid)
-    assert is_alive(os.getpid())
+        assert start_time(process.pid) is None
+    assert start_time(os.getpid())
 
 
 def test_what_tells_of_a_run_can_be_read_by_whoever_can_read_the_data(tmp_path: Path) -> None:

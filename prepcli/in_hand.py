@@ -1,0 +1,45 @@
+"""Which audio a worker process is about to decode: told only after a decoder has crashed, for each note is a write."""
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prepcli.errors import RecordRejected, RejectReason
+
+
+class _Notes:
+    """The file that notes go to (None: nothing has crashed here), and the audio that is not tried any more."""
+
+    file: int | None = None
+    refused: Collection[str] = ()
+
+
+def take_in_hand(*audio: object) -> None:
+    """To be called before audio is decoded or encoded; `audio` says which, the same in every run: path, offset, ...
+
+    Raises:
+        RecordRejected: CRASHED_DECODER, the process has died of it twice.
+    """
+    if _Notes.file is None:
+        return
+    name = " ".join(map(str, audio))
+    if name in _Notes.refused:
+        raise RecordRejected(RejectReason.CRASHED_DECODER, f"{audio[0]} has crashed the decoder twice")
+    os.ftruncate(_Notes.file, 0)
+    os.pwrite(_Notes.file, name.encode(errors="surrogateescape"), 0)
+
+
+@contextmanager
+def noting(file: Path, refused: Collection[str]) -> Iterator[None]:
+    """Within the context `take_in_hand` writes to `file`, and rejects what is `refused`."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
+    _Notes.file, _Notes.refused = descriptor, refused
+    try:
+        yield
+    finally:
+        _Notes.file, _Notes.refused = None, ()
+        os.close(descriptor)
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
