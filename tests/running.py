@@ -129,16 +129,14 @@ def _descriptors(targets: dict[int, int]) -> Iterator[None]:
             os.close(copy)
 
 
-def run_process(
-    command: Sequence[object], *, cwd: Path | None = None, environ: dict[str, str] | None = None
-) -> Outcome:
-    """Run a program to its end, without a launcher's variables; `environ` comes on top."""
+def run_process(command: Sequence[object], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Outcome:
+    """Run a program to its end, by default in our environment without any launcher's variables."""
     done = subprocess.run(
         list(map(str, command)),
         capture_output=True,
         text=True,
         cwd=cwd,
-        env=clean_environment(**environ or {}),
+        env=clean_environment() if env is None else env,
         timeout=HANG_SECONDS,
         check=False,
     )
@@ -147,7 +145,7 @@ def run_process(
 
 def prepcli_process(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
     """`prepcli ARGUMENTS` in a process of its own."""
-    return run_process([sys.executable, "-m", "prepcli", *arguments], cwd=cwd, environ=environ)
+    return run_process([sys.executable, "-m", "prepcli", *arguments], cwd=cwd, env=clean_environment(**environ or {}))
 
 
 def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:

@@ -87,10 +87,9 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path) -> None:
     for name in ("typer.py", "msgspec.py", "prepcli.py", "signal.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong one')")
     code = "import sys; from prepcli.run.launch import spawn_ranks; sys.exit(spawn_ranks(['--version'], 2))"
-    with_path = {"cwd": tmp_path, "env": clean_environment(PYTHONPATH=str(ROOT))}
     # With -c the current folder is the path's first entry as well: the parent must not find the files either.
     parent = f"import sys; sys.path.remove(''); {code}"
-    ranks = run_process([sys.executable, "-c", parent], **with_path)
+    ranks = run_process([sys.executable, "-c", parent], cwd=tmp_path, env=clean_environment(PYTHONPATH=str(ROOT)))
     assert (ranks.code, ranks.out) == (0, prepcli("--version").out * 2), ranks.err
 
 

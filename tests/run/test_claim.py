@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.run.plan import Unit
+from prepcli.run.plan import StoredPlan, Unit
 from prepcli.run.publish import UnitWriter
 from prepcli.run.ranks import Rank
 from prepcli.run.workspace import Workspace, publish_json_once, write_json
@@ -38,8 +39,8 @@ def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.usefixtures("links")
 def test_the_first_document_stays(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    assert publish_json_once(path, {"digest": "a"}) == {"digest": "a"}
-    assert publish_json_once(path, {"digest": "b"}) == {"digest": "a"}
+    assert publish_json_once(path, {"digest": "a"}, dict) == {"digest": "a"}
+    assert publish_json_once(path, {"digest": "b"}, dict) == {"digest": "a"}
     assert json.loads(path.read_text()) == {"digest": "a"}
     assert not [one for one in tmp_path.iterdir() if "~" in one.name]
 
@@ -49,20 +50,21 @@ def test_of_many_at_once_one_is_first(tmp_path: Path) -> None:
     for attempt in range(20):
         start = threading.Barrier(8)
 
-        def publish(number: int, start: threading.Barrier = start, path: Path = tmp_path / f"{attempt}.json") -> int:
+        def publish(
+            number: int, start: threading.Barrier = start, path: Path = tmp_path / f"{attempt}.json"
+        ) -> int | None:
             start.wait()
-            found: int = publish_json_once(path, number)
-            return found
+            return publish_json_once(path, number, int)
 
         with ThreadPoolExecutor(8) as pool:
             assert len(set(pool.map(publish, range(8)))) == 1
 
 
-@pytest.mark.parametrize("torn", [b"", b'{"digest": "a'])
+@pytest.mark.parametrize("torn", [b"", b"{}", b'{"digest": "a'])
 def test_a_torn_document_is_replaced_once(torn: bytes, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(torn)
-    assert publish_json_once(tmp_path / "plan.json", 1) == 1
-    assert publish_json_once(tmp_path / "plan.json", 2) == 1
+    assert publish_json_once(tmp_path / "plan.json", 1, int) == 1
+    assert publish_json_once(tmp_path / "plan.json", 2, int) == 1
 
 
 def test_a_process_killed_on_the_way_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +75,9 @@ def test_a_process_killed_on_the_way_holds_nobody_up(tmp_path: Path, monkeypatch
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     monkeypatch.setattr(os, "link", refuse)
-    assert publish_json_once(path, "first") == "first"
+    assert publish_json_once(path, "first", str) == "first"
     path.unlink()
-    assert publish_json_once(path, "second") == "first"
+    assert publish_json_once(path, "second", str) == "first"
 
 
 def test_a_full_disk_is_no_lost_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +87,7 @@ def test_a_full_disk_is_no_lost_race(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(OSError, match="No space left"):
-        publish_json_once(tmp_path / "plan.json", 1)
+        publish_json_once(tmp_path / "plan.json", 1, int)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -146,10 +148,12 @@ def test_a_run_that_another_one_overwrites_publishes_nothing_more(seed: int, tmp
 def test_a_plan_of_others_under_a_unit_that_is_ready(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "out")
     workspace.prepare()
-    workspace.claim("mine", {"digest": "mine"})
+    plan = StoredPlan("test", "mine", {}, [], 0, 0, {}, 0.0, "", "", [])
+    workspace.claim(plan)
+    workspace.hold("mine")
     with UnitWriter(workspace, "mine", Unit("a", 1.0, 0)) as writer:
         writer.open("a.txt").write(b"mine")
-        write_json(workspace.plan_file, {"digest": "another"})
+        write_json(workspace.plan_file, msgspec.structs.replace(plan, digest="another"))
         with pytest.raises(PrepcliError, match="another command has started again in"):
             writer.publish()
     assert list(workspace.out.iterdir()) == []
