@@ -187,3 +187,13 @@ def test_overwrite_is_not_advised_where_it_was_given(restarts: int, tmp_path: Pa
     with pytest.raises(UsageError, match="--seed was 0, now 1") as refused:
         run(out, ToyJob(out, seed=1), overwrite=True, rank=Rank(1, 2, launch_id="l", restarts=restarts))
     assert "--overwrite" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("links")
+def test_ranks_of_a_launch_agree(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out, rank=Rank(0, 3))  # an earlier launch did a third
+    for rank in (1, 0):
+        report = run(out, rank=Rank(rank, 2, launch_id="second"))
+    assert report.status == "done"
+    assert tree(out) == reference(tmp_path)
