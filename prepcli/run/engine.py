@@ -58,6 +58,7 @@ class Run:
         """
         self._claim_output()
         self._load_markers()
+        self.job.check_done(list(self.markers.values()), self.workspace)
         if self._is_finished():
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
@@ -131,7 +132,7 @@ class Run:
         for name in sorted({*before, *now}):
             if before.get(name) != now.get(name):
                 found = True
-                yield f"{name} was {before.get(name)}, now {now.get(name)}"
+                yield f"{name} was {before.get(name, 'not given')}, now {now.get(name, 'not given')}"
         digests = [file["sha256"] for file in earlier.get("inputs", [])]
         for file in self.plan.inputs:
             if file.sha256 not in digests:
