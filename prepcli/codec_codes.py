@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
+from prepcli.codec_codes_content import check_audio, check_complete, record_audio
 from prepcli.codec_codes_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.codec_codes_plan import CodesOptions, InputShard, audio_bytes, find_input, measure, pools
 from prepcli.codec_codes_pool import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, Pool
@@ -51,8 +52,16 @@ class CodesJob(Job):
     reads_audio_files = False  # but tars
 
     def __init__(
-        self, folder: Path, out: Path, options: CodesOptions, *, device: str = "cpu", num_workers: int = 1
+        self,
+        folder: Path,
+        out: Path,
+        options: CodesOptions,
+        *,
+        partial: bool = False,
+        device: str = "cpu",
+        num_workers: int = 1,
     ) -> None:
+        """`partial`: take what is there of a Shar set that is not complete yet."""
         options.check()
         check_codec_model(options.codec_model)
         name = CODES_FOLDER.format(options.codec_name)
@@ -62,6 +71,8 @@ class CodesJob(Job):
         self.out = out
         self.options = options
         self.device = device
+        self._partial = partial
+        self._part: str | None = None
         self._num_workers = num_workers
         self._plan: Plan | None = None
         self._codec: Codec | None = None
@@ -70,12 +81,15 @@ class CodesJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options, which model it is, and how much audio there is."""
-        return self.options.settings() | {"bytes of audio": audio_bytes(self.shards)}
+        settings = self.options.settings() | {"bytes of audio": audio_bytes(self.shards)}
+        # What is there of a set that is complete is all of it, with the option or without.
+        return settings | ({"--partial": self._part} if self._part else {})
 
     def plan(self) -> Plan:
         """Read the cuts and pool neighbouring shards; a second call returns the same plan."""
         if self._plan is None:
             self.shards = find_input(self.folder)
+            self._part = check_complete(self.folder, self._partial)
             sizes = measure(self.shards, self._num_workers)
             units = []
             for unit, positions in pools(self.shards, sizes, self.options.pool_duration):
@@ -88,7 +102,7 @@ class CodesJob(Job):
                     InputFile(str(shard.cuts), size.sha256, shard.state)
                     for shard, size in zip(self.shards, sizes, strict=True)
                 ],
-                notes=[f"{len(self.shards):,} shards, {len(self.shards[0].tars)} audio fields"],
+                notes=[f"{len(self.shards):,} shards, {len(self.shards[0].tars)} audio fields", *self._notes()],
             )
         return self._plan
 
@@ -96,6 +110,18 @@ class CodesJob(Job):
         """The cuts, their audio, and the codec where it is a file."""
         shards = [path for shard in self.shards for path in (shard.cuts, *shard.tars.values())]
         return [self.options.codec_model, *shards]
+
+    def _notes(self) -> Iterator[str]:
+        if self._part:
+            yield (
+                f"--partial: {self._part}; when the rest is there, --overwrite encodes all of it again, another "
+                "--codec-name encodes all of it beside this"
+            )
+
+    def check_done(self, markers: Sequence[Marker], workspace: Workspace) -> None:
+        """Refuse to go on where audio was replaced by other audio under the same cuts."""
+        done = {marker.unit: self._members[marker.unit] for marker in markers}
+        check_audio(workspace, done, self.folder, self._num_workers)
 
     def prepare(self) -> None:
         """Load the codec."""
@@ -134,9 +160,15 @@ class CodesJob(Job):
                 while written and (len(written) > 1 or written[0].done()):
                     yield wait_for(written.popleft(), execution.tick)
                 with no_interruption():
-                    written.append(writing.submit(_publish, pool, unit, execution))
+                    written.append(writing.submit(self._publish, pool, unit, execution))
             while written:
                 yield wait_for(written.popleft(), execution.tick)
+
+    def _publish(self, pool: Pool, unit: Unit, execution: Execution) -> Marker:
+        with UnitWriter(execution.workspace, execution.digest, unit) as writer:
+            pool.write(writer)
+            record_audio(execution.workspace, unit.id, pool.shards, pool.indices, self.folder)
+            return writer.publish()
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a training config, and what the run tells of itself."""
@@ -200,12 +232,6 @@ class _Pools:
         pool = self[turn]
         del self._made[turn]
         return pool
-
-
-def _publish(pool: Pool, unit: Unit, execution: Execution) -> Marker:
-    with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-        pool.write(writer)
-        return writer.publish()
 
 
 def _shard_range(numbers: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """Where the audio of a shard lies in its tars: read from front to back, in a worker process, ahead of the model."""
 
 import hashlib
+import os
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,30 +35,50 @@ class Member(NamedTuple):
     num_samples: int
 
 
+class TarState(msgspec.Struct, frozen=True):
+    """A tar as it was read: what shows that it has been touched since, and a digest (hex) of what stands in it."""
+
+    num_bytes: int
+    mtime_ns: int
+    inode: int
+    digest: str
+
+    def is_of(self, found: os.stat_result) -> bool:
+        """Whether a file with this status has not been touched since."""
+        return (self.num_bytes, self.mtime_ns, self.inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
+
+
 Found = Member | RecordRejected | None
 """What a cut has in a field: audio, audio that cannot be used, or (lhotse's placeholder) none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """Ids and durations (seconds) of a shard's cuts, and for each field what each of them has."""
+    """Ids and durations (seconds) of a shard's cuts, and for each field what each of them has and its tar's state."""
 
     ids: list[str]
     seconds: list[float]
     fields: dict[str, list[Found]]
+    states: dict[str, TarState]
 
 
 def index_shard(shard: InputShard) -> ShardIndex:
     """Read a shard."""
     heads = read_heads(shard, read_cuts(shard))
     ids = [head.id for head in heads]
-    fields = {name: list(_find(ids, path)) for name, path in shard.tars.items()}
-    return ShardIndex(ids, [head.duration for head in heads], fields)
+    fields: dict[str, list[Found]] = {}
+    states: dict[str, TarState] = {}
+    for name, path in shard.tars.items():
+        before = path.stat()  # before it is read: what changes meanwhile is seen next time
+        digest = hashlib.blake2b(digest_size=16)
+        fields[name] = list(_find(ids, path, digest))
+        states[name] = TarState(before.st_size, before.st_mtime_ns, before.st_ino, digest.hexdigest())
+    return ShardIndex(ids, [head.duration for head in heads], fields, states)
 
 
-def _find(ids: list[str], tar: Path) -> Iterator[Found]:
-    """For each cut what stands at its place in the tar."""
-    pairs = _pairs(tar)
+def _find(ids: list[str], tar: Path, digest: "hashlib.blake2b") -> Iterator[Found]:
+    """For each cut what stands at its place in the tar; `digest` takes all of it in."""
+    pairs = _pairs(tar, digest)
     for id in ids:
         try:
             name, found = next(pairs)
@@ -72,8 +93,8 @@ def _find(ids: list[str], tar: Path) -> Iterator[Found]:
             yield found
 
 
-def _pairs(tar: Path) -> Iterator[tuple[str, Found]]:
-    """Names without extension, and what is there, of each pair of data and manifest."""
+def _pairs(tar: Path, digest: "hashlib.blake2b") -> Iterator[tuple[str, Found]]:
+    """Names without extension, and what is there, of each pair of data and manifest, which go into `digest`."""
     path = str(tar)
     with tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         data: tarfile.TarInfo | None = None
@@ -83,15 +104,18 @@ def _pairs(tar: Path) -> Iterator[tuple[str, Found]]:
                 continue
             stem = data.name.rpartition(".")[0]
             if data.name.endswith(".nodata"):
+                digest.update(b"%a" % data.name)
                 yield stem, None
             else:
                 contents = [members.extractfile(one) if one.isreg() else None for one in (data, member)]
                 audio, manifest = (content.read() if content is not None else b"" for content in contents)
-                yield stem, _examine(path, data, audio, manifest)
+                own = hashlib.blake2b(audio, digest_size=16).digest()
+                digest.update(b"%a %b %b" % (data.name, own, manifest))
+                yield stem, _examine(path, data, audio, own, manifest)
             data = None
 
 
-def _examine(path: str, data: tarfile.TarInfo, audio: bytes, manifest: bytes) -> Found:
+def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, manifest: bytes) -> Found:
     try:
         recording = decode_json(manifest, RecordingLine)
     except (msgspec.DecodeError, ValueError) as error:
@@ -110,7 +134,6 @@ def _examine(path: str, data: tarfile.TarInfo, audio: bytes, manifest: bytes) ->
         )
     # The manifest's length is what readers get, as far as there is so much audio.
     num_samples = min(info.num_samples, recording.num_samples)
-    digest = hashlib.blake2b(audio, digest_size=16).digest()
     return Member(path, data.offset_data, len(audio), digest, info.sampling_rate, num_samples)
 
 

@@ -141,7 +141,7 @@ def measure(shards: Sequence[InputShard], num_workers: int) -> list[ShardSize]:
 
 
 def audio_bytes(shards: Sequence[InputShard]) -> int:
-    """Bytes of all tars: other audio under the same cuts nearly always shows in it."""
+    """Bytes of all tars; `prepcli.codec_codes_content` sees what this does not."""
     return sum(path.stat().st_size for shard in shards for path in shard.tars.values())
 
 

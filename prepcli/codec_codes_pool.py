@@ -54,8 +54,8 @@ class Pool:
         resamples: bool = False,
     ) -> None:
         """`resamples`: batches come at the audio's own rate, and `encode` changes it, on the device."""
-        self._shards = shards
-        self._indices = indices
+        self.shards = shards
+        self.indices = indices
         self._codec = codec
         self._options = options
         self._resamples = resamples
@@ -198,7 +198,7 @@ class Pool:
     def write(self, writer: UnitWriter) -> None:
         """Write the tars of all shards; a cut that lacks codes has placeholders in every field, and is a reject."""
         frame_shift = self._codec.samples_per_frame / self._codec.sampling_rate
-        for shard, index in zip(self._shards, self._indices, strict=True):
+        for shard, index in zip(self.shards, self.indices, strict=True):
             number = shard_text(shard.number)
             # Readers list the shards by the targets: those are moved into place last.
             fields = sorted(index.fields, key=lambda name: name == TARGET)

@@ -39,6 +39,10 @@ def extend_codec_codes(
     precision: Annotated[
         str, typer.Option(help="fp32, tf32 or bf16. For the faster ones the summary says how many codes differ.")
     ] = "fp32",
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Encode what is there of a Shar set that manifest-to-shar has not finished."),
+    ] = False,
     devices: Devices = "auto",
     *,
     common: JobOptions,
@@ -60,7 +64,7 @@ def extend_codec_codes(
 
     Example: prepcli extend-codec-codes shar/ --codec-model codec.nemo --codec-name 21fps
     """
-    from functools import partial
+    from functools import partial as bind
 
     from prepcli.cli.devices import run_on_devices
     from prepcli.codec_codes import CodesJob, codes_workspace
@@ -76,7 +80,7 @@ def extend_codec_codes(
         precision=cast("Precision", precision),
     )
     out = output_dir or shar_dir
-    make_job = partial(CodesJob, shar_dir, out, options, num_workers=engine.num_workers)
+    make_job = bind(CodesJob, shar_dir, out, options, partial=partial, num_workers=engine.num_workers)
     run_on_devices(
         make_job,
         devices,

@@ -57,6 +57,7 @@ class Run:
         """
         self._claim_output()
         self._load_markers()
+        self.job.check_done(list(self.markers.values()), self.workspace)
         self._retry_rejects()
         if self._is_finished():
             return self._report("nothing_to_do")

@@ -85,6 +85,13 @@ class Job(ABC):
             UsageError: the run cannot work.
         """
 
+    def check_done(self, markers: Sequence[Marker], workspace: Workspace) -> None:  # noqa: B027 - most plans say it all
+        """Make sure that what is done was made of the input as it is now, where the plan's digest cannot tell.
+
+        Raises:
+            UsageError: it was made of other input.
+        """
+
     def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
         """Do `units` (longest first) and yield each one's marker as it is published.
 

@@ -114,7 +114,7 @@ def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], pla
     for name in sorted({*before, *settings}):
         if before.get(name) != settings.get(name):
             found = True
-            yield f"{name} was {before.get(name)}, now {settings.get(name)}"
+            yield f"{name} was {before.get(name, 'not given')}, now {settings.get(name, 'not given')}"
     digests = [file.get("sha256") for file in earlier.inputs]
     for file in plan.inputs:
         if file.sha256 not in digests:

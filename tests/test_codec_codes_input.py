@@ -1,0 +1,151 @@
+"""extend-codec-codes and a Shar set that changes: other audio under the same cuts, copies, an unfinished set."""
+
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, copy_set, make_set, tree
+from tests.running import Outcome, prepcli
+from tests.shar_sets import make
+from tests.toy_codec import use_toy_codec
+
+MANIFEST = MINI_CORPUS / "manifest_with_context.json"
+pytestmark = pytest.mark.usefixtures("one_thread", "toy")
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toy_codec(monkeypatch.setattr)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("corpus") / "shar"
+    make(MANIFEST, out, "--shard-size", 24, "--audio-format", "wav")
+    return out
+
+
+@pytest.fixture(params=[True, False], ids=["own", "foreign"])
+def shar(corpus: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of it, with the records of its making or as a set of somebody else."""
+    return copy_set(corpus, tmp_path, records=request.param)
+
+
+def extend(shar: Path, *more: object) -> Outcome:
+    # A unit for each shard.
+    arguments = ("--codec-model", "toy", "--codec-name", "x", "--devices", "cpu", "--pool-duration", 1, "--json")
+    return prepcli("extend-codec-codes", shar, *arguments, "--num-workers", 2, *more)
+
+
+def replace_audio(tar: Path) -> None:
+    """Other audio of the same length and size, and an older date."""
+
+    before = tar.stat()
+    with tarfile.open(tar) as members:
+        first = members.getmembers()[0]
+    data = bytearray(tar.read_bytes())
+    start = first.offset_data + first.size // 4 * 2
+    data[start : start + 8000] = bytes(byte ^ 0x35 for byte in data[start : start + 8000])
+    tar.write_bytes(data)
+    os.utime(tar, ns=(before.st_atime_ns, before.st_mtime_ns - 10**9))
+
+
+@pytest.mark.parametrize("field", ["target_audio", "context_audio"])
+def test_replaced_audio_is_noticed(shar: Path, field: str) -> None:
+    assert extend(shar).json["status"] == "done"
+    before = tree(shar / "codes_x")
+    tar = shar / field / "recording.000001.tar"
+    replace_audio(tar)
+    done = extend(shar)
+    assert done.code == 2
+    assert f"{tar} holds other audio than the codes in {shar} were made of" in done.error_line
+    assert tree(shar / "codes_x") == before
+    assert extend(shar, "--overwrite").json["status"] == "done"
+    assert tree(shar / "codes_x") != before
+    assert extend(shar).json["status"] == "nothing_to_do"
+
+
+def test_replaced_audio_of_a_unit_that_is_not_done(shar: Path) -> None:
+    ranks = ("--world-size", 2, "--launch-id", "a")
+    assert extend(shar, "--rank", 0, *ranks).json["units_done"] == 1
+    done = {path.name[7:13] for path in (shar.with_name("shar.prepcli") / "codes_x/done").iterdir()}
+    (other,) = {"000000", "000001"} - done
+    replace_audio(shar / f"target_audio/recording.{other}.tar")
+    assert extend(shar).json["status"] == "done"
+    replace_audio(shar / f"target_audio/recording.{done.pop()}.tar")
+    assert extend(shar).code == 2
+
+
+def test_the_same_bytes_with_another_date_or_in_a_copy(shar: Path, tmp_path: Path) -> None:
+    assert extend(shar).json["status"] == "done"
+    for tar in shar.glob("*/recording.*.tar"):
+        os.utime(tar, (1, 1))
+    assert extend(shar).json["status"] == "nothing_to_do"
+    for tar in shar.glob("*/recording.*.tar"):
+        shutil.copy(tar, tmp_path / "copy")
+        os.replace(tmp_path / "copy", tar)
+    assert extend(shar).json["status"] == "nothing_to_do"
+    # What was found to be the same is not read again.
+    records = tree(shar.with_name("shar.prepcli") / "codes_x/parts")
+    assert extend(shar).json["status"] == "nothing_to_do"
+    assert tree(shar.with_name("shar.prepcli") / "codes_x/parts") == records
+    replace_audio(shar / "target_audio/recording.000000.tar")
+    assert extend(shar).code == 2
+
+
+def test_codes_of_an_earlier_version_have_no_such_record(shar: Path) -> None:
+    assert extend(shar).json["status"] == "done"
+    shutil.rmtree(shar.with_name("shar.prepcli") / "codes_x/parts")
+    assert extend(shar).json["status"] == "nothing_to_do"
+
+
+def test_an_unfinished_set(tmp_path: Path) -> None:
+    shar = tmp_path / "shar"
+    make_it = ("manifest-to-shar", MANIFEST, shar, "--shard-size", 12)
+    assert prepcli(*make_it, "--rank", 0, "--world-size", 2, "--launch-id", "a").code == 0
+    before = tree(tmp_path)
+    done = extend(shar)
+    assert done.code == 2
+    assert f"{shar} is not complete: 2 of 4 units are there. Continue it first: cd " in done.error_line
+    assert "--partial" in done.error_line
+    assert tree(tmp_path) == before
+    part = extend(shar, "--partial")
+    assert (part.code, part.json["records_in"]) == (0, 24)
+    assert any("2 of 4 units" in note and "--overwrite" in note for note in part.json["notes"])
+    assert extend(shar, "--partial").json["status"] == "nothing_to_do"
+
+    assert prepcli(*make_it).code == 0
+    for options in ((), ("--partial",)):
+        done = extend(shar, *options)
+        assert done.code == 2
+        assert "--partial was 2 of 4 units of the Shar, now not given" in done.error_line
+        assert "--overwrite to start again" in done.error_line
+    whole = extend(shar, "--overwrite")
+    assert (whole.code, whole.json["records_in"]) == (0, 48)
+    assert extend(shar, "--partial").json["status"] == "nothing_to_do"
+
+
+def test_a_shard_of_the_set_was_taken_away(corpus: Path, tmp_path: Path) -> None:
+    shar = copy_set(corpus, tmp_path, records=True)
+    for path in shar.glob("*/*.000001.*"):
+        path.unlink()
+    assert "1 of 2 units are there" in extend(shar).error_line
+    assert extend(shar, "--partial").json["records_in"] == 24
+
+
+def test_a_set_without_records_is_taken_as_it_is(corpus: Path, tmp_path: Path) -> None:
+    shar = copy_set(corpus, tmp_path)
+    for path in shar.glob("*/*.000000.*"):
+        path.unlink()
+    assert extend(shar).json["records_in"] == 24
+
+
+def test_records_of_another_kind_beside_the_set_have_no_say(tmp_path: Path) -> None:
+    shar = tmp_path / "shar"
+    make_set("manifest-to-shar", MANIFEST, shar, "--shard-size", 24)
+    shutil.rmtree(tmp_path / "shar.prepcli")
+    assert extend(shar).json["records_in"] == 48  # makes shar.prepcli/codes_x
+    assert extend(shar, "--codec-name", "y").json["records_in"] == 48
