@@ -5,15 +5,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from prepcli.codec_codes_index import ShardIndex, TarState, index_shard
 from prepcli.codec_codes_plan import InputShard
 from prepcli.errors import UsageError
 from prepcli.printing import printable_command
 from prepcli.processes import map_in_order
+from prepcli.run.plan import StoredPlan, Unit
 from prepcli.run.publish import Marker
-from prepcli.run.workspace import Workspace, read_json, write_json
+from prepcli.run.workspace import Workspace, read_document, write_json
 
 _RECORD = "parts/{}.audio.json"
 """In a run's workspace, for each unit: the state of each tar that it was made of, by the tar's path in the set."""
@@ -68,13 +67,13 @@ def check_complete(folder: Path, partial: bool) -> str | None:
         UsageError: a part is missing, and `partial` does not say to take what is there.
     """
     workspace = Workspace(folder)
-    plan = read_json(workspace.plan_file) or {}
-    units = [unit["id"] for unit in plan.get("units", [])]
-    num_done = sum(_is_published(workspace, unit, plan["digest"]) for unit in units)
-    if num_done == len(units):
+    plan = read_document(workspace.plan_file, StoredPlan)
+    units = [] if plan is None else plan.units
+    num_done = sum(_is_published(workspace, unit, plan.digest) for unit in units if plan is not None)
+    if plan is None or num_done == len(units):
         return None
     if not partial:
-        continued = printable_command(f"cd {shlex.quote(plan['run_in'])} && {plan['run_with']}")
+        continued = printable_command(f"cd {shlex.quote(plan.run_in)} && {plan.run_with}")
         raise UsageError(
             f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
             "Or give --partial to encode what is there; with the rest, everything must then be encoded again"
@@ -82,13 +81,12 @@ def check_complete(folder: Path, partial: bool) -> str | None:
     return f"{num_done} of {len(units)} units of the Shar"
 
 
-def _is_published(workspace: Workspace, unit: str, digest: str) -> bool:
+def _is_published(workspace: Workspace, unit: Unit, digest: str) -> bool:
     """Whether the unit is done and its files are there; whether they are still the same is for `check_audio`."""
-    try:
-        marker = msgspec.json.decode((workspace.done / f"{unit}.json").read_bytes(), type=Marker)
-    except (OSError, msgspec.DecodeError):
+    marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+    if marker is None or marker.digest != digest:
         return False
-    return marker.digest == digest and all((workspace.out / name).is_file() for name in marker.files)
+    return all((workspace.out / name).is_file() for name in marker.files)
 
 
 def _paths(shard: InputShard, folder: Path) -> dict[str, str]:
@@ -106,10 +104,7 @@ def _is_untouched(folder: Path, path: str, record: States) -> bool:
 
 def _read(workspace: Workspace, unit: str) -> States | None:
     """None where there is none: a version of prepcli before this record has done the unit."""
-    try:
-        return msgspec.convert(read_json(workspace.root / _RECORD.format(unit)), States)
-    except msgspec.ValidationError:
-        return None
+    return read_document(workspace.root / _RECORD.format(unit), States)
 
 
 def _write(workspace: Workspace, unit: str, states: States) -> None:
