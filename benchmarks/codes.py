@@ -105,7 +105,7 @@ def run(times):
     begun = time.perf_counter()
     with ModelRunner(device, codec.rows_on_cpu) as runner:
         running = [runner.run(partial(codec.encode, precision=sys.argv[4]), audio, lengths) for _ in range(times)]
-        running[-1].result()[0].cpu()
+        running[-1].result().tensors[0].cpu()
     return time.perf_counter() - begun
 run(1)
 times = max(3, int(10 / run(1)))

@@ -15,7 +15,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.feed import Batch, Decoded
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
-from prepcli.models.protocols import Codec
+from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
 from prepcli.run.job import Advance
@@ -135,65 +135,98 @@ class Pool:
     def encode(self, feed: Iterator[Decoded], device: str, advance: Advance) -> None:
         """Run all batches through the codec; some are always on their way while the next is brought to the device."""
         advance(self.lost_records, self.lost_seconds)
-        codec, precision = self._codec, self._options.precision
+        precision = self._options.precision
         under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
-        with ModelRunner(device, codec.rows_on_cpu) as runner:
+        with ModelRunner(device, self._codec.rows_on_cpu) as runner:
             for turn, batch in enumerate(self._batches):
                 started = time.monotonic()
                 decoded = next(feed)
                 begun = time.monotonic()
-                audio, lengths = self._on_device(batch, decoded, device)
-                codes = runner.run(partial(codec.encode, precision=precision), audio, lengths)
+                model = partial(self._encode, int(batch[0]), device)
+                rows, lengths = self._tensors(batch, decoded)
+                codes = runner.run(partial(model, precision), rows, lengths)
                 exact = None
                 if precision != "fp32" and turn % COMPARE_EVERY == 0:
-                    exact = runner.run(partial(codec.encode, precision="fp32"), audio, lengths)
+                    exact = runner.run(partial(model, "fp32"), rows, lengths)
                 under_way.append((batch, decoded, codes, exact))
                 if len(under_way) > runner.depth:
-                    self._take(*under_way.popleft(), advance)
+                    self._take(*under_way.popleft(), device, advance)
                 self.extra[WAITED] += begun - started
                 self.extra[IN_CODEC] += time.monotonic() - begun
             begun = time.monotonic()
             while under_way:
-                self._take(*under_way.popleft(), advance)
+                self._take(*under_way.popleft(), device, advance)
             self.extra[IN_CODEC] += time.monotonic() - begun
 
-    def _on_device(self, batch: "Ints", decoded: Decoded, device: str) -> "tuple[Tensor, Tensor]":
-        """Audio (B, T) at the codec's rate, zero-padded to whole frames, and the samples (B,) of each row."""
+    def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor]":
+        """Rows (B, T) as they were decoded, and the samples (B,) of each."""
+        import torch
+
+        rows = decoded.audio
+        if not rows.size:  # all were rejected
+            rows = np.zeros((len(batch), self._padded_samples(int(batch[0]))), np.float32)
+        return torch.from_numpy(rows), torch.from_numpy(decoded.lengths)
+
+    def _padded_samples(self, number: int) -> int:
+        return int(self._num_frames[number]) * self._codec.samples_per_frame
+
+    def _encode(
+        self, number: int, device: str, precision: Precision, rows: "Tensor", lengths: "Tensor"
+    ) -> "tuple[Tensor, Tensor]":
+        """Codes of some rows of a batch, to which the segment `number` belongs.
+
+        On the device the rows are brought to the codec's rate, and zero-padded to whole frames.
+        """
         import torch
 
         codec = self._codec
-        num_samples = int(self._num_frames[batch[0]]) * codec.samples_per_frame
-        rate = self._members[batch[0]].sampling_rate
-        rows = decoded.audio
-        if not rows.size:  # all were rejected
-            rows = np.zeros((len(batch), num_samples), np.float32)
-        audio = to_device(torch.from_numpy(rows), device)
-        if not self._resamples:
-            lengths = to_device(torch.from_numpy(decoded.lengths), device)
-        else:
-            lengths = resampled_length(to_device(torch.from_numpy(decoded.lengths), device), rate, codec.sampling_rate)
+        num_samples = self._padded_samples(number)
+        rate = self._members[number].sampling_rate
+        audio, lengths = to_device(rows, device), to_device(lengths, device)
+        if self._resamples:
+            lengths = resampled_length(lengths, rate, codec.sampling_rate)
             audio = resample_sinc(audio, rate, codec.sampling_rate)[:, :num_samples]
             audio = torch.nn.functional.pad(audio, (0, num_samples - audio.shape[1]))
             # The kernel rings on after the end of a row that is shorter than its neighbours.
             audio = audio * (torch.arange(num_samples, device=audio.device) < lengths[:, None])
         # A row that could not be decoded is silence, and its codes are dropped.
-        return audio, lengths.clamp(min=num_samples - codec.samples_per_frame + 1)
+        return codec.encode(audio, lengths.clamp(min=num_samples - codec.samples_per_frame + 1), precision)
 
-    def _take(self, batch: "Ints", decoded: Decoded, encoded: Running, exact: Running | None, advance: Advance) -> None:
+    def _take(
+        self,
+        batch: "Ints",
+        decoded: Decoded,
+        encoded: Running,
+        exact: Running | None,
+        device: str,
+        advance: Advance,
+    ) -> None:
         """Keep the codes of a batch; only here a GPU is waited for."""
-        codes, frames = encoded.result()
-        if exact is not None:
-            self.extra[COMPARED] += codes.numel()
-            self.extra[DIFFERENT] += int((exact.result()[0] != codes).sum())
-        kind = codes_type(self._codec.codebook_size)
-        rows = codes.cpu().numpy().astype(kind)
-        for row, (number, count) in enumerate(zip(batch.tolist(), frames.tolist(), strict=True)):
-            self._codes[number] = decoded.rejects.get(row) or rows[row, :, :count]
+        found = encoded.result()
+        compared = exact.result() if exact is not None else None
+        if compared is not None and found.tensors and compared.too_large == found.too_large:
+            self.extra[COMPARED] += found.tensors[0].numel()
+            self.extra[DIFFERENT] += int((compared.tensors[0] != found.tensors[0]).sum())
+        numbers = batch.tolist()
+        for row in found.too_large:
+            self._codes[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
+        if found.tensors:
+            codes, frames = found.tensors
+            rows = codes.cpu().numpy().astype(codes_type(self._codec.codebook_size))
+            for at, (row, count) in enumerate(zip(found.fitting(len(batch)), frames.tolist(), strict=True)):
+                self._codes[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
-        self.extra[ENCODED] += sum(
-            self._members[n].num_samples / self._members[n].sampling_rate for n in batch.tolist()
+        self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
+        advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
+
+    def _too_large(self, number: int, device: str) -> RecordRejected:
+        member = self._members[number]
+        seconds = member.num_samples / member.sampling_rate
+        return RecordRejected(
+            RejectReason.OUT_OF_MEMORY,
+            f"the codec has not enough memory on {device} for the {seconds:g} s at byte {member.offset} of "
+            f" {member.tar}, even alone (no --batch-duration helps); take a device with more memory",
         )
-        advance(sum(self._records[n] for n in batch.tolist()), sum(self._seconds[n] for n in batch.tolist()))
 
     def write(self, writer: UnitWriter) -> None:
         """Write the tars of all shards; a cut that lacks codes has placeholders in every field, and is a reject."""

@@ -73,10 +73,17 @@ class Bundle:
         embeddings = torch.full((len(self.numbers), encoder.dim), torch.nan, device=device)
         under_way: deque[tuple[Indices, Running | None]] = deque()
 
+        def model(audio: "Tensor", lengths: "Tensor") -> "Tensor":
+            return encoder.embed(to_device(audio, device), to_device(lengths, device))
+
         def take() -> None:
             batch, embedded = under_way.popleft()
             if embedded is not None:
-                embeddings[to_device(torch.from_numpy(batch), device)] = embedded.result()[0]
+                found = embedded.result()
+                self._reject_too_large(batch[found.too_large].tolist(), device)
+                if found.tensors:
+                    fitting = torch.from_numpy(batch[found.fitting(len(batch))])
+                    embeddings[to_device(fitting, device)] = found.tensors[0]
             advance(len(batch), float(self._durations[batch].sum()))
 
         with ModelRunner(device, encoder.rows_on_cpu) as runner:
@@ -84,9 +91,9 @@ class Bundle:
                 started = time.monotonic()
                 decoded = next(feed)
                 writer.extra[WAITED] += time.monotonic() - started  # type: ignore[assignment]
-                audio = to_device(torch.from_numpy(decoded.audio), device)
-                lengths = to_device(torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples)), device)
-                under_way.append((batch, runner.run(encoder.embed, audio, lengths) if decoded.audio.size else None))
+                audio = torch.from_numpy(decoded.audio)
+                lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
+                under_way.append((batch, runner.run(model, audio, lengths) if decoded.audio.size else None))
                 self._rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
                 computed = decoded.audio.size / encoder.sampling_rate
                 padded = computed - float(decoded.lengths.sum()) / encoder.sampling_rate
@@ -100,6 +107,15 @@ class Bundle:
             detail = "the speaker model has no embedding for it: is it silent?"
             self._rejects.setdefault(position, RecordRejected(RejectReason.UNREADABLE_AUDIO, detail))
         return embeddings
+
+    def _reject_too_large(self, positions: list[int], device: str) -> None:
+        for position in positions:
+            entry = Record.parse(self._records.line(int(self.numbers[position])))
+            detail = (
+                f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
+                f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory"
+            )
+            self._rejects.setdefault(position, RecordRejected(RejectReason.OUT_OF_MEMORY, detail))
 
     @property
     def is_readable(self) -> NDArray[np.bool_]:

@@ -48,6 +48,7 @@ class RejectReason(str, Enum):
     CRASHED_DECODER = "crashed_decoder"
     BEYOND_AUDIO = "beyond_audio"
     DURATION_MISMATCH = "duration_mismatch"
+    OUT_OF_MEMORY = "out_of_memory"
     BAD_SPEAKER = "bad_speaker"
     CONTEXT_IS_TARGET = "context_is_target"
     SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"

@@ -114,7 +114,7 @@ def check_threads_and_batches_change_nothing(codec: Codec) -> None:
         torch.set_num_threads(num_threads)
         with ModelRunner("cpu", codec.rows_on_cpu) as runner:
             running = [runner.run(encode, *batch) for batch in zip(audio.split(rows), lengths.split(rows), strict=True)]
-            codes = torch.cat([one.result()[0] for one in running])
+            codes = torch.cat([one.result().tensors[0] for one in running])
         if num_threads == 1:
             expected = codes
         assert torch.equal(codes, expected)

@@ -299,4 +299,10 @@ def _describe(error: Exception, workspace: Workspace, rank: Rank) -> str:
             f"{where}{error.strerror or error}; nothing half written was published. Mend it and run the same "
             f"command again to continue{kept}"
         )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's
+        return (
+            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
+            "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"
+            f"{kept}"
+        )
     return f"a bug in prepcli: {type(error).__name__}: {error}{kept}; please report it"

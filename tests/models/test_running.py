@@ -25,7 +25,7 @@ def test_results_are_those_of_the_batch_in_its_order() -> None:
     with ModelRunner("cpu", 1) as runner:
         running = [runner.run(double, batch, torch.arange(10)) for batch in batches]
         for batch, one in zip(batches, running, strict=True):
-            rows, lengths = one.result()
+            rows, lengths = one.result().tensors
             assert torch.equal(rows, batch * 2)
             assert torch.equal(lengths, torch.arange(10))
     assert runner.depth == 4
@@ -44,7 +44,7 @@ def test_a_batch_may_be_written_over_at_once() -> None:
         running = runner.run(wait_and_double, batch)
         batch.zero_()
         go_on.set()
-        assert torch.equal(running.result()[0], torch.full((3, 2), 2.0))
+        assert torch.equal(running.result().tensors[0], torch.full((3, 2), 2.0))
 
 
 @pytest.mark.parametrize(("rows", "sizes"), [(1, [1] * 7), (3, [3, 3, 1]), (None, [7])])
@@ -92,3 +92,48 @@ def test_leaving_gives_up_what_has_not_begun() -> None:
         begun.wait(HANG_SECONDS)
         threading.Timer(0.2, go_on.set).start()
     assert seen == [0]
+
+
+class OutOfMemory:
+    """Fails for more values than `limit`, as a GPU and as a processor does."""
+
+    def __init__(self, limit: int, error: Exception) -> None:
+        self.limit = limit
+        self.error = error
+        self.sizes: list[int] = []
+
+    def __call__(self, rows: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.sizes.append(len(rows))
+        if int(lengths.sum()) > self.limit:
+            raise self.error
+        return rows * 2, lengths
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: 12 bytes"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_split(rows: int | None, error: Exception) -> None:
+    torch.set_num_threads(2)
+    batch, lengths = torch.arange(28.0).reshape(7, 4), torch.tensor([1, 2, 9, 1, 1, 8, 2])
+    with ModelRunner("cpu", rows) as runner:
+        found = runner.run(OutOfMemory(4, error), batch, lengths).result()
+        assert found.too_large == [2, 5]
+        assert found.fitting(7) == [0, 1, 3, 4, 6]
+        assert torch.equal(found.tensors[0], batch[[0, 1, 3, 4, 6]] * 2)
+        assert torch.equal(found.tensors[1], lengths[[0, 1, 3, 4, 6]])
+        nothing = runner.run(OutOfMemory(0, error), batch, lengths).result()
+        assert (nothing.tensors, nothing.too_large) == ((), list(range(7)))
+        whole = runner.run(OutOfMemory(100, error), batch, lengths).result()
+        assert whole.too_large == [] and torch.equal(whole.tensors[0], batch * 2)
+
+
+def test_another_error_is_raised() -> None:
+    with ModelRunner("cpu", None) as runner, pytest.raises(RuntimeError, match="mat1 and mat2"):
+        runner.run(OutOfMemory(0, RuntimeError("mat1 and mat2 cannot be")), torch.ones(2, 2), torch.ones(2)).result()
