@@ -115,7 +115,7 @@ def frames_fit(data: bytes) -> bool:
 def _row_factors() -> "NDArray[np.uint16]":
     import numpy as np
 
-    return 1 << np.arange(7, -1, -1, dtype=np.uint16)[:, None]
+    return np.array([[1 << bit] for bit in range(7, -1, -1)], np.uint16)
 
 
 @cache
