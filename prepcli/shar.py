@@ -112,7 +112,9 @@ class SharJob(Job):
         context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if self.shards.has_context else None
         cuts = CutWriter(writer.open(CUTS_NAME.format(name)))
         lo, hi = self.shards.bounds[shard : shard + 2]
-        with SegmentStore(self.wanted, self._work and self._work / "tmp") as store:
+        with SegmentStore(
+            self.wanted, self._work and self._work / "tmp", check_audio=self.options.check_audio
+        ) as store:
             # Twice over the records: what is needed again must be known before the first is encoded.
             usable = self._locate(self.shards.order[lo:hi].tolist(), store, writer, advance)
             for found in usable:

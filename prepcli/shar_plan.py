@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.limits import check_target_rate
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, SourceFile
@@ -39,6 +40,7 @@ class SharOptions:
     target_sample_rate: int | None = None
     shuffle: bool = False
     shuffle_seed: int = 0
+    check_audio: bool = False
 
     def check(self) -> None:
         """Find what does not go together.
@@ -49,8 +51,7 @@ class SharOptions:
         rate = self.target_sample_rate
         if self.shard_size < 1:
             raise UsageError("--shard-size must be above 0")
-        if rate is not None and not 1000 <= rate <= 768_000:
-            raise UsageError(f"--target-sample-rate {rate} is no sampling rate in Hz; give one from 1000 to 768000")
+        check_target_rate(rate)
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
             raise UsageError(f"lhotse keeps Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple
 
-from prepcli.audio.convert import Stored, Wanted, convert, read_file
+from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
 from prepcli.audio.encode import encode, lossless_subtype
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
@@ -61,9 +61,15 @@ class SegmentStore:
             audio = store.take(segment)
     """
 
-    def __init__(self, wanted: Wanted, directory: Path | None, kept_bytes: int = KEPT_BYTES) -> None:
-        """`directory` is where the temporary file goes, if one is needed (None: where the system keeps its own)."""
+    def __init__(
+        self, wanted: Wanted, directory: Path | None, kept_bytes: int = KEPT_BYTES, *, check_audio: bool = False
+    ) -> None:
+        """`directory` is where the temporary file goes, if one is needed (None: where the system keeps its own).
+
+        `check_audio`: what is copied is decoded as well.
+        """
         self._wanted = wanted
+        self._check_audio = check_audio
         self._directory = directory
         self._room = kept_bytes
         self._infos: dict[str, AudioInfo | RecordRejected] = {}
@@ -151,7 +157,8 @@ class SegmentStore:
         path, start, num_samples, channel = segment
         whole = (start, num_samples) == (0, info.num_samples)
         if whole and channel is None and self._wanted.is_met_by(info):
-            return Audio(read_file(path), info.format, info.sampling_rate, num_samples)
+            stored = copy(read_file(path), info, decode=self._check_audio, name=path)
+            return Audio(stored.data, info.format, info.sampling_rate, num_samples)
         self.num_encoded += 1
         if channel is None:
             stored = convert(path, info, self._wanted, start, num_samples, name=path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.audio.convert import Stored, Wanted, convert, read_file
+from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
@@ -221,14 +221,17 @@ class TarredJob(Job):
             info = probe_file(path)
             start, num_samples = segment_samples(info, record.offset, record.duration)
             if (start, num_samples) == (0, info.num_samples) and self.wanted.is_met_by(info):
-                return info, Stored(read_file(path), info.format, info.sampling_rate)
+                return info, self._copy(read_file(path), info, path)
             return info, convert(path, info, self.wanted, start, num_samples, name=path)
         data = read_file(path)
         info = probe_bytes(data, path)
         segment_samples(info, record.offset, record.duration)
         if self.wanted.is_met_by(info):
-            return info, Stored(data, info.format, info.sampling_rate)
+            return info, self._copy(data, info, path)
         return info, convert(data, info, self.wanted, name=path)
+
+    def _copy(self, data: bytes, info: AudioInfo, path: str) -> Stored:
+        return copy(data, info, decode=self.options.check_audio, name=path)
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the manifest and metadata of each set."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.limits import check_target_rate
 from prepcli.errors import RejectReason, UsageError
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests
@@ -40,6 +41,7 @@ class TarredOptions:
     dynamic_buckets_num: int = 30
     shard_manifests: bool = True
     only_manifests: bool = False
+    check_audio: bool = False
 
     def check(self) -> None:
         """Find what does not go together.
@@ -60,17 +62,15 @@ class TarredOptions:
                 raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
             if self.keep_files_together:
                 raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
-        if self.target_sample_rate is not None and not 1000 <= self.target_sample_rate <= 768_000:
-            raise UsageError(
-                f"--target-sample-rate {self.target_sample_rate} is no sampling rate in Hz; "
-                "give one from 1000 to 768000"
-            )
+        check_target_rate(self.target_sample_rate)
         if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
             raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
             raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
         if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
             raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
+        if self.only_manifests and self.check_audio:
+            raise UsageError("--only-manifests reads no audio: leave out --check-audio")
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "braces in the output": ([MINI, "OUT(1)", "--num-shards", 1], "NeMo takes '(' in a path for a brace expression"),
     "a number in a folder": ([MINI, "audio_16.tars/x", "--num-shards", 1], "read a shard's number off the folder"),
     "concatenation to nothing": ([MINI, "--concat-to", "OUT", "--num-shards", 1], "no directory with a tarred"),
-    "strange rate": ([MINI, "OUT", "--num-shards", 1, "--target-sample-rate", 16], "no sampling rate in Hz"),
+    "strange rate": ([MINI, "OUT", "--num-shards", 1, "--target-sample-rate", 16], "is not a sampling rate in Hz"),
     "strange budget": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", -1], "--max-rejects takes"),
     "rank alone": ([MINI, "OUT", "--num-shards", 1, "--rank", 1], "--rank needs --world-size"),
 }

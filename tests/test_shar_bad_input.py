@@ -174,7 +174,7 @@ def test_names_cannot_leave_the_output(corpus: Path, tmp_path: Path) -> None:
 
 WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "missing manifest": (["nowhere.json", "OUT"], "manifest not found: nowhere.json"),
-    "strange rate": (["m.json", "OUT", "--target-sample-rate", 16], "no sampling rate in Hz"),
+    "strange rate": (["m.json", "OUT", "--target-sample-rate", 16], "is not a sampling rate in Hz"),
     "braces in the output": (["m.json", "OUT(1)"], "NeMo takes '(' in a path for a brace expression"),
     "another rate for Opus": (["m.json", "OUT", "--audio-format", "opus", "--target-sample-rate", 8000], "48000 Hz"),
 }

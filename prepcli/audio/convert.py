@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
 from prepcli.audio.read import read_segment
@@ -45,6 +46,17 @@ def read_file(path: str) -> bytes:
     """
     with open_source(path, path) as source:
         return source.read(0, source.size)
+
+
+def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> Stored:
+    """A file as it is, once it has been looked through; `decode`: to the last sample.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where it is damaged, as far as `check_copy` or `check_decoded` see.
+    """
+    check = check_decoded if decode else check_copy
+    check(data, info, name)
+    return Stored(data, info.format, info.sampling_rate)
 
 
 def convert(

@@ -34,6 +34,17 @@ def fault_at_end(tail: bytes) -> str | None:
     return None if page[5] & _END_OF_STREAM else "its last page is not marked as the end of the stream"
 
 
+def pages_fit(data: bytes) -> bool:
+    """Whether a file is whole pages from end to end whose checksums fit."""
+    try:
+        return all(
+            page_crc(page[:22] + b"\0\0\0\0" + page[26:]) == int.from_bytes(page[22:26], "little")
+            for page in _pages(data)
+        )
+    except ValueError:
+        return False
+
+
 def last_page_start(tail: bytes) -> int:
     """Return the granule position (in Vorbis: the sample number) at which the last page starts; 0 if not to be seen.
 

@@ -133,8 +133,14 @@ def _is_tail_of_chunks(offset: int, source: Source) -> bool:
 
 def with_open_end(data: bytes) -> bytes:
     """Return a copy of a WAV file whose data size of 0 is replaced by "up to the end of the file"."""
+    start = data_start(data)
+    return data[: start - 4] + b"\xff\xff\xff\xff" + data[start:]
+
+
+def data_start(data: bytes) -> int:
+    """Return where the samples of a WAV file begin, of which `parse` has found the data chunk."""
     position = 12
     while data[position : position + 4] != b"data" and position < len(data):
         size = int.from_bytes(data[position + 4 : position + 8], "little")
         position += 8 + size + (size & 1)
-    return data[: position + 4] + b"\xff\xff\xff\xff" + data[position + 8 :]
+    return position + 8

@@ -35,6 +35,10 @@ def manifest_to_shar(
     ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Shuffle records over all shards.")] = False,
     shuffle_seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
+    check_audio: Annotated[
+        bool,
+        typer.Option("--check-audio/--no-check-audio", help="Decode copied files too, to find damage in them."),
+    ] = False,
     *,
     common: JobOptions,
 ) -> None:
@@ -67,6 +71,7 @@ def manifest_to_shar(
         target_sample_rate=target_sample_rate,
         shuffle=shuffle,
         shuffle_seed=shuffle_seed,
+        check_audio=check_audio,
     )
     workspace = Workspace(out)
     work = None if common.dry_run else workspace.root

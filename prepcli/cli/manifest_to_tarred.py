@@ -71,6 +71,10 @@ def manifest_to_tarred(
     only_manifests: Annotated[
         bool, typer.Option("--only-manifests", help="Write the manifests without the tars, to look at them first.")
     ] = False,
+    check_audio: Annotated[
+        bool,
+        typer.Option("--check-audio/--no-check-audio", help="Decode copied files too, to find damage in them."),
+    ] = False,
     concat_to: Annotated[
         Path | None, typer.Option("--concat-to", help="Add the shards to the tarred set in this directory.")
     ] = None,
@@ -113,6 +117,7 @@ def manifest_to_tarred(
         dynamic_buckets_num=dynamic_buckets_num,
         shard_manifests=not no_shard_manifests,
         only_manifests=only_manifests,
+        check_audio=check_audio,
     )
     manifests = expand_paths(manifest)
     if concat_to is not None:

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.check import check_decoded
 from prepcli.audio.probe import probe_bytes
-from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from prepcli.shards.check_codes import check_codes
 from prepcli.shards.check_tarred import ShardReport, line_hash
@@ -172,7 +172,7 @@ def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharRe
         return None
     try:
         info = probe_bytes(pair.data, pair.name)
-        read_segment(pair.data, info, 0, info.num_samples, name=pair.name)
+        check_decoded(pair.data, info, pair.name)
     except RecordRejected as rejected:
         report.problems.append(f"{where}: {rejected.detail}")
         return None

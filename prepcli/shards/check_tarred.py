@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prepcli.audio.check import check_decoded
 from prepcli.audio.probe import probe_bytes
-from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from prepcli.manifest.record import Record
 from prepcli.shards.nemo_tarred import TAR_NAME
@@ -79,7 +79,7 @@ def _check_member(
     lengths[member.name] = float("nan")
     try:
         info = probe_bytes(data, member.name)
-        read_segment(data, info, 0, info.num_samples, name=member.name)
+        check_decoded(data, info, member.name)
     except RecordRejected as rejected:
         report.problems.append(f"{tar_name}: {rejected.detail}")
         return
