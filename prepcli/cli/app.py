@@ -26,9 +26,9 @@ from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.status import status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verify import verify
+from prepcli.engine.signals import Interruption, stop_on_signals
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.printing import printable
-from prepcli.run.signals import Interruption, stop_on_signals
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""

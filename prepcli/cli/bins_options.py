@@ -10,8 +10,8 @@ import typer
 from prepcli.cli.options import Json, MaxRejects, NumWorkers
 
 if TYPE_CHECKING:
+    from prepcli.engine.rejects import Budget
     from prepcli.manifest.inputs import DataSet, Mix
-    from prepcli.run.rejects import Budget
     from prepcli.tokenizers.counting import TokenizerSpec
 
 AudioInput = Annotated[
@@ -125,7 +125,7 @@ class OutputOptions:
 
             check_plot(self.plot)
         if self.write_config is not None:
-            from prepcli.loader_config import check_loader_config
+            from prepcli.bins.loader_config import check_loader_config
 
             check_loader_config(self.write_config)
 
@@ -141,6 +141,6 @@ class OutputOptions:
 
     def budget(self) -> "Budget":
         """The rejects to tolerate; raises `UsageError` for a senseless number."""
-        from prepcli.run.rejects import Budget
+        from prepcli.engine.rejects import Budget
 
         return Budget(self.max_rejects)

@@ -10,10 +10,10 @@ import typer
 from prepcli.cli.output import conclude, print_incomplete, run_or_plan
 
 if TYPE_CHECKING:
-    from prepcli.run.engine import RunOptions
-    from prepcli.run.job import Job
-    from prepcli.run.report import Report
-    from prepcli.run.workspace import Workspace
+    from prepcli.engine.job import Job
+    from prepcli.engine.report import Report
+    from prepcli.engine.run import RunOptions
+    from prepcli.engine.workspace import Workspace
 
 After = Callable[["Report"], object]
 
@@ -60,9 +60,9 @@ def run_ranks(
     Raises:
         typer.Exit: with the exit code for all of them; those that failed have said why.
     """
-    from prepcli.run.launch import spawn_ranks
-    from prepcli.run.report import Report
-    from prepcli.run.workspace import read_document
+    from prepcli.engine.launch import spawn_ranks
+    from prepcli.engine.report import Report
+    from prepcli.engine.workspace import read_document
 
     def stored() -> tuple[float, Report | None]:
         report = read_document(workspace.report_file, Report)

@@ -13,7 +13,7 @@ def exit_on_signals() -> None:
     """From now on a stop signal ends the process with one line and exit code 4.
 
     At once: an exception raised within an import can be lost there, and nothing has been written yet. The commands
-    replace these handlers while they work, see `prepcli.run.signals`.
+    replace these handlers while they work, see `prepcli.engine.signals`.
     """
 
     def stop(number: int, _frame: object) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.plan import StoredPlan
+from prepcli.engine.report import Report
+from prepcli.engine.status import read_status, workspaces_of
+from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.records import AUDIO_LIES_IN
-from prepcli.run.plan import StoredPlan
-from prepcli.run.report import Report
-from prepcli.run.status import read_status, workspaces_of
-from prepcli.run.workspace import Workspace, read_document
 
 
 class RunFacts(msgspec.Struct):

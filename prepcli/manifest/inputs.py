@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.shar_files import regular_files, two_of_a_shard
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
-from prepcli.shards.shar_files import regular_files, two_of_a_shard
 
 KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
-from prepcli.codec_codes_index import MemberDecoder, index_shard
-from prepcli.codec_codes_plan import find_input
+from prepcli.codes.plan import find_input
+from prepcli.codes.shard_index import MemberDecoder, index_shard
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.feed import SegmentDecoder
+from prepcli.models.feed import SegmentDecoder
 from prepcli.records import Records
 from tests.audio.signals import RATE, tones, written
 from tests.conftest import read_lines, write_lines

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from prepcli.corpora.aishell import data_set as aishell_set
-from prepcli.corpora.an4 import data_set as an4_set
-from prepcli.corpora.librispeech import data_sets as librispeech_sets
-from prepcli.corpora.ljspeech import data_set as ljspeech_set
+from prepcli.corpora.published.aishell import data_set as aishell_set
+from prepcli.corpora.published.an4 import data_set as an4_set
+from prepcli.corpora.published.librispeech import data_sets as librispeech_sets
+from prepcli.corpora.published.ljspeech import data_set as ljspeech_set
 from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files

@@ -14,8 +14,8 @@ import pytest
 import soundfile
 
 from prepcli.audio.probe import probe_file
-from prepcli.conversation_slices import FisherJob
-from prepcli.run.plan import Plan
+from prepcli.corpora.slices import FisherJob
+from prepcli.engine.plan import Plan
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
 from tests.running import Outcome, prepcli

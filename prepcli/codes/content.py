@@ -1,0 +1,113 @@
+"""Is the Shar set whole, and is its audio still what codes were made of? Sizes and cuts alone cannot tell."""
+
+import contextlib
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from prepcli.codes.plan import InputShard
+from prepcli.codes.shard_index import ShardIndex, TarState, index_shard
+from prepcli.engine.plan import StoredPlan, Unit
+from prepcli.engine.publish import Marker
+from prepcli.engine.workspace import Workspace, read_document, write_json
+from prepcli.errors import UsageError
+from prepcli.printing import printable_command
+from prepcli.processes import map_in_order
+
+_RECORD = "parts/{}.audio.json"
+"""In a run's workspace, for each unit: the state of each tar that it was made of, by the tar's path in the set."""
+
+States = dict[str, TarState]
+
+
+def record_audio(
+    workspace: Workspace, unit: str, shards: Sequence[InputShard], indices: Sequence[ShardIndex], folder: Path
+) -> None:
+    """Note what a unit is made of; to be called before it is published."""
+    states: States = {}
+    for shard, index in zip(shards, indices, strict=True):
+        states |= _by_path(shard, index.states, folder)
+    _write(workspace, unit, states)
+
+
+def check_audio(workspace: Workspace, done: Mapping[str, Sequence[InputShard]], folder: Path, num_workers: int) -> None:
+    """Make sure that the shards of the units in `done` hold the audio that the units were made of.
+
+    A tar of the same size, time and inode is the same. Any other is read: a copy, or a file with another date, may hold
+    the same bytes, and is then noted so that it is not read again.
+
+    Raises:
+        UsageError: a tar holds other audio.
+    """
+    records = {unit: record for unit in done if (record := _read(workspace, unit)) is not None}
+    doubtful = [
+        (unit, shard)
+        for unit, record in records.items()
+        for shard in done[unit]
+        if any(not _is_untouched(folder, path, record) for path in _paths(shard, folder).values())
+    ]
+    indices = map_in_order(index_shard, [shard for _, shard in doubtful], num_workers)
+    for (unit, shard), index in zip(doubtful, indices, strict=True):
+        for path, state in _by_path(shard, index.states, folder).items():
+            if path not in records[unit] or records[unit][path].digest != state.digest:
+                raise UsageError(
+                    f"{folder / path} holds other audio than the codes in {workspace.out} were made of. Choose another "
+                    "directory (--output-dir) or name (--codec-name), or give --overwrite to encode everything again"
+                )
+            records[unit][path] = state
+    with contextlib.suppress(OSError):  # then they are read again next time
+        for unit in dict.fromkeys(unit for unit, _ in doubtful):
+            _write(workspace, unit, records[unit])
+
+
+def check_complete(folder: Path, partial: bool) -> str | None:
+    """How much of the Shar in `folder` is there, as its own plan tells; None where that is all, or no plan is known.
+
+    Raises:
+        UsageError: a part is missing, and `partial` does not say to take what is there.
+    """
+    workspace = Workspace(folder)
+    plan = read_document(workspace.plan_file, StoredPlan)
+    units = [] if plan is None else plan.units
+    num_done = sum(_is_published(workspace, unit, plan.digest) for unit in units if plan is not None)
+    if plan is None or num_done == len(units):
+        return None
+    if not partial:
+        continued = printable_command(f"cd {shlex.quote(plan.run_in)} && {plan.run_with}")
+        raise UsageError(
+            f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
+            "Or give --partial to encode what is there; with the rest, everything must then be encoded again"
+        )
+    return f"{num_done} of {len(units)} units of the Shar"
+
+
+def _is_published(workspace: Workspace, unit: Unit, digest: str) -> bool:
+    """Whether the unit is done and its files are there; whether they are still the same is for `check_audio`."""
+    marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+    if marker is None or marker.digest != digest:
+        return False
+    return all((workspace.out / name).is_file() for name in marker.files)
+
+
+def _paths(shard: InputShard, folder: Path) -> dict[str, str]:
+    return {name: str(tar.relative_to(folder)) for name, tar in shard.tars.items()}
+
+
+def _by_path(shard: InputShard, states: States, folder: Path) -> States:
+    return {path: states[name] for name, path in _paths(shard, folder).items()}
+
+
+def _is_untouched(folder: Path, path: str, record: States) -> bool:
+    before = record.get(path)
+    return before is not None and before.is_of((folder / path).stat())
+
+
+def _read(workspace: Workspace, unit: str) -> States | None:
+    """None where there is none: a version of prepcli before this record has done the unit."""
+    return read_document(workspace.root / _RECORD.format(unit), States)
+
+
+def _write(workspace: Workspace, unit: str, states: States) -> None:
+    path = workspace.root / _RECORD.format(unit)
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, states)

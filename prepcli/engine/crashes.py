@@ -1,0 +1,97 @@
+"""Audio that crashes the decoder: the record becomes a reject, where running again would crash again, for ever.
+
+A first crash says only which unit was in hand. That unit is then done with notes (`prepcli.in_hand`), so that the
+second crash tells the audio, and the third attempt rejects its record. A process that was killed (SIGKILL: no memory
+left, or a person) has not crashed: that says nothing about a record.
+"""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.workspace import Workspace, read_document, write_json
+from prepcli.in_hand import noting
+from prepcli.processes import WorkerDiedError
+
+CRASHES = frozenset(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
+"""Exit codes of processes that have crashed by themselves."""
+MAX_CRASHES = 20
+"""So many crashes of one run are looked into; more are no matter of single records."""
+DECODING = "decoding"
+"""What stands for a unit where workers decode batches of several units."""
+_NOTE = "in_hand"
+
+
+class Crashes(msgspec.Struct):
+    """`crashes/<unit>.json`: how often audio was in hand when a worker crashed; `unknown` where nobody took notes."""
+
+    unknown: int = 0
+    deaths: dict[str, int] = {}
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """What has crashed twice. The crash that nobody took notes of is that of the first audio that crashed."""
+        names = list(self.deaths)
+        counts = {name: count + (name == names[0] and self.unknown > 0) for name, count in self.deaths.items()}
+        return frozenset(name for name, count in counts.items() if count >= 2)
+
+    def add(self, name: str | None) -> bool:
+        """Count a crash; whether the next attempt can tell more, or do better."""
+        if name:
+            self.deaths[name] = self.deaths.get(name, 0) + 1
+            return True
+        self.unknown += 1
+        return name is None
+
+
+def _file(workspace: Workspace, unit: str) -> Path:
+    return workspace.root / "crashes" / f"{unit}.json"
+
+
+@contextmanager
+def with_notes(workspace: Workspace | None, unit: str, folder: Path | None = None) -> Iterator[None]:
+    """In a worker process: if it has crashed over `unit` before, take notes in `folder` (None: a new one)."""
+    crashes = read_document(_file(workspace, unit), Crashes) if workspace else None
+    if workspace is None or crashes is None:
+        yield
+        return
+    made = folder or workspace.make_tmp(unit)
+    try:
+        with noting(made / _NOTE, crashes.refused):
+            yield
+    finally:
+        if folder is None:
+            workspace.remove_tmp(made)
+
+
+def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | None = None) -> bool:
+    """Write down what dead workers had in hand (`otherwise`: where they have no folder that tells the unit).
+
+    Returns whether another attempt can tell more, or do better.
+    """
+    if not set(error.dead.values()) <= CRASHES:
+        return False
+    found = [(folder.name.split("~")[0], _note_in(folder)) for folder in workspace.folders_of(list(error.dead))]
+    if not found and otherwise:
+        found = [(otherwise, None)]
+    helps = False
+    for unit, note in found:
+        crashes = read_document(_file(workspace, unit), Crashes) or Crashes()
+        helps = crashes.add(note) or helps
+        _file(workspace, unit).parent.mkdir(exist_ok=True)
+        write_json(_file(workspace, unit), crashes)
+    with contextlib.suppress(OSError):
+        workspace.remove_stale_tmp()
+    return helps
+
+
+def _note_in(folder: Path) -> str | None:
+    """What the worker was decoding: "" if nothing, None if it took no notes."""
+    try:
+        return (folder / _NOTE).read_bytes().decode(errors="backslashreplace")
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,59 @@
+"""A run never replaces or removes its inputs, and stops when one of them changes."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from prepcli.engine.job import Job
+from prepcli.engine.plan import Plan, StoredPlan
+from prepcli.engine.workspace import Workspace, read_document
+from prepcli.errors import UsageError
+from prepcli.input_files import check_unchanged, same_file
+
+
+def refuse_to_lose_inputs(job: Job, workspace: Workspace, overwrite: bool) -> None:
+    """Compare what the run would replace, or with `overwrite` remove, with its inputs; before anything is touched.
+
+    Raises:
+        UsageError: an input is among it, by name or through a link.
+    """
+    inputs = [str(path) for path in job.input_files()]
+    lost = next((path for path in inputs if workspace.is_record_of_a_run(path)), None)
+    if lost is not None:
+        raise UsageError(
+            f"the input {lost} belongs to the records of {workspace.out} in {workspace.root}, which this run would "
+            "replace; choose another output directory, or copy the input first"
+        )
+    if not (
+        overwrite or read_document(workspace.plan_file, StoredPlan) is None or any(_may_be_in(workspace.out, inputs))
+    ):
+        return  # a run that is continued need not look at each of its files
+    found = same_file(workspace.outputs(job.output_patterns), inputs)
+    if found is not None:
+        output, path = found
+        same = "" if str(output) == path else f" (it is {output})"
+        verb = "remove" if overwrite else "replace"
+        raise UsageError(
+            f"the input {path}{same} lies where this command writes its output, which would {verb} it; choose "
+            "another output directory"
+        )
+
+
+def _may_be_in(out: Path, inputs: Sequence[str]) -> Iterator[bool]:
+    """For each input whether it can be a file in `out`: it lies there, or has more than one name."""
+    folder = os.path.realpath(out) + os.sep
+    for path in inputs:
+        yield os.path.realpath(path).startswith(folder)
+        yield os.path.abspath(path).startswith(folder)
+        yield os.path.exists(path) and os.stat(path).st_nlink > 1
+
+
+def check_inputs(plan: Plan) -> None:
+    """See that the inputs are still as they were when the plan was made.
+
+    Raises:
+        InputChangedError: one of them is not.
+    """
+    for file in plan.inputs:
+        if file.state is not None:
+            check_unchanged(file.path, file.state)

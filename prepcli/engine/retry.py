@@ -1,0 +1,96 @@
+"""Rejects whose reason may pass: audio that was away, or could not be read. Units are done again; the others stay."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from prepcli.engine.plan import FINISH_UNIT
+from prepcli.engine.publish import Marker
+from prepcli.engine.ranks import Rank
+from prepcli.engine.rejects import Budget
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import PrepcliError, RejectReason, UsageError
+
+RETRYABLE = (RejectReason.MISSING_AUDIO.value, RejectReason.UNREADABLE_AUDIO.value)
+MIN_RECORDS = 50
+"""From so many records on it tells something that more than half of their audio is missing."""
+
+
+def num_retryable(rejects: Mapping[str, int]) -> int:
+    """How many of these rejects `--retry-rejects` tries again."""
+    return sum(rejects.get(reason, 0) for reason in RETRYABLE)
+
+
+def retry_rejects(workspace: Workspace, rank: Rank, markers: dict[str, Marker], has_begun: Callable[[], bool]) -> None:
+    """Take the markers of units with such rejects away, before any rank of the launch does a unit.
+
+    Whatever ends the run then, the units are missing, and any later run does them. `has_begun` tells whether the ranks
+    of this launch have agreed on what is missing: another rank has taken the markers away then.
+
+    Raises:
+        UsageError: several ranks without a launch id, who would take away what others have just done again.
+    """
+    if rank.world_size > 1 and rank.launch_id is None:
+        raise UsageError("--retry-rejects with several ranks needs --launch-id, the same for all of them")
+    again = [unit for unit, marker in markers.items() if num_retryable(marker.rejects)]
+    if again and not has_begun():
+        drop_markers(workspace, markers, again)
+    for unit in again:  # where another rank was first: they must be read again
+        markers.pop(unit, None)
+
+
+def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
+    """The units, and with them the finishing merge, count as not done from now on."""
+    for unit in [FINISH_UNIT.id, *units]:
+        markers.pop(unit, None)
+        (workspace.done / f"{unit}.json").unlink(missing_ok=True)
+
+
+class MissingAudioError(PrepcliError):
+    """More than half of the audio is not there: a folder that is not mounted, not bad records."""
+
+
+class MissingAudioWatch:
+    """Looks at what the units of a run have left, and stops a run without audio that could only end in rejects."""
+
+    def __init__(self, workspace: Workspace, budget: Budget, records_in: int) -> None:
+        self._workspace = workspace
+        self._budget = budget
+        self._records_in = records_in
+        self._missing: dict[str, int] = {}
+        self._records = 0
+
+    def look(self, marker: Marker, markers: dict[str, Marker]) -> None:
+        """Add a unit that has just been done.
+
+        Raises:
+            MissingAudioError: more than half of the audio so far is missing, and more than `--max-rejects` allows. The
+                units concerned count as not done, so that the next run does them.
+        """
+        reason = RejectReason.MISSING_AUDIO.value
+        self._records += marker.records_out + sum(marker.rejects.values())
+        if reason in marker.rejects:
+            self._missing[marker.unit] = marker.rejects[reason]
+        missing = sum(self._missing.values())
+        if self._records < MIN_RECORDS or 2 * missing <= self._records:
+            return
+        if not self._budget.exceeded({reason: missing}, self._records_in):
+            return
+        example = self._example(marker)
+        drop_markers(self._workspace, markers, self._missing)
+        raise MissingAudioError(
+            f"the audio of {missing:,} of the first {self._records:,} records is missing{example}: the folder is "
+            "probably not mounted. Nothing is lost: run the same command again when it is back. To list the records as "
+            "rejects instead, give a larger --max-rejects"
+        )
+
+    def _example(self, marker: Marker) -> str:
+        """What the first such reject of the unit says."""
+        for name in marker.work_files:
+            if name.startswith("rejects/"):
+                for line in (self._workspace.root / name).read_bytes().splitlines():
+                    fields: dict[str, Any] = msgspec.json.decode(line)
+                    if fields["reject_reason"] == RejectReason.MISSING_AUDIO.value:
+                        return f" ({fields['reject_detail']})"
+        return ""

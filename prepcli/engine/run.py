@@ -1,0 +1,308 @@
+"""The engine: plan, do this rank's units, and finish when no unit of any rank is missing."""
+
+import contextlib
+import os
+import sys
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prepcli.engine.job import Execution, Job
+from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
+from prepcli.engine.launch import clear_once, has_agreed, shares
+from prepcli.engine.owner import heartbeat
+from prepcli.engine.plan import FINISH_UNIT, Plan, StoredPlan, Unit, differences, plan_digest
+from prepcli.engine.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
+from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
+from prepcli.engine.ranks import Rank
+from prepcli.engine.rejects import Budget, merge_rejects
+from prepcli.engine.report import Report, build_report, command_line
+from prepcli.engine.retry import MissingAudioWatch, retry_rejects
+from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
+from prepcli.engine.workspace import Workspace, read_document, write_json
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes import LIFELINE, exit_when_ready, worker_context
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What every job may be told, beside the job's own settings. None of it shapes the output."""
+
+    rank: Rank = field(default_factory=Rank)
+    num_workers: int = 1
+    overwrite: bool = False
+    retry_rejects: bool = False
+    budget: Budget = field(default_factory=Budget)
+
+
+class Run:
+    """One rank's run of a job."""
+
+    def __init__(self, job: Job, workspace: Workspace, options: RunOptions) -> None:
+        self.job = job
+        self.workspace = workspace
+        self.options = options
+        self.plan: Plan = job.plan()
+        self.settings = job.settings()
+        self.digest = plan_digest(job.command, self.settings, self.plan)
+        self.markers: dict[str, Marker] = {}
+
+    def execute(self) -> Report:
+        """Do what is missing of this rank's share.
+
+        Raises:
+            UsageError: the output directory belongs to other inputs or settings.
+            IncompleteError: interrupted, or a worker was killed.
+            OSError: the disk is full, ...
+        """
+        self._claim_output()
+        self._load_markers()
+        self.job.check_done(list(self.markers.values()), self.workspace)
+        self._retry_rejects()
+        if self._is_finished():
+            return self._report("nothing_to_do")
+        self.workspace.remove_stale_tmp()
+        self._warn_if_running()
+        rank = self.options.rank
+        missing = [unit for unit in self.plan.units if unit.id not in self.markers]
+        own = shares(self.workspace, rank, self.plan.units, missing)[rank.rank]
+        self._process([unit for unit in own if unit.id not in self.markers])
+        check_inputs(self.plan)
+        self._load_markers()  # what other ranks have done meanwhile
+        if len(self.markers) < len(self.plan.units):
+            return self._report("incomplete")
+        return self._finish()
+
+    def _claim_output(self) -> None:
+        """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
+        workspace = self.workspace
+        refuse_to_lose_inputs(self.job, workspace, self.options.overwrite)
+        self._clear_if_asked()
+        plan = read_document(workspace.plan_file, StoredPlan)
+        if plan is None:
+            self._refuse_foreign()
+            self.job.prepare()
+            workspace.prepare()
+            plan = workspace.claim(self._plan_document())
+        if plan is not None and plan.digest != self.digest:
+            raise UsageError(self._made_differently(plan))
+        workspace.prepare()
+        workspace.hold(self.digest)
+
+    def _clear_if_asked(self) -> None:
+        options, rank = self.options, self.options.rank
+        if options.overwrite and rank.restarts:
+            print(
+                f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start",
+                file=sys.stderr,
+            )
+        elif options.overwrite:
+            if rank.world_size > 1 and rank.launch_id is None:
+                raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
+            self.job.prepare()
+            self.workspace.prepare()
+            clear_once(self.workspace, rank, self.job.output_patterns)
+
+    def _refuse_foreign(self) -> None:
+        workspace = self.workspace
+        foreign = next(workspace.outputs(self.job.output_patterns), None)
+        if foreign is None:
+            return
+        self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
+        if not self.markers and read_document(workspace.plan_file, StoredPlan) is None:  # nor has anybody just begun
+            raise UsageError(
+                f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
+                f"{workspace.root}, which would tell how it was made, is not there; choose another "
+                "directory, or give --overwrite to replace it"
+            )
+
+    def _made_differently(self, plan: StoredPlan) -> str:
+        if not self.options.overwrite:
+            advice = "Choose another directory, or give --overwrite to start again"
+        elif self.options.rank.restarts:
+            advice = "Choose another directory, or start a new job, whose first start will clear this one"
+        else:
+            advice = (
+                "Another command, or another rank of this launch, has just begun there: let that finish, choose "
+                "another directory, or start all ranks with the same options and a new --launch-id"
+            )
+        what = "; ".join(differences(plan, self.job.command, self.settings, self.plan))
+        return f"{self.workspace.out} was made differently: {what}. {advice}"
+
+    def _plan_document(self) -> StoredPlan:
+        plan = self.plan
+        return StoredPlan(
+            command=self.job.command,
+            digest=self.digest,
+            settings=self.settings,
+            inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
+            records_in=plan.records_in,
+            skipped=plan.num_skipped,
+            planned_rejects=plan.planned_rejects,
+            seconds=plan.total_cost,
+            run_with=command_line(),
+            run_in=str(Path.cwd()),
+            units=plan.units,
+        )
+
+    def _retry_rejects(self) -> None:
+        rank = self.options.rank
+        if self.options.retry_rejects and rank.restarts:
+            print(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start", file=sys.stderr)
+        elif self.options.retry_rejects:
+            retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
+            self._load_markers()
+
+    def _load_markers(self) -> None:
+        for unit in self.plan.units:
+            if unit.id not in self.markers:
+                marker = read_marker(self.workspace, unit, self.digest)
+                if marker is not None:
+                    self.markers[unit.id] = marker
+
+    def _is_finished(self) -> bool:
+        if len(self.markers) < len(self.plan.units):
+            return False
+        report = read_document(self.workspace.report_file, Report)
+        merged = read_marker(self.workspace, FINISH_UNIT, self.digest)
+        return report is not None and report.digest == self.digest and merged is not None
+
+    def _warn_if_running(self) -> None:
+        other = is_running_elsewhere(self.workspace, self.options.rank)
+        if other is not None:
+            print(
+                f"note: rank {other.rank} seems to run already (process {other.pid} on {other.host}); "
+                "both do the same work, the output stays right",
+                file=sys.stderr,
+            )
+
+    def _process(self, units: list[Unit]) -> None:
+        options = self.options
+        own = new_progress(options.rank)
+        own.units_total = len(units)
+        own.records_total = sum(unit.num_records for unit in units)
+        own.seconds_total = sum(unit.cost for unit in units)
+        own.launch_id = options.rank.launch_id
+        before = sum(unit.num_records for unit in self.plan.units if unit.id in self.markers)
+        total = sum(unit.num_records for unit in self.plan.units)
+        context = worker_context()
+        counter = SharedCounter(context)
+        reporter = Reporter(self.workspace, options.rank, self.job.command, own, before, total)
+
+        def tick() -> None:
+            own.records_done, own.seconds_done = counter.read()
+            reporter.update()
+
+        watch = MissingAudioWatch(self.workspace, options.budget, self.plan.records_in)
+        state, message = "failed", ""
+        try:
+            reporter.update(force=True)
+            if units:
+                # Ended before `close` below, or it could write "running" over the last state.
+                with heartbeat(self.workspace.beat, reporter.beat):
+                    self.job.prepare()
+                    execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
+                    for marker in self.job.execute(units, execution):
+                        self.markers[marker.unit] = marker
+                        own.units_done += 1
+                        own.rejects += sum(marker.rejects.values())
+                        if self.job.reads_audio_files:
+                            watch.look(marker, self.markers)
+            state = "done"
+        except BaseException as error:
+            state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
+            message = str(error)
+            raise
+        finally:
+            own.records_done, own.seconds_done = counter.read()
+            with contextlib.suppress(OSError):  # a full disk must not hide the error that matters
+                reporter.close(state, message)
+
+    def _finish(self) -> Report:
+        """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""
+        markers = [self.markers[unit.id] for unit in self.plan.units]
+        report = self._report("done")
+        with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
+            report.details = self.job.finish(markers, writer)
+            reject_files = [
+                self.workspace.root / name
+                for marker in markers
+                for name in marker.work_files
+                if name.startswith("rejects/")
+            ]
+            merged = writer.open_part(self.workspace.rejects_file.name)
+            listed = 0
+            for line in merge_rejects(
+                self.job.planned_rejects(), reject_files, [file.path for file in self.plan.inputs]
+            ):
+                merged.write(line)
+                listed += 1
+            if listed != report.rejects:
+                raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
+            final = writer.publish()
+        report.num_bytes += sum(file.num_bytes for file in final.files.values())
+        self._judge(report)
+        self.workspace.check_claim()
+        write_json(self.workspace.report_file, report)
+        self.workspace.remove_stale_tmp()
+        return report
+
+    def _report(self, status: str) -> Report:
+        report = build_report(self.job.command, str(self.workspace.out), self.digest, self.plan, self.markers)
+        if status == "nothing_to_do":
+            report.status = status
+            stored = read_document(self.workspace.report_file, Report)
+            if stored is not None:
+                report.details, report.num_bytes = stored.details, stored.num_bytes
+        self._judge(report)
+        return report
+
+    def _judge(self, report: Report) -> None:
+        complete = report.status != "incomplete"
+        if complete and self.options.budget.exceeded(report.rejects_by_reason, report.records_in):
+            report.status = "too_many_rejects"
+        if not complete:
+            report.continue_with = command_line()
+
+
+def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
+    """Run `job` as the rank in `options`; see `Run.execute` for what is raised.
+
+    An exception that is no `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
+    `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
+    """
+    lifeline = os.environ.get(LIFELINE)
+    if lifeline:
+        exit_when_ready(int(lifeline))
+    with stop_on_signals():
+        try:
+            return Run(job, workspace, options).execute()
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                workspace.remove_own_tmp()
+                workspace.remove_stale_tmp()
+            if isinstance(error, PrepcliError) or not isinstance(error, Exception):
+                raise
+            workspace.check_claim()  # a file may be missing because another command has cleared the directory
+            raise PrepcliError(_describe(error, workspace, options.rank)) from error
+
+
+def _describe(error: Exception, workspace: Workspace, rank: Rank) -> str:
+    name = workspace.root / f"traceback_{rank.rank}.txt"
+    kept = ""
+    with contextlib.suppress(OSError):
+        name.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        kept = f" (traceback in {name})"
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return (
+            f"{where}{error.strerror or error}; nothing half written was published. Mend it and run the same "
+            f"command again to continue{kept}"
+        )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's
+        return (
+            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
+            "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"
+            f"{kept}"
+        )
+    return f"a bug in prepcli: {type(error).__name__}: {error}{kept}; please report it"

@@ -1,0 +1,149 @@
+"""NeMo's tarred data set on disk: names, `metadata.yaml`, and reading an existing set."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import UsageError
+from prepcli.formats.shar_files import regular_files
+
+# Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
+TAR_NAME = "audio_{}.tar"
+SHARD_MANIFEST_NAME = "sharded_manifests/manifest_{}.json"
+OUTPUT_PATTERNS = (
+    "audio_*.tar",
+    "sharded_manifests/manifest_*.json",
+    "tarred_audio_manifest*.json",
+    "metadata*.yaml",
+)
+_TAR = re.compile(r"audio_(\d+)\.tar$")
+_VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
+
+
+def manifest_name(version: int) -> str:
+    """The manifest of the whole set; concatenation writes a new version beside the old one."""
+    return f"tarred_audio_manifest_version_{version}.json" if version else "tarred_audio_manifest.json"
+
+
+def metadata_name(version: int) -> str:
+    """The metadata file of a version of the set."""
+    return f"metadata_version_{version}.yaml" if version else "metadata.yaml"
+
+
+def brace_text(name: str, num_shards: int) -> str:
+    """`audio_{}.tar`, 8 -> `audio__OP_0..7_CL_.tar`: how training configs name all shards at once."""
+    return name.format(f"_OP_0..{num_shards - 1}_CL_" if num_shards > 1 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingSet:
+    """A tarred set that is there already (made by prepcli or by NeMo's script)."""
+
+    version: int
+    num_shards: int
+    num_samples_per_shard: int | None
+    manifest: Path
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
+    """Look at the set in `folder`, at its newest version or at `version`.
+
+    Raises:
+        UsageError: there is no set, its shards are not numbered 0..N-1, or metadata and manifest are missing.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no directory with a tarred data set")
+    version = newest_version(folder) if version is None else version
+    metadata_file, manifest = folder / metadata_name(version), folder / manifest_name(version)
+    for file in (metadata_file, manifest):
+        if not file.is_file():
+            raise UsageError(f"{folder} is not a complete tarred data set: {file.name} is missing")
+    metadata = read_metadata(metadata_file)
+    numbers = tar_numbers(folder)
+    num_shards = (metadata.get("dataset_config") or {}).get("num_shards") or len(numbers)
+    if not set(range(num_shards)) <= set(numbers):
+        raise UsageError(f"{folder} should hold audio_0.tar to audio_{num_shards - 1}.tar, but some are missing")
+    return ExistingSet(version, num_shards, metadata.get("num_samples_per_shard"), manifest, metadata)
+
+
+def newest_version(folder: Path) -> int:
+    """The newest version of the set in `folder`: 0, or the number of its last concatenation."""
+    return max([0, *(int(match[1]) for path in folder.iterdir() if (match := _VERSIONED.match(path.name)))])
+
+
+def tar_numbers(folder: Path) -> list[int]:
+    """Numbers of the tar files in `folder`, sorted."""
+    return sorted(int(match[1]) for path in regular_files(folder) if (match := _TAR.match(path.name)))
+
+
+class _DatasetConfig(msgspec.Struct):
+    num_shards: int | None = None
+
+
+class _Metadata(msgspec.Struct):
+    """The keys of `metadata.yaml` that something is computed with."""
+
+    dataset_config: _DatasetConfig | None = None
+    num_samples_per_shard: int | None = None
+    history: list[Any] | None = None
+
+    @staticmethod
+    def check(content: Any) -> None:
+        """Raises `msgspec.ValidationError` for values of other types."""
+        msgspec.convert(content, _Metadata)
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The content of a `metadata.yaml`.
+
+    Raises:
+        UsageError: it is not a YAML mapping with values of the types that `metadata_yaml` writes.
+    """
+    import yaml
+
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a regular file")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from None
+    try:
+        _Metadata.check(content)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{path} does not hold the metadata of a tarred data set: {'it is empty' if content is None else error}"
+        ) from None
+    return dict(content)
+
+
+def metadata_yaml(
+    *,
+    created: float,
+    version: int,
+    num_samples_per_shard: int,
+    is_concatenated: bool,
+    dataset_config: dict[str, Any],
+    history: Sequence[dict[str, Any]] = (),
+) -> bytes:
+    """`metadata.yaml` as NeMo's `ASRTarredDatasetMetadata` writes it.
+
+    `created` is seconds since the epoch: the newest change of the inputs, not the time of the run, so that a run that
+    was killed and continued gives the same bytes as an undisturbed one. NeMo refuses unknown keys in `dataset_config`.
+    """
+    import yaml
+
+    content = {
+        "created_datetime": datetime.fromtimestamp(created, tz=timezone.utc).strftime("%m-%d-%Y %H-%M-%S"),
+        "version": version,
+        "num_samples_per_shard": num_samples_per_shard,
+        "is_concatenated_manifest": is_concatenated,
+        "dataset_config": dataset_config,
+        "history": list(history),
+    }
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode("utf-8")

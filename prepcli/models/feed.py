@@ -1,0 +1,245 @@
+"""Decoded batches for a model: worker processes decode and resample a few batches ahead, into shared memory."""
+
+import mmap
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.context import BaseContext
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.encode import to_float32
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_file
+from prepcli.audio.read import read_segment, segment_samples, select_channel
+from prepcli.audio.resample import resample
+from prepcli.engine.crashes import DECODING, note_crash, with_notes
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.in_hand import take_in_hand
+from prepcli.manifest.record import Record
+from prepcli.processes import WorkerDiedError, WorkerPool, begin_worker, keep_freed_memory, wait_for
+from prepcli.records import Records
+
+Samples = NDArray[np.float32]
+Item = TypeVar("Item")
+ItemIn = TypeVar("ItemIn", contravariant=True)
+Result = TypeVar("Result")
+
+_KEPT_INFOS = 1024
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Item]):
+    """What to decode (`items` may be numbers of records, say) into rows of `num_samples`, zero-padded to it."""
+
+    items: tuple[Item, ...]
+    num_samples: int
+
+    @property
+    def num_values(self) -> int:
+        """Samples of all rows."""
+        return len(self.items) * self.num_samples
+
+
+@dataclass(slots=True)
+class Decoded:
+    """Rows (B, T) of audio in [-1, 1) and how many samples of each are audio; rejected rows hold zeros only.
+
+    T may be 0 where all rows are rejected. `audio` is valid until the next batch is asked for.
+    """
+
+    audio: Samples
+    lengths: NDArray[np.int64]
+    rejects: dict[int, RecordRejected] = field(default_factory=dict)
+
+
+class Decoder(Protocol[ItemIn]):
+    """What worker processes decode with; it is sent to them, or inherited."""
+
+    def decode(self, item: ItemIn, /) -> Samples:
+        """Samples (n,) of one item of a batch; raises `RecordRejected`."""
+
+
+class SegmentDecoder:
+    """The samples of records as a model wants them: float32, one channel, at its sampling rate."""
+
+    def __init__(self, records: Records, sampling_rate: int, min_samples: int) -> None:
+        """`sampling_rate` in Hz; less than `min_samples` samples at that rate are rejected."""
+        self._records = records
+        self._rate = sampling_rate
+        self._min_samples = min_samples
+        self._infos: dict[str, AudioInfo] = {}
+
+    def decode(self, record: int) -> Samples:
+        """The samples (n,) of a record: of several channels the one its `channel` names, or else the first.
+
+        Raises:
+            RecordRejected: the audio is missing, broken, shorter than the record says, or too short for the model.
+        """
+        entry = Record.parse(self._records.line(record))
+        path = self._records.audio_path(record, entry.audio_filepath)
+        take_in_hand(path, entry.offset, entry.duration)
+        info = self._info(path)
+        start, num_samples = segment_samples(info, entry.offset, entry.duration)
+        samples = read_segment(path, info, start, num_samples)
+        if info.num_channels > 1:
+            channel = entry.get("channel") or 0
+            if type(channel) is not int:
+                raise RecordRejected(RejectReason.BAD_FIELD, f"channel is {channel!r}; it must be a number from 0")
+            samples = select_channel(samples, channel)
+        mono = to_float32(samples[:, 0])
+        if info.sampling_rate != self._rate:
+            mono = resample(mono, info.sampling_rate, self._rate)
+        if len(mono) < self._min_samples:
+            raise RecordRejected(
+                RejectReason.BAD_DURATION,
+                f"{entry.duration:g} s is too short for the model, which needs {self._min_samples / self._rate:g} s",
+            )
+        return mono
+
+    def _info(self, path: str) -> AudioInfo:
+        info = self._infos.get(path)
+        if info is None:
+            if len(self._infos) >= _KEPT_INFOS:
+                self._infos.clear()
+            info = self._infos[path] = probe_file(path)
+        return info
+
+
+def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
+    """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out.
+
+    None: memory is taken when there is audio to put there, for a manifest may claim that a file lasts a year.
+    """
+    num_rows = len(batch.items)
+    decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
+    decoded.audio[:] = 0
+    for row, item in enumerate(batch.items):
+        try:
+            samples = decoder.decode(item)[: batch.num_samples]
+        except RecordRejected as rejected:
+            decoded.rejects[row] = rejected
+        else:
+            if not decoded.audio.size:
+                decoded.audio = np.zeros((num_rows, batch.num_samples), np.float32)
+            decoded.audio[row, : len(samples)] = samples
+            decoded.lengths[row] = len(samples)
+    return decoded
+
+
+class _Worker:
+    """What a worker process holds; set once by `_start_worker`."""
+
+    decoder: Decoder[Any]
+    slots: Sequence[mmap.mmap]
+    workspace: Workspace | None
+
+
+def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace | None) -> None:
+    begin_worker()
+    keep_freed_memory()
+    _Worker.decoder, _Worker.slots, _Worker.workspace = decoder, slots, workspace
+
+
+def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
+    audio = None if slot is None else _view(_Worker.slots[slot], batch)
+    with with_notes(_Worker.workspace, DECODING):
+        decoded = fill(_Worker.decoder, batch, audio)
+    if slot is None:
+        return decoded
+    decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
+    return decoded
+
+
+def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
+    return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.items), batch.num_samples)
+
+
+class DecodingPool(Generic[Item]):
+    """Worker processes that decode batches ahead of a model, and do other reading for it between them.
+
+    Batches of up to `most_samples` samples come through shared memory, which is made before the processes are (it
+    needs `fork`); longer ones are sent. Memory: two such batches for each worker, and two more. What crashes a worker
+    is noted in `workspace`, so that a later run rejects it (see `prepcli.engine.crashes`).
+
+    Raises:
+        IncompleteError: on leaving the block, when a worker was killed.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder[Item],
+        most_samples: int,
+        num_workers: int,
+        context: BaseContext,
+        workspace: Workspace | None = None,
+    ) -> None:
+        self._num_slots = 2 * num_workers + 2
+        self._most_samples = most_samples
+        self._shared = context.get_start_method() == "fork"
+        self._slots = [mmap.mmap(-1, 4 * most_samples) for _ in range(self._num_slots)] if self._shared else []
+        self._workspace = workspace
+        self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
+
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Have a worker call a module-level function."""
+        return self._pool.submit(function, *arguments)
+
+    def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
+        """Decode `batches` and yield them in order; a few wait ready, no more."""
+        free: deque[int] = deque(range(self._num_slots))
+        waiting: deque[tuple[Batch[Item], int, bool, Future[Decoded]]] = deque()
+        while True:
+            for batch in islice(batches, len(free)):
+                slot = free.popleft()
+                fits = self._shared and batch.num_values <= self._most_samples
+                waiting.append((batch, slot, fits, self.submit(_decode, batch, slot if fits else None)))
+            if not waiting:
+                return
+            batch, slot, fits, future = waiting.popleft()
+            decoded = wait_for(future, tick)
+            if fits:
+                decoded.audio = _view(self._slots[slot], batch)
+            yield decoded
+            free.append(slot)
+
+    def __enter__(self) -> "DecodingPool[Item]":
+        self._pool.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._pool.__exit__(kind, error, traceback)
+        except WorkerDiedError as died:
+            if self._workspace is not None:
+                note_crash(self._workspace, died, DECODING)
+            raise
+
+
+def decoded_batches(
+    decoder: Decoder[Item],
+    batches: Iterator[Batch[Item]],
+    most_samples: int,
+    num_workers: int,
+    context: BaseContext,
+    tick: Callable[[], None],
+    workspace: Workspace | None = None,
+) -> Iterator[Decoded]:
+    """Decode `batches` in worker processes of their own and yield them in order; see `DecodingPool`.
+
+    Raises:
+        IncompleteError: a worker was killed.
+    """
+    with DecodingPool(decoder, most_samples, num_workers, context, workspace) as pool:
+        yield from pool.decoded(batches, tick)

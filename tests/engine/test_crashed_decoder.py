@@ -1,0 +1,140 @@
+"""A recording that crashes the decoder: its record becomes a reject; a worker that somebody kills is another matter."""
+
+import faulthandler
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import IncompleteError
+from prepcli.in_hand import take_in_hand
+from prepcli.models.feed import Batch, decoded_batches
+from prepcli.processes import worker_context
+from prepcli.shar import segments as shar_segments
+from prepcli.tarred import job as tarred
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.running import prepcli
+
+MANIFEST = MINI_CORPUS / "manifest.json"
+CRASHING = "s03/s03_u3.flac"
+
+
+def die(number: int) -> None:
+    faulthandler.disable()  # pytest's would tell at length
+    os.kill(os.getpid(), number)
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, module: Any, names: tuple[str, ...], number: int) -> None:
+    """Let the decoder die of some files, in the workers (they are forked)."""
+    real = module.probe_bytes if module is tarred else module.probe_file
+
+    def probe(*arguments: Any) -> Any:
+        if str(arguments[-1]).endswith(names):
+            die(number)
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "probe_bytes" if module is tarred else "probe_file", probe)
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize(
+    ("command", "module", "options"),
+    [
+        ("manifest-to-tarred", tarred, ["--num-shards", 3]),
+        ("manifest-to-shar", shar_segments, ["--shard-size", 16]),
+    ],
+)
+def test_the_record_becomes_a_reject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, module: Any, options: list[object], num_workers: int
+) -> None:
+    names = (CRASHING, "s08/s08_u1.flac")
+    crash_at(monkeypatch, module, names, signal.SIGSEGV)
+    done = prepcli(command, MANIFEST, tmp_path / "out", *options, "--num-workers", num_workers, "--json")
+    assert done.code == 0, done.err
+    assert done.json["rejects_by_reason"] == {"crashed_decoder": 2}
+    rejects = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert [reject["audio_filepath"] for reject in rejects] == list(names)
+    assert "has crashed the decoder twice" in rejects[0]["reject_detail"]
+    assert "SIGSEGV" in done.err
+    assert list((tmp_path / "out.prepcli/tmp").iterdir()) == []
+    monkeypatch.undo()
+    # All else is as if those two had been rejected for anything else.
+    missing = [
+        line | {"audio_filepath": f"none/{line['audio_filepath']}"} if line["audio_filepath"] in names else line
+        for line in read_lines(MANIFEST)
+    ]
+    manifest = write_lines(tmp_path / "m.json", missing)
+    other = prepcli(command, manifest, tmp_path / "other", *options, "--audio-base-dir", MINI_CORPUS)
+    assert other.code == 0, other.err
+    theirs, ours = tree(tmp_path / "other"), tree(tmp_path / "out")
+    theirs.pop("metadata.yaml", None), ours.pop("metadata.yaml", None)  # holds the time of the manifest
+    assert ours == theirs
+    assert prepcli("verify", tmp_path / "out").code == 0
+
+
+def test_another_run_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever does the unit again need not crash for it."""
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        crash_at(patch, tarred, (CRASHING,), signal.SIGSEGV)
+        assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3).code == 0
+        before = tree(out)
+        (out / "audio_1.tar").unlink()
+        again = prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+    assert (again.code, again.err) == (0, "")
+    assert tree(out) == before
+
+
+def test_a_killed_worker_accuses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        crash_at(patch, tarred, (CRASHING,), signal.SIGKILL)
+        for _ in range(3):
+            assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3).code == 4
+    done = prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3, "--json")
+    assert done.json["records_out"] == 48
+
+
+def test_a_crash_that_is_not_about_a_record_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No endless loop where notes tell nothing."""
+
+    def crash(*_: object) -> None:
+        die(signal.SIGABRT)
+
+    monkeypatch.setattr(tarred.TarredJob, "process", crash)
+    done = prepcli("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 3, "--num-workers", 1)
+    assert done.code == 4
+    assert "died (SIGABRT)" in done.err.splitlines()[-1]
+
+
+class Decoder:
+    def decode(self, item: int) -> Any:
+        import numpy as np
+
+        take_in_hand(f"item {item}")
+        if item == 2:
+            die(signal.SIGSEGV)
+        return np.full(10, item, np.float32)
+
+
+def test_batches_for_a_model_go_on_at_the_third_run(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+
+    def run() -> list[Any]:
+        batches: Iterator[Batch[int]] = iter([Batch((0, 1), 10), Batch((2, 3), 10)])
+        feed = decoded_batches(Decoder(), batches, 100, 1, worker_context(), lambda: None, workspace)
+        return [(decoded.audio.copy(), decoded.rejects) for decoded in feed]
+
+    for _ in range(2):
+        with pytest.raises(IncompleteError, match="SIGSEGV"):
+            run()
+    (_, none), (audio, rejects) = run()
+    assert none == {}
+    assert {row: rejected.reason.value for row, rejected in rejects.items()} == {0: "crashed_decoder"}
+    assert (audio[1] == 3).all()
+    assert list(workspace.tmp.iterdir()) == []

@@ -1,0 +1,149 @@
+"""No command replaces or removes one of its inputs, and a run stops when one of them changes."""
+
+import gzip
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prepcli.tarred.job import TarredJob
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.recipes.test_prepare_manifest import prepare
+from tests.running import prepcli
+
+MINI = MINI_CORPUS / "manifest.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """`pm/` with a manifest of the name that the recipe's first step writes."""
+    (tmp_path / "pm").mkdir()
+    lines = [{**line, "speaker": "| Language:en Dataset:x Speaker:1 |"} for line in read_lines(MINI)[:4]]
+    write_lines(tmp_path / "pm/manifest.json", lines)
+    return tmp_path
+
+
+def by_name(folder: Path) -> Path:
+    return folder / "pm/manifest.json"
+
+
+def by_link_to_it(folder: Path) -> Path:
+    (folder / "link.json").symlink_to("pm/manifest.json")
+    return folder / "link.json"
+
+
+def by_link_to_its_folder(folder: Path) -> Path:
+    (folder / "linked").symlink_to("pm")
+    return folder / "linked/manifest.json"
+
+
+def by_second_name(folder: Path) -> Path:
+    os.link(folder / "pm/manifest.json", folder / "second.json")
+    return folder / "second.json"
+
+
+def by_link_in_the_output(folder: Path) -> Path:
+    (folder / "pm/manifest.json").rename(folder / "m.json")
+    (folder / "pm/manifest.json").symlink_to("../m.json")
+    return folder / "m.json"
+
+
+@pytest.mark.parametrize("name", [by_name, by_link_to_it, by_link_to_its_folder, by_second_name, by_link_in_the_output])
+@pytest.mark.parametrize("options", [[], ["--overwrite"]])
+def test_an_input_in_the_place_of_an_output(name: Callable[[Path], Path], options: list[str], folder: Path) -> None:
+    given = name(folder)
+    before = tree(folder)
+    done = prepare(given, folder / "pm", "--audio-base-dir", MINI_CORPUS, *options)
+    assert done.code == 2
+    assert str(given) in done.error_line
+    assert "--overwrite" not in done.error_line
+    assert tree(folder) == before
+
+
+def test_the_output_of_a_run_is_not_its_next_input(folder: Path) -> None:
+    """Its content is that of the first input, so the plan is the same: only the path shows it."""
+    shutil.copy(folder / "pm/manifest.json", folder / "m.json")
+    arguments = [folder / "out", "--audio-base-dir", MINI_CORPUS]
+    assert prepare(folder / "m.json", *arguments).code == 0
+    before = tree(folder)
+    assert prepare(folder / "out/manifest.json", *arguments).code == 2
+    assert prepare(folder / "out/manifest.json", *arguments, "--overwrite").code == 2
+    assert prepare(folder / "m.json", *arguments).code == 0
+    assert tree(folder) == before
+
+
+@pytest.mark.parametrize("options", [[], ["--overwrite"]])
+def test_rejects_of_a_run_do_not_go_back_into_it(options: list[str], tmp_path: Path) -> None:
+    lines = read_lines(MINI)[:5]
+    lines[2]["audio_filepath"] = "nowhere.wav"
+    write_lines(tmp_path / "m.json", lines)
+    more = ["--num-shards", 1, "--audio-base-dir", MINI_CORPUS, "--max-rejects", 9]
+    assert prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "out", *more).code == 0
+    before = tree(tmp_path)
+    rejects = tmp_path / "out.prepcli/rejects.jsonl"
+    done = prepcli("manifest-to-tarred", rejects, tmp_path / "out", *more, *options)
+    assert (done.code, tree(tmp_path)) == (2, before)
+    assert "belongs to the records of" in done.error_line
+    assert prepcli("manifest-to-tarred", rejects, tmp_path / "other", *more).code == 0  # all are rejects again
+
+
+def test_context_audio_keeps_its_input(tmp_path: Path) -> None:
+    pytest.importorskip("resemblyzer", exc_type=ImportError)
+    manifest = tmp_path / "c/x_withContextAudioMinDur3.0MinSSIM0.6.json"
+    manifest.parent.mkdir()
+    shutil.copy(MINI, manifest)
+    before = tree(tmp_path)
+    arguments = [manifest, tmp_path / "c", "--audio-base-dir", MINI_CORPUS, "--speaker-model", "resemblyzer"]
+    done = prepcli("extend-context-audio", *arguments, "--overwrite")
+    assert (done.code, tree(tmp_path)) == (2, before)
+    assert "choose another output directory" in done.error_line
+
+
+def in_place(path: Path, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.write(content)
+
+
+def by_rename(path: Path, content: bytes) -> None:
+    path.with_suffix(".new").write_bytes(content)
+    path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.parametrize("rewrite", [in_place, by_rename])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_manifest_rewritten_during_a_run(
+    rewrite: Callable[[Path, bytes], None], packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old and new lines must not be mixed, and nothing made of new lines may be taken for the old ones' output."""
+    manifest = tmp_path / ("m.json.gz" if packed else "m.json")
+    old = MINI.read_bytes()
+    new = old.replace(b'"text": "', b'"text": "X')
+    pack: Callable[[bytes], bytes] = gzip.compress if packed else bytes
+
+    def write_old() -> None:
+        manifest.write_bytes(pack(old))
+        os.utime(manifest, (1_000_000_000, 1_000_000_000))  # metadata.yaml tells it
+
+    write_old()
+    arguments = [manifest, "--audio-base-dir", MINI_CORPUS, "--num-shards", 3, "--num-workers", 1]
+    assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "reference", *arguments[1:]).code == 0
+    process = TarredJob.process
+
+    def slow(self: TarredJob, unit: object, writer: object, advance: object) -> None:
+        process(self, unit, writer, advance)  # type: ignore[arg-type]
+        rewrite(manifest, pack(new))
+
+    monkeypatch.setattr(TarredJob, "process", slow)
+    done = prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:])
+    assert done.code == 1
+    assert f"{manifest} was changed during the run" in done.error_line
+    assert not (tmp_path / "out/tarred_audio_manifest.json").exists()
+    monkeypatch.undo()
+    refused = prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:])
+    assert refused.code == 2
+    assert "has another content" in refused.error_line
+    write_old()
+    assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:]).code == 0
+    assert tree(tmp_path / "out") == tree(tmp_path / "reference")

@@ -1,0 +1,142 @@
+"""Audio that was away during a run and has come back; and a run that has no audio at all."""
+
+import itertools
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.running import Outcome, prepcli
+
+SHARDS = ["--num-shards", 4, "--max-rejects", 48]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A copy of the mini corpus; returns its folder."""
+    return Path(shutil.copytree(MINI_CORPUS, tmp_path / "corpus"))
+
+
+def run(corpus: Path, out: Path, *more: object) -> Outcome:
+    return prepcli("manifest-to-tarred", corpus / "manifest.json", out, *SHARDS, *more)
+
+
+def markers(out: Path) -> dict[str, int]:
+    return {path.stem: path.stat().st_mtime_ns for path in out.with_name("out.prepcli").glob("done/shard*")}
+
+
+@pytest.fixture
+def without_s05(corpus: Path, tmp_path: Path) -> Path:
+    """A finished set, made while one folder was away; it is back now."""
+    out = tmp_path / "out"
+    (corpus / "s05").rename(tmp_path / "away")
+    done = run(corpus, out, "--json")
+    assert done.json["rejects_by_reason"] == {"missing_audio": 6}
+    (tmp_path / "away").rename(corpus / "s05")
+    return out
+
+
+def test_only_the_units_concerned_are_done_again(corpus: Path, without_s05: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    assert run(corpus, whole).code == 0
+    before = markers(without_s05)
+    assert run(corpus, without_s05).out.startswith("manifest-to-tarred: nothing to do")
+    again = run(corpus, without_s05, "--retry-rejects", "--json")
+    assert (again.code, again.json["records_out"], again.json["rejects"]) == (0, 48, 0)
+    changed = [name for name, when in markers(without_s05).items() if when != before[name]]
+    assert 0 < len(changed) < 4
+    assert tree(without_s05) == tree(whole)
+    assert read_lines(without_s05.with_name("out.prepcli") / "rejects.jsonl") == []
+    assert run(corpus, without_s05, "--retry-rejects").out.startswith("manifest-to-tarred: nothing to do")
+
+
+def test_status_says_that_it_exists(without_s05: Path) -> None:
+    status = prepcli("status", without_s05)
+    (line,) = [line for line in status.out.splitlines() if "retry" in line]
+    command = shlex.split(line.partition(" && ")[2])
+    assert command[-1] == "--retry-rejects"
+    assert prepcli(*command[1:]).code == 0
+    assert "retry" not in prepcli("status", without_s05).out
+
+
+def test_several_ranks_divide_the_units(corpus: Path, without_s05: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    assert run(corpus, whole).code == 0
+    ranks = [["--rank", rank, "--world-size", 3, "--launch-id", "again", "--retry-rejects"] for rank in range(3)]
+    alone = run(corpus, without_s05, *ranks[0][:4], "--retry-rejects")
+    assert alone.code == 2
+    assert "--launch-id" in alone.error_line
+    times = []
+    for rank in ranks:
+        assert run(corpus, without_s05, *rank).code == 0
+        times.append(markers(without_s05))
+    for earlier, later in itertools.pairwise(times):
+        assert earlier.items() <= later.items()  # no rank does again what another has done
+    assert tree(without_s05) == tree(whole)
+
+
+def test_rejects_that_remain_are_not_tried_by_every_rank(corpus: Path, without_s05: Path, tmp_path: Path) -> None:
+    """A rank that comes late finds rejects in what has been done again, and leaves them."""
+    (corpus / "s05").rename(tmp_path / "away")
+    ranks = [["--rank", rank, "--world-size", 2, "--launch-id", "again", "--retry-rejects"] for rank in range(2)]
+    times = []
+    for rank in ranks * 2:
+        assert run(corpus, without_s05, *rank).code == 0
+        times.append(markers(without_s05))
+    for earlier, later in itertools.pairwise(times):
+        assert earlier.items() <= later.items()
+    assert len(times[1]) == 4
+    assert len(read_lines(without_s05.with_name("out.prepcli") / "rejects.jsonl")) == 6
+
+
+def test_a_retry_that_is_stopped_goes_on_without_the_option(
+    corpus: Path, without_s05: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tmp_path / "whole"
+    assert run(corpus, whole).code == 0
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("prepcli.tarred.job.TarredJob.execute", full)
+        assert run(corpus, without_s05, "--retry-rejects").code == 1
+    assert prepcli("status", without_s05, "--json").json["state"] == "stopped"
+    assert run(corpus, without_s05).code == 0
+    assert tree(without_s05) == tree(whole)
+
+
+@pytest.fixture
+def large(corpus: Path) -> Path:
+    """A manifest of 96 records, each file twice."""
+    records = read_lines(corpus / "manifest.json")
+    return write_lines(corpus / "large.json", records + records)
+
+
+def test_a_folder_that_is_not_mounted_stops_the_run(corpus: Path, large: Path, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    arguments = ["manifest-to-tarred", large, out, "--num-shards", 8, "--num-workers", 1]
+    assert prepcli(*arguments[:2], whole, *arguments[3:]).code == 0
+    for folder in corpus.glob("s0*"):
+        folder.rename(tmp_path / folder.name)
+    stopped = prepcli(*arguments)
+    assert stopped.code == 1
+    assert "of the first 60 records is missing" in stopped.error_line
+    assert f"{corpus}/s0" in stopped.error_line
+    assert "probably not mounted" in stopped.error_line
+    for folder in tmp_path.glob("s0*"):
+        folder.rename(corpus / folder.name)
+    assert prepcli(*arguments).code == 0  # without any option
+    assert tree(out) == tree(whole)
+
+
+def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, tmp_path: Path) -> None:
+    """--max-rejects says so; and few records say nothing."""
+    for folder in corpus.glob("s0*"):
+        shutil.rmtree(folder)
+    allowed = prepcli("manifest-to-tarred", large, tmp_path / "a", "--num-shards", 8, "--max-rejects", 96)
+    assert allowed.code == 0
+    few = prepcli("manifest-to-tarred", corpus / "manifest.json", tmp_path / "b", "--num-shards", 8)
+    assert few.code == 3
