@@ -24,7 +24,7 @@ from side_by_side import Contestant, print_table
 COMMON = """
 import sys, time, resource
 import numpy as np, torch
-from prepcli.models.selection import select_contexts
+from prepcli.context.selection import select_contexts
 count = int(sys.argv[1])
 embeddings = torch.nn.functional.normalize(torch.randn(count, 192, generator=torch.Generator().manual_seed(0)), dim=1)
 durations = np.random.default_rng(0).lognormal(1.7, 0.6, count)
@@ -76,7 +76,7 @@ def selection(count: int, large: int, runs: int) -> None:
 
 def padding(hours: float, batch_seconds: float) -> None:
     """The plan alone: bundles as the command makes them, on the grid of NeMo's models and on Resemblyzer's."""
-    from prepcli.context_plan import BUNDLE_SECONDS
+    from prepcli.context.plan import BUNDLE_SECONDS
     from prepcli.models.batches import equal_length_batches
     from prepcli.models.resemblyzer import ResemblyzerEncoder
 
@@ -112,8 +112,8 @@ def overlap(folder: Path, runs: int) -> None:
     import soundfile
     import torch
 
-    from prepcli.feed import Batch, SegmentDecoder, decoded_batches
     from prepcli.models.batches import equal_length_batches
+    from prepcli.models.feed import Batch, SegmentDecoder, decoded_batches
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
     from prepcli.processes import worker_context

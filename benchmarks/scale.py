@@ -37,7 +37,7 @@ _BLOCK = 50_000
 INDEX = """
 import sys
 from prepcli.manifest.index import index_manifests
-from prepcli.shards.names import normal_path
+from prepcli.formats.names import normal_path
 print(len(index_manifests([sys.argv[1]], num_workers=int(sys.argv[2]), keys={"path": normal_path})))
 """
 

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 LIFELINE = "PREPCLI_LIFELINE"
 """Environment variable with the file descriptor that a parent process holds open while it lives; the ranks that a
-command has started itself have it (`prepcli.run.launch.spawn_ranks`)."""
+command has started itself have it (`prepcli.engine.launch.spawn_ranks`)."""
 TICK = 0.25
 """Seconds between two looks at signals and progress while something is waited for."""
 

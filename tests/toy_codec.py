@@ -59,7 +59,7 @@ class ToyCodec:
 
 def use_toy_codec(replace: Callable[[object, str, object], None], load: Callable[[str], ToyCodec] = ToyCodec) -> None:
     """Put it in the place of NeMo's, by `setattr` or a monkeypatch's."""
-    from prepcli import codec_codes
+    from prepcli.codes import job as codec_codes
 
     replace(codec_codes, "check_codec_model", lambda name: None)
     replace(codec_codes, "load_codec", load)

@@ -9,7 +9,7 @@ import typer
 from prepcli.cli.options import Json, MaxRejects, NumWorkers
 
 if TYPE_CHECKING:
-    from prepcli.run.rejects import Budget
+    from prepcli.engine.rejects import Budget
     from prepcli.tokenizers.counting import TokenizerSpec
 
 AudioInput = Annotated[
@@ -119,6 +119,6 @@ class OutputOptions:
 
     def budget(self) -> "Budget":
         """The rejects to tolerate; raises `UsageError` for a senseless number."""
-        from prepcli.run.rejects import Budget
+        from prepcli.engine.rejects import Budget
 
         return Budget(self.max_rejects)

@@ -38,7 +38,7 @@ def conclude(
     if report.first_rejected:
         log(f"warning: {report.num_rejected:,} lines cannot be used; the first is {report.first_rejected}")
     if output.write_config is not None:
-        from prepcli.loader_config import write_loader_config
+        from prepcli.bins.loader_config import write_loader_config
 
         for note in write_loader_config(output.write_config, config):
             log(note)

@@ -10,10 +10,10 @@ import typer
 from prepcli.cli.output import conclude, print_incomplete, run_or_plan
 
 if TYPE_CHECKING:
-    from prepcli.run.engine import RunOptions
-    from prepcli.run.job import Job
-    from prepcli.run.report import Report
-    from prepcli.run.workspace import Workspace
+    from prepcli.engine.job import Job
+    from prepcli.engine.report import Report
+    from prepcli.engine.run import RunOptions
+    from prepcli.engine.workspace import Workspace
 
 After = Callable[["Report"], object]
 
@@ -62,9 +62,9 @@ def run_ranks(
     """
     import msgspec
 
-    from prepcli.run.launch import spawn_ranks
-    from prepcli.run.report import Report
-    from prepcli.run.workspace import read_json
+    from prepcli.engine.launch import spawn_ranks
+    from prepcli.engine.report import Report
+    from prepcli.engine.workspace import read_json
 
     def stored() -> tuple[float, Report | None]:
         document = read_json(workspace.report_file)

@@ -11,7 +11,7 @@ from prepcli.cli.groups import takes
 from prepcli.cli.options import available_processors
 
 if TYPE_CHECKING:
-    from prepcli.bins import BinsReport
+    from prepcli.bins.durations import BinsReport
 
 
 @takes(output=given.OutputOptions)
@@ -40,8 +40,8 @@ def estimate_bins(
     """
     # Before numpy is first imported: its BLAS would start a thread a processor, and nothing here multiplies.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from prepcli.bins import BinsOptions
-    from prepcli.bins import estimate_bins as estimate
+    from prepcli.bins.durations import BinsOptions
+    from prepcli.bins.durations import estimate_bins as estimate
 
     output.check()
     options = BinsOptions(
@@ -54,7 +54,7 @@ def estimate_bins(
     )
     report = estimate(data, options)
     if output.plot is not None:
-        from prepcli.bins_plot import plot_bins
+        from prepcli.bins.bins_plot import plot_bins
 
         plot_bins(report, output.plot)
     config = {

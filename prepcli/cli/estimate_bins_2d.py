@@ -11,7 +11,7 @@ from prepcli.cli.groups import takes
 from prepcli.cli.options import available_processors
 
 if TYPE_CHECKING:
-    from prepcli.bins_2d import Bins2dReport, Paddings
+    from prepcli.bins.two_d import Bins2dReport, Paddings
 
 
 @takes(tokenizers=given.TokenizerOptions, output=given.OutputOptions)
@@ -47,8 +47,8 @@ def estimate_bins_2d(
     """
     # Before numpy is first imported: its BLAS would start a thread a processor, and nothing here multiplies.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from prepcli.bins_2d import Bins2dOptions
-    from prepcli.bins_2d import estimate_bins_2d as estimate
+    from prepcli.bins.two_d import Bins2dOptions
+    from prepcli.bins.two_d import estimate_bins_2d as estimate
 
     output.check()
     options = Bins2dOptions(
@@ -65,7 +65,7 @@ def estimate_bins_2d(
     )
     report = estimate(data, tokenizers.spec(), options)
     if output.plot is not None:
-        from prepcli.nested_plot import plot_bins_2d
+        from prepcli.bins.nested_plot import plot_bins_2d
 
         plot_bins_2d(report, output.plot)
     config = {

@@ -11,7 +11,7 @@ from prepcli.cli.groups import takes
 from prepcli.cli.options import available_processors
 
 if TYPE_CHECKING:
-    from prepcli.token_bins import TokenBinsReport
+    from prepcli.bins.tokens import TokenBinsReport
 
 
 @takes(tokenizers=given.TokenizerOptions, output=given.OutputOptions)
@@ -87,8 +87,8 @@ def estimate_token_bins(
     """
     # Before numpy is first imported: its BLAS would start a thread a processor, and nothing here multiplies.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from prepcli.token_bins import TokenBinsOptions
-    from prepcli.token_bins import estimate_token_bins as estimate
+    from prepcli.bins.tokens import TokenBinsOptions
+    from prepcli.bins.tokens import estimate_token_bins as estimate
 
     output.check()
     infinity = float("inf")
@@ -108,7 +108,7 @@ def estimate_token_bins(
     )
     report = estimate(data, tokenizers.spec(), options)
     if output.plot is not None:
-        from prepcli.nested_plot import plot_token_bins
+        from prepcli.bins.nested_plot import plot_token_bins
 
         plot_token_bins(report, output.plot)
     bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]

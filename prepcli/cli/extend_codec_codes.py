@@ -63,8 +63,8 @@ def extend_codec_codes(
     from functools import partial
 
     from prepcli.cli.devices import run_on_devices
-    from prepcli.codec_codes import CodesJob, codes_workspace
-    from prepcli.codec_codes_plan import CodesOptions
+    from prepcli.codes.job import CodesJob, codes_workspace
+    from prepcli.codes.plan import CodesOptions
     from prepcli.models.codecs import codec_name as name_codes
 
     engine = common.engine()

@@ -61,10 +61,10 @@ def extend_context_audio(
     from functools import partial
 
     from prepcli.cli.devices import run_on_devices
-    from prepcli.context_audio import ContextJob
-    from prepcli.context_plan import ContextOptions
+    from prepcli.context.job import ContextJob
+    from prepcli.context.plan import ContextOptions
+    from prepcli.engine.workspace import Workspace
     from prepcli.manifest.sources import expand_paths
-    from prepcli.run.workspace import Workspace
 
     engine = common.engine()
     options = ContextOptions(
@@ -87,7 +87,7 @@ def extend_context_audio(
     )
     after = None
     if plot is not None:
-        from prepcli.context_plot import plot_contexts
+        from prepcli.context.plot import plot_contexts
         from prepcli.plotting import check_plot
 
         check_plot(plot)  # now, not after hours of work

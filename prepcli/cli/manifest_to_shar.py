@@ -54,10 +54,10 @@ def manifest_to_shar(
     Example: prepcli manifest-to-shar train_withContextAudio.json shar/ --audio-base-dir audio/ --shard-size 4096
     """
     from prepcli.cli.output import run_or_plan
+    from prepcli.engine.workspace import Workspace
     from prepcli.manifest.sources import expand_paths
-    from prepcli.run.workspace import Workspace
-    from prepcli.shar import SharJob
-    from prepcli.shar_plan import SharOptions
+    from prepcli.shar.job import SharJob
+    from prepcli.shar.plan import SharOptions
 
     engine = common.engine()
     options = SharOptions(

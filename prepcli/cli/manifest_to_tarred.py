@@ -86,12 +86,12 @@ def manifest_to_tarred(
     Example: prepcli manifest-to-tarred train.json tarred/ --num-shards 64 --shuffle --force-codec flac
     """
     from prepcli.cli.output import run_or_plan
+    from prepcli.engine.workspace import Workspace
     from prepcli.errors import UsageError
     from prepcli.manifest.sources import expand_paths
-    from prepcli.run.workspace import Workspace
-    from prepcli.tarred import TarredJob
-    from prepcli.tarred_concat import concat_job
-    from prepcli.tarred_plan import TarredOptions
+    from prepcli.tarred.concat import concat_job
+    from prepcli.tarred.job import TarredJob
+    from prepcli.tarred.plan import TarredOptions
 
     engine = common.engine()
     options = TarredOptions(

@@ -10,7 +10,7 @@ import typer
 from prepcli.processes import LIFELINE
 
 if TYPE_CHECKING:
-    from prepcli.run.engine import RunOptions
+    from prepcli.engine.run import RunOptions
 
 
 def available_processors() -> int:
@@ -27,7 +27,7 @@ def available_processors() -> int:
 
 
 def is_own_rank() -> bool:
-    """Whether the command itself has started this process as one of its ranks (`prepcli.run.launch.spawn_ranks`)."""
+    """Whether the command itself has started this process as one of its ranks (`prepcli.engine.launch.spawn_ranks`)."""
     return LIFELINE in os.environ
 
 
@@ -88,9 +88,9 @@ class JobOptions:
 
     def engine(self) -> "RunOptions":
         """The engine's options; raises `UsageError` for those that fit neither each other nor the launcher."""
-        from prepcli.run.engine import RunOptions
-        from prepcli.run.ranks import detect_rank
-        from prepcli.run.rejects import Budget
+        from prepcli.engine.ranks import detect_rank
+        from prepcli.engine.rejects import Budget
+        from prepcli.engine.run import RunOptions
 
         return RunOptions(
             rank=detect_rank(os.environ, self.rank, self.world_size, self.launch_id),

@@ -9,10 +9,10 @@ import typer
 from prepcli.cli.options import is_own_rank
 
 if TYPE_CHECKING:
-    from prepcli.run.engine import RunOptions
-    from prepcli.run.job import Job
-    from prepcli.run.report import Report
-    from prepcli.run.workspace import Workspace
+    from prepcli.engine.job import Job
+    from prepcli.engine.report import Report
+    from prepcli.engine.run import RunOptions
+    from prepcli.engine.workspace import Workspace
 
 EXIT_CODES = {"done": 0, "nothing_to_do": 0, "too_many_rejects": 3, "incomplete": 0}
 """By the report's status. `incomplete` here means: this rank has done its part, others have not yet."""
@@ -35,9 +35,9 @@ def run_or_plan(
         PrepcliError: what the engine raises; an interrupted run still prints its summary first with `--json`.
         typer.Exit: for the codes above 0.
     """
+    from prepcli.engine import run as engine
+    from prepcli.engine.dry_run import dry_run as make_plan
     from prepcli.errors import IncompleteError
-    from prepcli.run import engine
-    from prepcli.run.dry_run import dry_run as make_plan
 
     if dry_run:
         plan = make_plan(job, options.rank)
@@ -46,7 +46,7 @@ def run_or_plan(
     try:
         report = engine.run_job(job, workspace, options)
     except IncompleteError as error:
-        from prepcli.run.report import command_line
+        from prepcli.engine.report import command_line
 
         if as_json and not is_own_rank():
             print_incomplete(job.command, workspace, str(error))
@@ -81,7 +81,7 @@ def conclude(
 
 def print_incomplete(command: str, workspace: "Workspace", message: str) -> None:
     """The JSON object of a run that was interrupted."""
-    from prepcli.run.report import command_line
+    from prepcli.engine.report import command_line
 
     document = {"command": command, "status": "incomplete", "out": str(workspace.out), "message": message}
     print_json(document | {"continue_with": command_line()})
@@ -96,7 +96,7 @@ def print_json(document: Any) -> None:
 
 def print_summary(report: "Report", workspace: "Workspace") -> None:
     """The summary for people; a run that found nothing to do says so in one line."""
-    from prepcli.run.report import summary_lines
+    from prepcli.engine.report import summary_lines
 
     lines = summary_lines(report, str(workspace.rejects_file))
     typer.echo("\n".join(lines[:1] if report.status == "nothing_to_do" else lines))

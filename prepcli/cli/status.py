@@ -11,7 +11,7 @@ import typer
 from prepcli.cli.options import Json
 
 if TYPE_CHECKING:
-    from prepcli.run.status import Status
+    from prepcli.engine.status import Status
 
 _HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
 
@@ -54,8 +54,8 @@ def _named(path: Path) -> Path:
 
 def _read(outs: Sequence[Path], expect_all: bool) -> "list[Status]":
     """The runs of each output; one that no run is known of has not started, or with `expect_all` is an error."""
+    from prepcli.engine.status import not_started, read_status, workspaces_of
     from prepcli.errors import UsageError
-    from prepcli.run.status import not_started, read_status, workspaces_of
 
     found = []
     for path in outs:
@@ -141,7 +141,7 @@ def _share_done(status: "Status") -> float:
 
 
 def _to_go(status: "Status") -> str:
-    from prepcli.run.progress import format_seconds
+    from prepcli.engine.progress import format_seconds
 
     eta = status.eta_seconds
     return "unknown" if eta is None or eta == float("inf") else format_seconds(max(eta, 0))

@@ -22,7 +22,7 @@ def verify(
     import msgspec
 
     from prepcli.cli.output import print_json
-    from prepcli.verify import verify as run_verify
+    from prepcli.verification.verify import verify as run_verify
 
     report = run_verify(out, num_workers or available_processors())
     if as_json:

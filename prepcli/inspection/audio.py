@@ -10,7 +10,7 @@ import msgspec
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.shards.names import normal_path
+from prepcli.formats.names import normal_path
 
 TOLERANCE = 0.02
 """Seconds by which a record may end after its audio, as in `verify`."""

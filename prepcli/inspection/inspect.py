@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prepcli.errors import UsageError
+from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
 from prepcli.inspection.kinds import Subject, line_kind, what_is
 from prepcli.inspection.report import Inspection, PartOfMix, largest, percentiles
@@ -17,8 +18,7 @@ from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import check_file
 from prepcli.records import base_directories
-from prepcli.shards.check_shar import find_shards
-from prepcli.shards.nemo_tarred import TAR_NAME, metadata_name, newest_version, read_metadata
+from prepcli.verification.shar import find_shards
 
 _LANGUAGE = re.compile(r"\| Language:(\w+) ")
 

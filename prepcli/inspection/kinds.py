@@ -10,13 +10,13 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.codes import CODES_FILE
+from prepcli.formats.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered
+from prepcli.formats.tarred import TAR_NAME, tar_numbers
 from prepcli.inspection.rows import LineKind
 from prepcli.manifest.inputs import DataSet, Mix, of_directory, resolve_input
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
-from prepcli.shards.codes import CODES_FILE
-from prepcli.shards.nemo_tarred import TAR_NAME, tar_numbers
-from prepcli.shards.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered
 
 WORK = ".prepcli"
 _FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from prepcli import __version__
+from prepcli.engine.report import command_line
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
 from prepcli.inspection.report import Inspection, plain
 from prepcli.inspection.sections import quantiles_of, sections_of, shown_fields
 from prepcli.plotting import new_figure
-from prepcli.run.report import command_line
 
 _CELL = 300
 """Characters of a value that a table shows."""

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.shar_files import decode_json
 from prepcli.manifest.cuts import cut_duration
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import Record
-from prepcli.shards.shar_files import decode_json
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 

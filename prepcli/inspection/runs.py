@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from prepcli.engine.status import read_status, workspaces_of
+from prepcli.engine.workspace import Workspace, read_json
 from prepcli.errors import UsageError
 from prepcli.records import AUDIO_LIES_IN
-from prepcli.run.status import read_status, workspaces_of
-from prepcli.run.workspace import Workspace, read_json
 
 
 class RunFacts(msgspec.Struct):

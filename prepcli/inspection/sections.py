@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from prepcli.engine.report import format_bytes
 from prepcli.inspection.audio import AudioFacts, most_common
 from prepcli.inspection.report import Inspection, Named
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tars import NUM_TARS, CodeFacts, TarFacts
-from prepcli.run.report import format_bytes
 
 _SHOWN = 8
 

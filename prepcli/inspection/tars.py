@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from prepcli.formats.npy import read_npy
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.sample import EvenSample, spread
-from prepcli.shards.npy import read_npy
 
 NUM_TARS = 8
 """So many tars of a set are opened, evenly spread."""

@@ -30,18 +30,18 @@ from prepcli.cli.groups import takes
 from prepcli.cli.options import AudioBaseDir, JobOptions
 from prepcli.cli.output import run_or_plan
 from prepcli.corpora.speaker import speaker_name
+from prepcli.engine.job import Advance, Job
+from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.rejects import merge_rejects
+from prepcli.engine.report import CONTINUE_WITH
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
+from prepcli.formats.names import normal_path
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.records import AUDIO_LIES_IN, Records, file_identity
-from prepcli.run.job import Advance, Job
-from prepcli.run.plan import Plan, Unit
-from prepcli.run.publish import Marker, UnitWriter
-from prepcli.run.rejects import merge_rejects
-from prepcli.run.report import CONTINUE_WITH
-from prepcli.run.workspace import Workspace
-from prepcli.shar_entry import language_of, speaker_of, text_field
-from prepcli.shards.names import normal_path
+from prepcli.shar.cuts import language_of, speaker_of, text_field
 
 RECORDS_A_UNIT = 4096
 

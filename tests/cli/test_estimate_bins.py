@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.bins import duration_bins
+from prepcli.bins.durations import duration_bins
 from tests.conftest import write_lines
 from tests.running import prepcli, prepcli_without
 
@@ -144,8 +144,8 @@ def test_the_plot(manifest: Path) -> None:
 
 
 def test_the_plot_without_matplotlib(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prepcli.bins import BinsOptions, estimate_bins
-    from prepcli.bins_plot import plot_bins
+    from prepcli.bins.bins_plot import plot_bins
+    from prepcli.bins.durations import BinsOptions, estimate_bins
     from prepcli.errors import UsageError
 
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)

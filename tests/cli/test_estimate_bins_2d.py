@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from prepcli.bins_2d import Bins2dOptions, estimate_bins_2d
+from prepcli.bins.two_d import Bins2dOptions, estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.conftest import write_lines
 from tests.running import prepcli, prepcli_without
@@ -141,7 +141,7 @@ def test_the_plot(manifest: Path, bpe: Path) -> None:
 
 def test_the_plot_ends_before_what_lies_far_out() -> None:
     pytest.importorskip("matplotlib")
-    from prepcli.nested_plot import draw_nested
+    from prepcli.bins.nested_plot import draw_nested
     from prepcli.plotting import new_figure
 
     sizes, tokens = np.linspace(1, 10, 1000), np.linspace(0, 50, 1000)

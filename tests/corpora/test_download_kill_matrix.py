@@ -132,7 +132,7 @@ def test_a_signal_between_unpacking_and_converting_stops_in_good_order(
 ) -> None:
     (tmp_path / NAME).write_bytes(archive)
     script = (
-        "import os, signal, prepcli.corpus_fetch as fetching\n"
+        "import os, signal, prepcli.corpora.prepare as fetching\n"
         "from prepcli.cli.app import main\n"
         "fetching.ensure_index = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
         "main()\n"

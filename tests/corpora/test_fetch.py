@@ -8,9 +8,9 @@ import pytest
 
 from prepcli.corpora import transfer
 from prepcli.corpora.fetch import Archive, fetch, read_checksums
-from prepcli.corpora.librispeech import data_sets
+from prepcli.corpora.prepare import Fetching, note_scarce_space
+from prepcli.corpora.published.librispeech import data_sets
 from prepcli.corpora.transfer import FetchError
-from prepcli.corpus_fetch import Fetching, note_scarce_space
 from prepcli.errors import IncompleteError, UsageError
 from tests.corpora.conftest import Serve
 

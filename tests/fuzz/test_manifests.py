@@ -133,7 +133,7 @@ class ToyEncoder:
 @example(HUGE_DURATION)
 @example(A_YEAR)
 def test_context_audio(audio: Path, data: bytes) -> None:
-    from prepcli import context_audio
+    from prepcli.context import job as context_audio
 
     def load(name: str) -> SpeakerEncoder:
         return ToyEncoder()

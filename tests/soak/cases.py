@@ -13,10 +13,10 @@ from tests.killing import Case
 from tests.running import prepcli
 
 MODULES = {
-    "tarred": "tests.test_kill_matrix",
-    "shar": "tests.test_shar_kill_matrix",
-    "context": "tests.test_context_kill_matrix",
-    "codes": "tests.test_codec_codes_kill_matrix",
+    "tarred": "tests.tarred.test_kill_matrix",
+    "shar": "tests.shar.test_kill_matrix",
+    "context": "tests.context.test_kill_matrix",
+    "codes": "tests.codes.test_kill_matrix",
     "fisher": "tests.corpora.test_fisher_kill_matrix",
 }
 JOBS = (*MODULES, "an4")

@@ -19,6 +19,6 @@ def aishell(data_root: DataRoot, *, fetch: FetchOptions, common: JobOptions) -> 
     Example: prepcli download aishell --data-root data/
     """
     from prepcli.cli.download.running import run_data_sets
-    from prepcli.corpora import aishell as corpus
+    from prepcli.corpora.published import aishell as corpus
 
     run_data_sets([corpus.data_set()], data_root, fetch, common)

@@ -32,6 +32,6 @@ def aishell2(
     Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
     """
     from prepcli.cli.download.running import run_data_sets
-    from prepcli.corpora import aishell2 as corpus
+    from prepcli.corpora.published import aishell2 as corpus
 
     run_data_sets([corpus.data_set(audio_folder)], data_root, FetchOptions(), common)

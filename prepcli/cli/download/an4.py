@@ -19,6 +19,6 @@ def an4(data_root: DataRoot, *, fetch: FetchOptions, common: JobOptions) -> None
     Example: prepcli download an4 --data-root data/
     """
     from prepcli.cli.download.running import run_data_sets
-    from prepcli.corpora import an4 as corpus
+    from prepcli.corpora.published import an4 as corpus
 
     run_data_sets([corpus.data_set()], data_root, fetch, common)

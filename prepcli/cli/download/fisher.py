@@ -51,11 +51,11 @@ def fisher(
     Example: prepcli download fisher --ldc-root /corpora/LDC --dest-root fisher/ --remove-noises
     """
     from prepcli.cli.output import run_or_plan
-    from prepcli.conversation_slices import FisherJob
-    from prepcli.corpora.fisher import Fisher
+    from prepcli.corpora.published.fisher import Fisher
+    from prepcli.corpora.slices import FisherJob
     from prepcli.corpora.spoken_text import Noises
+    from prepcli.engine.workspace import Workspace
     from prepcli.errors import UsageError
-    from prepcli.run.workspace import Workspace
 
     if remove_noises and noises_to_emoji:
         raise UsageError("--remove-noises and --noises-to-emoji exclude each other")

@@ -38,9 +38,9 @@ def hub5(
     Example: prepcli download hub5 --data-root /corpora/LDC --dest-root hub5/
     """
     from prepcli.cli.output import run_or_plan
-    from prepcli.conversation_slices import Hub5Job
-    from prepcli.corpora.hub5 import Hub5
-    from prepcli.run.workspace import Workspace
+    from prepcli.corpora.published.hub5 import Hub5
+    from prepcli.corpora.slices import Hub5Job
+    from prepcli.engine.workspace import Workspace
 
     engine = common.engine()
     workspace = Workspace(dest_root)

@@ -39,7 +39,7 @@ def librispeech(
     Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
     """
     from prepcli.cli.download.running import run_data_sets
-    from prepcli.corpora import librispeech as corpus
+    from prepcli.corpora.published import librispeech as corpus
 
     chosen = corpus.data_sets(data_sets, audio_format.value)
     run_data_sets(chosen, data_root, fetch, common)

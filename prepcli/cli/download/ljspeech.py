@@ -32,7 +32,7 @@ def ljspeech(
     Example: prepcli download ljspeech --data-root data/
     """
     from prepcli.cli.download.running import run_data_sets
-    from prepcli.corpora import ljspeech as corpus
+    from prepcli.corpora.published import ljspeech as corpus
 
     chosen = [corpus.data_set(val_size, test_size, split_seed)]
     run_data_sets(chosen, data_root, fetch, common)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from prepcli.corpus_fetch import Fetching
-    from prepcli.run.engine import RunOptions
+    from prepcli.corpora.prepare import Fetching
+    from prepcli.engine.run import RunOptions
 
 
 class AudioFormat(str, Enum):
@@ -65,9 +65,9 @@ class FetchOptions:
     fetch_only: FetchOnly = False
 
     def fetching(self, engine: "RunOptions") -> "Fetching":
-        """The same for `prepcli.corpus_fetch`; raises `UsageError` for a list of checksums that is none."""
+        """The same for `prepcli.corpora.prepare`; raises `UsageError` for a list of checksums that is none."""
         from prepcli.corpora.fetch import read_checksums
-        from prepcli.corpus_fetch import Fetching
+        from prepcli.corpora.prepare import Fetching
 
         return Fetching(
             base_url=self.base_url,

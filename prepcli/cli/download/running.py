@@ -12,8 +12,8 @@ from prepcli.cli.options import JobOptions
 
 if TYPE_CHECKING:
     from prepcli.corpora.data_set import DataSet
-    from prepcli.corpus_fetch import Fetching
-    from prepcli.run.engine import RunOptions
+    from prepcli.corpora.prepare import Fetching
+    from prepcli.engine.run import RunOptions
 
 
 def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchOptions, common: JobOptions) -> None:
@@ -24,12 +24,12 @@ def run_data_sets(data_sets: "Sequence[DataSet]", data_root: Path, fetch: FetchO
         typer.Exit: 3 where a data set has too many rejects; the others are prepared all the same.
     """
     from prepcli.cli.output import conclude, print_incomplete, print_json
-    from prepcli.corpus import CorpusJob, workspace_of
-    from prepcli.corpus_fetch import check_given, ensure_index, ensure_unpacked, is_ready, note_scarce_space
+    from prepcli.corpora.job import CorpusJob, workspace_of
+    from prepcli.corpora.prepare import check_given, ensure_index, ensure_unpacked, is_ready, note_scarce_space
+    from prepcli.engine.report import command_line
+    from prepcli.engine.run import run_job
+    from prepcli.engine.signals import stop_on_signals
     from prepcli.errors import IncompleteError, UsageError
-    from prepcli.run.engine import run_job
-    from prepcli.run.report import command_line
-    from prepcli.run.signals import stop_on_signals
 
     options = common.engine()
     fetching = fetch.fetching(options)
@@ -79,10 +79,10 @@ def _print_plans(
     data_sets: "Sequence[DataSet]", data_root: Path, fetching: "Fetching", options: "RunOptions", as_json: bool
 ) -> None:
     from prepcli.cli.output import print_json, print_plan
-    from prepcli.corpus import CorpusJob
-    from prepcli.corpus_fetch import ensure_index, is_ready, plan_fetching
-    from prepcli.run.dry_run import dry_run
-    from prepcli.run.report import format_bytes
+    from prepcli.corpora.job import CorpusJob
+    from prepcli.corpora.prepare import ensure_index, is_ready, plan_fetching
+    from prepcli.engine.dry_run import dry_run
+    from prepcli.engine.report import format_bytes
 
     plans: dict[str, Any] = {}
     for data_set in data_sets:

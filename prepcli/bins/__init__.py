@@ -1,0 +1,1 @@
+"""`estimate-bins`, `estimate-bins-2d`, `estimate-token-bins`: bucket bins for training."""

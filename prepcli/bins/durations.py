@@ -1,0 +1,190 @@
+"""Duration bins for bucketed training: where to cut, and how much padding a batch then carries."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.bins.padding import ascending, evenly, padding
+from prepcli.errors import UsageError
+from prepcli.manifest.durations import Durations, read_input
+from prepcli.manifest.inputs import resolve_input
+
+Floats = npt.NDArray[np.float64]
+
+PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
+"""Shares of the examples (%) for which the report gives durations."""
+OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
+"""Numbers of buckets whose padding the report compares."""
+
+
+@dataclass(frozen=True)
+class BinsOptions:
+    """What to estimate, and from which examples; durations in seconds, both limits included."""
+
+    num_buckets: int = 30
+    num_examples: int = -1
+    min_duration: float = -math.inf
+    max_duration: float = math.inf
+    batch_duration: float = 360.0
+    num_workers: int = 1
+
+
+@dataclass
+class Bucket:
+    """The examples longer than `above` and not longer than `up_to`; seconds."""
+
+    above: float
+    up_to: float
+    num_examples: int
+    hours: float
+
+
+@dataclass
+class BinsReport:
+    """Bins and what they mean for the data. Durations are in seconds; padding is a share of a batch's frames."""
+
+    num_buckets: int
+    bucket_duration_bins: list[float]
+    max_duration: float
+    num_examples: int
+    hours: float
+    num_discarded: int
+    num_skipped: int
+    num_rejected: int
+    first_rejected: str | None
+    percentiles: dict[str, float]
+    buckets: list[Bucket]
+    batch_duration: float
+    padding: float
+    padding_without_buckets: float
+    padding_by_num_buckets: dict[int, float]
+    durations: Floats = field(repr=False)
+    """Sorted, shape (num_examples,)."""
+
+
+def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
+    """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
+
+    Raises `UsageError` for inputs that cannot be read and for fewer examples than buckets, `IncompleteError`
+    when a worker process dies. Lines that cannot be used are counted.
+    """
+    options = options or BinsOptions()
+    if not options.batch_duration > 0:
+        raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
+    found = read_input(
+        resolve_input(spec),
+        num_workers=options.num_workers,
+        min_duration=options.min_duration,
+        max_duration=options.max_duration,
+        num_examples=options.num_examples,
+    )
+    if not len(found.seconds):
+        raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
+    durations = np.sort(found.seconds)
+    bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
+    sample = evenly(durations)
+    others = {count: bins if count == options.num_buckets else None for count in OTHER_NUM_BUCKETS}
+    others[options.num_buckets] = bins
+    paddings = {
+        count: padding(durations, edges or duration_bins(sample, count), options.batch_duration)
+        for count, edges in sorted(others.items())
+        if count <= len(sample)
+    }
+    return BinsReport(
+        num_buckets=options.num_buckets,
+        bucket_duration_bins=bins,
+        # Rounded up: rounded down, the longest example would be filtered out.
+        max_duration=math.ceil(durations[-1] * 1e5) / 1e5,
+        num_examples=len(durations),
+        hours=float(durations.sum()) / 3600,
+        num_discarded=found.num_discarded,
+        num_skipped=found.num_skipped,
+        num_rejected=found.num_rejected,
+        first_rejected=found.first_rejected,
+        percentiles=percentiles(durations),
+        buckets=_buckets(durations, bins),
+        batch_duration=options.batch_duration,
+        padding=paddings[options.num_buckets],
+        padding_without_buckets=padding(durations, [], options.batch_duration),
+        padding_by_num_buckets=paddings,
+        durations=durations,
+    )
+
+
+def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
+    """Upper ends, in seconds, of all buckets but the last, so that all hold about the same number of seconds.
+
+    Equal to the last bit to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py,
+    1.33): walk up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
+    that duration and start the sum again. At most `num_buckets - 1` values, ascending; a much repeated duration
+    may come twice. `durations`: seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2
+    buckets and for fewer durations than buckets.
+    """
+    sizes = ascending(durations)
+    if num_buckets < 2:
+        raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
+    if num_buckets > len(sizes):
+        raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
+    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
+    return [float(sizes[place]) for place in places]
+
+
+def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
+    """By name (`p50`) the values, of ascending ones, below which so many percent of them lie."""
+    ranks = [math.ceil(share / 100 * (len(values) - 1)) for share in PERCENTILES]
+    return {f"p{share}": float(values[rank]) for share, rank in zip(PERCENTILES, ranks, strict=True)}
+
+
+def walk(
+    sizes: npt.NDArray[Any],
+    target: Any,
+    guess: int,
+    restart: Callable[[Any], Any] = lambda size: size,
+) -> list[int]:
+    """Places in `sizes` before which the running sum exceeds `target`, the sum starting anew at each of them.
+
+    The sums are rounded to the type of `sizes` after every addition, as a loop over them would round; the first of a
+    new sum is `restart` of the size there. `guess`: about how many sizes go to a sum.
+    """
+    block = max(256, guess // 4)
+    places: list[int] = []
+    total, at, first = np.zeros(1, sizes.dtype), 0, False
+    while at < len(sizes):
+        piece = np.concatenate([total, sizes[at : at + block]])
+        if first:
+            piece[1] = restart(piece[1])
+        # np.cumsum adds one by one, as the loop that is imitated does, so every sum is rounded alike.
+        before = np.cumsum(piece, dtype=sizes.dtype)
+        step = int(np.searchsorted(before[:-1], target, side="right"))
+        if step == len(before) - 1:
+            total, at, first = before[-1:], at + step, False
+        else:
+            at += step
+            places.append(at)
+            total, first = np.zeros(1, sizes.dtype), True
+    return places
+
+
+def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
+    edges = [0, *np.searchsorted(durations, bins, side="right").tolist(), len(durations)]
+    bounds = [0.0, *bins, float(durations[-1])]
+    return [
+        Bucket(above, up_to, end - start, float(durations[start:end].sum()) / 3600)
+        for above, up_to, start, end in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
+    ]
+
+
+def why_none(found: Durations) -> str:
+    """Why no example was found, in brackets for a message."""
+    reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
+    if found.num_discarded:
+        reasons.append(f"{found.num_discarded} are outside the duration limits")
+    if found.num_skipped:
+        reasons.append(f"{found.num_skipped} are passed over by _skipme")
+    if found.first_rejected:
+        reasons.append(f"{found.num_rejected} lines are unusable, the first is {found.first_rejected}")
+    return f" ({'; '.join(reasons)})" if reasons else ""

@@ -1,0 +1,137 @@
+"""Bins in two dimensions: how long, and within that how many tokens; as NeMo's samplers take them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.bins.durations import walk
+from prepcli.errors import UsageError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NestedBins:
+    """Upper ends of the buckets: pairs of a size and a number of tokens, ascending.
+
+    `max_ratio`: for each pair the most tokens per unit of size that were kept; `num_outliers`: examples with more.
+    """
+
+    pairs: list[tuple[float, int]]
+    max_ratio: list[float]
+    num_outliers: int
+
+
+def nested_bins(
+    sizes: npt.NDArray[Any],
+    tokens: npt.NDArray[Any],
+    num_buckets: int,
+    sub_buckets: int,
+    outlier_threshold: float,
+    decimals: int | None = None,
+    largest: float | None = None,
+) -> NestedBins:
+    """Buckets of about equal sums of sizes, each divided into buckets of about equal sums of tokens.
+
+    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its present version, to
+    the last bit. The examples are sorted by size, then tokens, and walked up as in `duration_bins`, in the precision
+    of `sizes`; each edge is rounded to `decimals`, and the running sum begins again with the rounded one. Equal
+    neighbouring edges, and the last where it equals the largest size, become one bucket with as many times
+    `sub_buckets`. In each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations
+    above the mean are left out, and the others are walked up by tokens. The last pair of a bucket holds the most
+    tokens that were kept. Where all have the same ratio, NeMo's script fails; here none is an outlier.
+
+    `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,); all below
+    2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for senseless numbers.
+    """
+    if num_buckets < 1 or sub_buckets < 1:
+        raise UsageError("the numbers of buckets and sub-buckets must be 1 or more")
+    if not outlier_threshold >= 0:
+        raise UsageError(f"the token outlier threshold must be 0 or more standard deviations, not {outlier_threshold}")
+    sizes, tokens = _sorted_pairs(sizes, tokens)
+
+    def rounded(size: Any) -> Any:
+        return size if decimals is None else np.round(size, decimals)
+
+    # The sum of the walk, added one by one, may exceed the whole sum, which NumPy adds in pairs.
+    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded) if num_buckets > 1 else []
+    last = rounded(sizes[-1]) if largest is None else sizes.dtype.type(largest)
+    edges = [*(rounded(sizes[place]) for place in places), last]
+    found = NestedBins([], [], 0)
+    start, num_merged, num_outliers = 0, 0, 0
+    for i, end in enumerate([*places, len(sizes)]):
+        num_merged += 1
+        if i < len(places) and edges[i] == edges[i + 1]:
+            continue
+        ends, ratio, num_left_out = _token_bins(
+            sizes[start:end], tokens[start:end], sub_buckets * num_merged, outlier_threshold
+        )
+        edge = float(edges[i]) if decimals is None else round(float(edges[i]), decimals)
+        found.pairs.extend((edge, tokens_up_to) for tokens_up_to in ends)
+        found.max_ratio.extend([ratio] * len(ends))
+        num_outliers += num_left_out
+        start, num_merged = end, 0
+    return NestedBins(found.pairs, found.max_ratio, num_outliers)
+
+
+def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The pairs by size, then by tokens; as numbers of 64 bits they are sorted in a tenth of `np.lexsort`'s time."""
+    if sizes.dtype == np.float64:  # there is no room for both
+        order = np.lexsort((tokens, sizes))
+        return sizes[order], tokens[order]
+    # Positive floats are in the order of their bits.
+    upper = sizes.view(np.uint32) if sizes.dtype == np.float32 else sizes
+    pairs = (upper.astype(np.uint64) << np.uint64(32)) | tokens.astype(np.uint64)
+    pairs.sort()
+    upper, lower = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
+    in_order = upper.astype(np.uint32).view(np.float32) if sizes.dtype == np.float32 else upper.astype(sizes.dtype)
+    return in_order, lower.astype(tokens.dtype)
+
+
+def ascending_order(sizes: Floats) -> Ints:
+    """What `np.argsort(sizes, kind="stable")` gives, for sizes above 0 in a third of its time."""
+    # Rounded to 32 bits, with the place below; sizes that differ are nearly always in order then, too.
+    upper = sizes.astype(np.float32).view(np.uint32).astype(np.uint64)
+    keys = (upper << np.uint64(32)) | np.arange(len(sizes), dtype=np.uint64)
+    keys.sort()
+    order = (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
+    ascending = sizes[order]
+    return order if (ascending[1:] >= ascending[:-1]).all() else np.argsort(sizes, kind="stable")
+
+
+def _token_bins(
+    sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], sub_buckets: int, threshold: float
+) -> tuple[list[int], float, int]:
+    """Upper ends of one bucket's sub-buckets, the largest ratio in them, and how many examples are left out."""
+    ratios = tokens / np.maximum(sizes, 1) if sizes.dtype.kind == "i" else tokens / sizes
+    spread = np.std(ratios)
+    kept = (ratios - np.mean(ratios)) / spread <= threshold if spread > 0 else np.ones(len(ratios), bool)
+    if not kept.any():
+        kept[:] = True
+    ascending = np.sort(tokens[kept]).astype(np.int64)
+    places = walk(ascending, ascending.sum() / sub_buckets, len(ascending) // sub_buckets)
+    ends = [*ascending[places].tolist(), int(ascending[-1])]
+    return ends, float(ratios[kept].max()), int(len(kept) - kept.sum())
+
+
+def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]]) -> Ints:
+    """For each example the number of the pair whose bucket takes it, -1 for none; shape (examples,).
+
+    As NeMo's `FixedBucketBatchSizeConstraint2D` chooses in its strict mode: the bucket of the first size that is
+    large enough, and in it the first with enough tokens.
+    """
+    edges = np.array([size for size, _ in pairs])
+    limits = np.array([limit for _, limit in pairs])
+    starts = np.flatnonzero(np.concatenate([[True], edges[1:] != edges[:-1]]))
+    ends = np.append(starts[1:], len(edges))
+    groups = np.searchsorted(edges[starts], sizes)
+    found = np.full(len(sizes), -1, np.int64)
+    for group, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        here = np.flatnonzero(groups == group)
+        at = np.searchsorted(limits[start:end], tokens[here])
+        fits = at < end - start
+        found[here[fits]] = start + at[fits]
+    return found

@@ -1,0 +1,234 @@
+"""Bins for bucketed training on texts and conversations, by tokens in, or by tokens in and tokens out."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.bins.durations import duration_bins, percentiles
+from prepcli.bins.nested import nested_bins, place
+from prepcli.bins.padding import paddings_of
+from prepcli.bins.token_lengths import FileLengths, FileTask, Ints, count_file
+from prepcli.bins.two_d import check_finite
+from prepcli.errors import UsageError
+from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
+from prepcli.manifest.text_inputs import TextSet, of_text_cfg
+from prepcli.processes import map_in_order
+from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
+
+# Below this, starting workers takes longer than counting.
+_INLINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class TokenBinsOptions:
+    """What to estimate, and from which examples; lengths in tokens, limits included.
+
+    `sub_buckets` None: by one length alone, which is the input's, or with `measure_total_length` that of input and
+    output. `max_tpt`: leave out examples with more output tokens per input token.
+    """
+
+    num_buckets: int = 30
+    sub_buckets: int | None = None
+    token_outlier_threshold: float = 6.0
+    num_examples: int = -1
+    min_tokens: float = -math.inf
+    max_tokens: float = math.inf
+    max_tpt: float = math.inf
+    measure_total_length: bool = False
+    token_equivalent_duration: float = 0.08
+    audio_locator_tag: str | None = None
+    batch_tokens: float = 16_000
+    num_workers: int = 1
+
+
+@dataclass
+class TokenBinsReport:
+    """Bins and what they mean for the data; lengths are in tokens, tpt is output tokens per input token."""
+
+    num_buckets: int
+    bucket_duration_bins: list[tuple[int, int]] | list[int]
+    max_tokens: int
+    """The longest example, as the loader's filter measures it."""
+    max_tpt: list[float] | float
+    measure_total_length: bool
+    num_examples: int
+    num_discarded: int
+    num_skipped: int
+    num_rejected: int
+    first_rejected: str | None
+    num_input_tokens: int
+    num_output_tokens: int
+    num_outliers: int
+    """Examples with so many output tokens per input token that bins in two dimensions were made without them."""
+    num_unplaced: int
+    """Examples that no bucket takes."""
+    suggested_max_tpt: float
+    """The most output tokens per input token, outliers left aside: a limit for all buckets."""
+    num_above_suggested: int
+    input_percentiles: dict[str, float]
+    output_percentiles: dict[str, float]
+    tpt_percentiles: dict[str, float]
+    batch_tokens: float
+    padding: list[float]
+    """Of the length by which batches are filled, and in two dimensions of the output as well."""
+    padding_without_buckets: list[float]
+    notes: list[str]
+    inputs: Ints = field(repr=False)
+    """Shape (num_examples,); with `measure_total_length` in one dimension, input and output together."""
+    outputs: Ints = field(repr=False)
+
+
+@dataclass
+class _Read:
+    lengths: FileLengths
+    num_discarded: int
+
+
+def estimate_token_bins(
+    input_cfg: str, tokenizer: TokenizerSpec, options: TokenBinsOptions | None = None
+) -> TokenBinsReport:
+    """Estimate the bins of the texts that the YAML file `input_cfg` names (see `of_text_cfg`).
+
+    Raises `UsageError` for inputs and tokenizers that cannot be read, for endless data without a number of examples,
+    and where there is no example; `IncompleteError` when a worker process dies. Lines that cannot be used are counted.
+    """
+    options = options or TokenBinsOptions()
+    for name, value in (
+        ("batch tokens", options.batch_tokens),
+        ("token equivalent duration", options.token_equivalent_duration),
+    ):
+        if not value > 0:
+            raise UsageError(f"the {name} must be above 0, not {value:g}")
+    data = of_text_cfg(input_cfg)
+    check_finite(data, options.num_examples)
+    if tokenizer.prompt_format is not None:
+        from prepcli.models.prompts import load_prompt
+
+        load_prompt(tokenizer)  # before workers are forked
+    else:
+        load_tokenizers(tokenizer)
+    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
+    lengths = found.lengths
+    if not len(lengths.inputs):
+        first = f"; the first unusable line is {lengths.first_rejected}" if lengths.first_rejected else ""
+        raise UsageError(
+            f"{input_cfg} holds no example that can be used ({found.num_discarded} are outside the limits, "
+            f"{lengths.num_rejected} lines are unusable{first})"
+        )
+    if options.sub_buckets is None and options.measure_total_length:
+        lengths.inputs = lengths.inputs + lengths.outputs
+    if not lengths.inputs.any():
+        raise UsageError(
+            f"{input_cfg} has no input tokens at all: plain texts (txt) are all output; "
+            "estimate with --measure-total-length, without --sub-buckets"
+        )
+    return _report(found, options, notes)
+
+
+def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: TokenBinsOptions) -> _Read:
+    leaves = [leaf for leaf in leaves_of(data) if isinstance(leaf, TextSet)]
+    tasks = [list(_tasks(leaf, tokenizer, options)) for leaf in leaves]
+    flat = [task for of_leaf in tasks for task in of_leaf]
+    num_bytes = sum(Path(task.path).stat().st_size for task in flat)
+    counted = map_in_order(count_file, flat, options.num_workers if num_bytes >= _INLINE_BYTES else 1)
+    whole = FileLengths()
+    inputs, outputs, read = [], [], []
+    for of_leaf in tasks:
+        files = [next(counted) for _ in of_leaf]
+        for file in files:
+            whole.num_skipped += file.num_skipped
+            whole.num_rejected += file.num_rejected
+            whole.first_rejected = whole.first_rejected or file.first_rejected
+        inputs.append(np.concatenate([file.inputs for file in files]))
+        outputs.append(np.concatenate([file.outputs for file in files]))
+        lengths = inputs[-1] + outputs[-1] if options.measure_total_length else inputs[-1]
+        inside = (lengths >= options.min_tokens) & (lengths <= options.max_tokens)
+        inside &= _tpt(inputs[-1], outputs[-1]) <= options.max_tpt
+        read.append(LeafDurations(lengths.astype(np.float64), inside, sum(file.num_lines for file in files)))
+    if options.num_examples > 0:
+        places, num_drawn = draw(data, read, options.num_examples)
+    else:
+        places, num_drawn = [np.flatnonzero(leaf.inside) for leaf in read], sum(len(leaf.inside) for leaf in read)
+    whole.inputs = np.concatenate([of_leaf[at] for of_leaf, at in zip(inputs, places, strict=True)])
+    whole.outputs = np.concatenate([of_leaf[at] for of_leaf, at in zip(outputs, places, strict=True)])
+    return _Read(whole, num_drawn - len(whole.inputs))
+
+
+def _tasks(data: TextSet, tokenizer: TokenizerSpec, options: TokenBinsOptions) -> Iterator[FileTask]:
+    if data.audio_locator_tag is None:
+        data = replace(data, audio_locator_tag=options.audio_locator_tag)
+    seconds = data.token_equivalent_duration or options.token_equivalent_duration
+    targets = data.target_paths or (None,) * len(data.paths)
+    for path, target in zip(data.paths, targets, strict=True):
+        yield FileTask(data, path, target, tokenizer, seconds)
+
+
+def _tpt(inputs: Ints, outputs: Ints) -> npt.NDArray[np.float64]:
+    return outputs / np.maximum(inputs, 1)
+
+
+def _report(found: _Read, options: TokenBinsOptions, notes: list[str]) -> TokenBinsReport:
+    lengths = found.lengths
+    inputs, outputs = lengths.inputs, lengths.outputs
+    total_as_input = options.sub_buckets is None and options.measure_total_length
+    tpt = _tpt(inputs - outputs if total_as_input else inputs, outputs)
+    ordinary = tpt <= tpt.mean() + options.token_outlier_threshold * tpt.std()
+    suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
+    # What the loader's filter measures, which is not the first dimension of two.
+    max_length = (inputs + outputs if options.measure_total_length and not total_as_input else inputs).max()
+    columns = np.stack([inputs, outputs], axis=1).astype(np.float64)
+    bins: list[tuple[int, int]] | list[int]
+    max_tpt: list[float] | float
+    num_outliers = 0
+    if options.sub_buckets is None:
+        bins = [int(edge) for edge in duration_bins(inputs, options.num_buckets)]
+        max_tpt = suggested
+        numbers = np.searchsorted(bins, inputs)
+        columns = columns[:, :1]
+    else:
+        nested = nested_bins(
+            inputs.astype(np.int64), outputs, options.num_buckets, options.sub_buckets, options.token_outlier_threshold
+        )
+        bins = [(int(size), limit) for size, limit in nested.pairs]
+        max_tpt = [_up(ratio) for ratio in nested.max_ratio]
+        numbers = place(columns[:, 0], outputs, nested.pairs)
+        num_outliers = nested.num_outliers
+    placed = numbers >= 0
+
+    return TokenBinsReport(
+        num_buckets=options.num_buckets,
+        bucket_duration_bins=bins,
+        max_tokens=int(max_length),
+        max_tpt=max_tpt,
+        measure_total_length=options.measure_total_length,
+        num_examples=len(inputs),
+        num_discarded=found.num_discarded,
+        num_skipped=lengths.num_skipped,
+        num_rejected=lengths.num_rejected,
+        first_rejected=lengths.first_rejected,
+        num_input_tokens=int((inputs - outputs if total_as_input else inputs).sum(dtype=np.int64)),
+        num_output_tokens=int(outputs.sum(dtype=np.int64)),
+        num_outliers=num_outliers,
+        num_unplaced=int(len(placed) - placed.sum()),
+        suggested_max_tpt=suggested,
+        num_above_suggested=int((tpt > suggested).sum()),
+        input_percentiles=percentiles(np.sort(inputs)),
+        output_percentiles=percentiles(np.sort(outputs)),
+        tpt_percentiles=percentiles(np.sort(tpt)),
+        batch_tokens=options.batch_tokens,
+        padding=paddings_of(columns[placed], numbers[placed], options.batch_tokens),
+        padding_without_buckets=paddings_of(columns[placed], np.zeros_like(numbers[placed]), options.batch_tokens),
+        notes=notes,
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def _up(ratio: float) -> float:
+    """Three decimals, the last rounded up: rounded down, the example it comes from would be filtered out."""
+    return math.ceil(round(ratio * 1e3, 6)) / 1e3

@@ -1,0 +1,1 @@
+"""`extend-codec-codes`: codec codes of target and context audio."""

@@ -1,0 +1,226 @@
+"""One unit of shards: each segment once into batches of equally many frames, through the codec, and out as tars."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.codes.plan import CodesOptions, InputShard, cut_lines
+from prepcli.codes.shard_index import Member, ShardIndex
+from prepcli.engine.job import Advance
+from prepcli.engine.publish import UnitWriter
+from prepcli.engine.rejects import Origin
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
+from prepcli.formats.shar import TARGET, shard_text
+from prepcli.models.batches import equal_length_batches
+from prepcli.models.devices import to_device
+from prepcli.models.feed import Batch, Decoded
+from prepcli.models.protocols import Codec
+from prepcli.models.running import ModelRunner, Running
+from prepcli.models.sinc import resample_sinc, resampled_length
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prepcli.manifest.parts import Ints
+
+ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
+"""What a unit counts: seconds given to the codec, seconds of all its targets and contexts, batches; codes compared with
+those of full float32, and how many of them were others."""
+WAITED, IN_CODEC, WALL = "waited_seconds", "codec_seconds", "wall_seconds"
+"""Seconds of a unit's time: without decoded audio, in the codec, and all of it."""
+
+COMPARE_EVERY = 32
+"""With a faster precision one batch in so many is encoded in full float32 as well, to tell what it costs."""
+
+Codes = NDArray[np.integer[Any]]
+
+
+class Pool:
+    """The segments of a unit, and what becomes of them."""
+
+    def __init__(
+        self,
+        shards: Sequence[InputShard],
+        indices: Sequence[ShardIndex],
+        codec: Codec,
+        options: CodesOptions,
+        *,
+        resamples: bool = False,
+    ) -> None:
+        """`resamples`: batches come at the audio's own rate, and `encode` changes it, on the device."""
+        self._shards = shards
+        self._indices = indices
+        self._codec = codec
+        self._options = options
+        self._resamples = resamples
+        self._members: list[Member] = []
+        self._number: dict[tuple[bytes, int], int] = {}
+        self._codes: list[Codes | RecordRejected] = []
+        self._records: list[int] = []
+        self._seconds: list[float] = []
+        self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, WAITED, IN_CODEC), 0)
+        self.lost_records, self.lost_seconds = 0, 0.0
+        for index in indices:
+            for name, found in index.fields.items():
+                for seconds, one in zip(index.seconds, found, strict=True):
+                    self._add(one, seconds if name == TARGET else None)
+        self._batches = self._plan_batches()
+
+    def _add(self, found: Member | RecordRejected | None, seconds: float | None) -> None:
+        """Note a use of a segment; `seconds` are those of the cut whose target it is."""
+        if not isinstance(found, Member):
+            if seconds is not None:
+                self.lost_records += 1
+                self.lost_seconds += seconds
+            return
+        number = self._number.setdefault((found.digest, found.num_samples), len(self._members))
+        if number == len(self._members):
+            self._members.append(found)
+            self._records.append(0)
+            self._seconds.append(0.0)
+        self.extra[USED] += found.num_samples / found.sampling_rate
+        if seconds is not None:
+            self._records[number] += 1
+            self._seconds[number] += seconds
+
+    def _plan_batches(self) -> "list[Ints]":
+        """Batches of one number of frames and one sampling rate each; what is too short for the codec is noted."""
+        codec = self._codec
+        rates = np.array([member.sampling_rate for member in self._members], np.int64)
+        samples = np.array(
+            [resampled_length(one.num_samples, one.sampling_rate, codec.sampling_rate) for one in self._members],
+            np.int64,
+        )
+        frames = -(-samples // codec.samples_per_frame)
+        short = RecordRejected(
+            RejectReason.BAD_DURATION,
+            f"too short for the codec, which needs {codec.min_frames} frames of "
+            f"{codec.samples_per_frame / codec.sampling_rate:g} s",
+        )
+        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
+        self._codes = [short if count < codec.min_frames else missing for count in frames.tolist()]
+        batches: list[Ints] = []
+        for rate in np.unique(rates):
+            own = np.flatnonzero((rates == rate) & (frames >= codec.min_frames))
+            most_samples = int(self._options.batch_duration * codec.sampling_rate)
+            batches += [
+                own[batch] for batch in equal_length_batches(frames[own] * codec.samples_per_frame, most_samples)
+            ]
+        self._num_frames = frames
+        return batches
+
+    def batches(self) -> Iterator[Batch[Member]]:
+        """What must be decoded, in the order in which `encode` takes it."""
+        for batch in self._batches:
+            members = tuple(self._members[number] for number in batch.tolist())
+            if self._resamples and members[0].sampling_rate != self._codec.sampling_rate:
+                yield Batch(members, max(member.num_samples for member in members))
+            else:
+                yield Batch(members, int(self._num_frames[batch[0]]) * self._codec.samples_per_frame)
+
+    def encode(self, feed: Iterator[Decoded], device: str, advance: Advance) -> None:
+        """Run all batches through the codec; some are always on their way while the next is brought to the device."""
+        advance(self.lost_records, self.lost_seconds)
+        codec, precision = self._codec, self._options.precision
+        under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
+        with ModelRunner(device, codec.rows_on_cpu) as runner:
+            for turn, batch in enumerate(self._batches):
+                started = time.monotonic()
+                decoded = next(feed)
+                begun = time.monotonic()
+                audio, lengths = self._on_device(batch, decoded, device)
+                codes = runner.run(partial(codec.encode, precision=precision), audio, lengths)
+                exact = None
+                if precision != "fp32" and turn % COMPARE_EVERY == 0:
+                    exact = runner.run(partial(codec.encode, precision="fp32"), audio, lengths)
+                under_way.append((batch, decoded, codes, exact))
+                if len(under_way) > runner.depth:
+                    self._take(*under_way.popleft(), advance)
+                self.extra[WAITED] += begun - started
+                self.extra[IN_CODEC] += time.monotonic() - begun
+            begun = time.monotonic()
+            while under_way:
+                self._take(*under_way.popleft(), advance)
+            self.extra[IN_CODEC] += time.monotonic() - begun
+
+    def _on_device(self, batch: "Ints", decoded: Decoded, device: str) -> "tuple[Tensor, Tensor]":
+        """Audio (B, T) at the codec's rate, zero-padded to whole frames, and the samples (B,) of each row."""
+        import torch
+
+        codec = self._codec
+        num_samples = int(self._num_frames[batch[0]]) * codec.samples_per_frame
+        rate = self._members[batch[0]].sampling_rate
+        rows = decoded.audio
+        if not rows.size:  # all were rejected
+            rows = np.zeros((len(batch), num_samples), np.float32)
+        audio = to_device(torch.from_numpy(rows), device)
+        if not self._resamples:
+            lengths = to_device(torch.from_numpy(decoded.lengths), device)
+        else:
+            lengths = resampled_length(to_device(torch.from_numpy(decoded.lengths), device), rate, codec.sampling_rate)
+            audio = resample_sinc(audio, rate, codec.sampling_rate)[:, :num_samples]
+            audio = torch.nn.functional.pad(audio, (0, num_samples - audio.shape[1]))
+            # The kernel rings on after the end of a row that is shorter than its neighbours.
+            audio = audio * (torch.arange(num_samples, device=audio.device) < lengths[:, None])
+        # A row that could not be decoded is silence, and its codes are dropped.
+        return audio, lengths.clamp(min=num_samples - codec.samples_per_frame + 1)
+
+    def _take(self, batch: "Ints", decoded: Decoded, encoded: Running, exact: Running | None, advance: Advance) -> None:
+        """Keep the codes of a batch; only here a GPU is waited for."""
+        codes, frames = encoded.result()
+        if exact is not None:
+            self.extra[COMPARED] += codes.numel()
+            self.extra[DIFFERENT] += int((exact.result()[0] != codes).sum())
+        kind = codes_type(self._codec.codebook_size)
+        rows = codes.cpu().numpy().astype(kind)
+        for row, (number, count) in enumerate(zip(batch.tolist(), frames.tolist(), strict=True)):
+            self._codes[number] = decoded.rejects.get(row) or rows[row, :, :count]
+        self.extra[BATCHES] += 1
+        self.extra[ENCODED] += sum(
+            self._members[n].num_samples / self._members[n].sampling_rate for n in batch.tolist()
+        )
+        advance(sum(self._records[n] for n in batch.tolist()), sum(self._seconds[n] for n in batch.tolist()))
+
+    def write(self, writer: UnitWriter) -> None:
+        """Write the tars of all shards; a cut that lacks codes has placeholders in every field, and is a reject."""
+        frame_shift = self._codec.samples_per_frame / self._codec.sampling_rate
+        for shard, index in zip(self._shards, self._indices, strict=True):
+            number = shard_text(shard.number)
+            # Readers list the shards by the targets: those are moved into place last.
+            fields = sorted(index.fields, key=lambda name: name == TARGET)
+            files = [
+                writer.open(CODES_NAME.format(self._options.codec_name, CODES_OF[name], number)) for name in fields
+            ]
+            tars = [CodesWriter(file, frame_shift) for file in files]
+            lines: list[bytes] = []
+            for position, cut_id in enumerate(index.ids):
+                codes = [self._codes_of(index.fields[name][position], name) for name in fields]
+                rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
+                for tar, one in zip(tars, codes, strict=True):
+                    if rejected is not None or one is None or isinstance(one, RecordRejected):
+                        tar.add_placeholder(cut_id)
+                    else:
+                        tar.add(cut_id, one)
+                if rejected is None:
+                    writer.count(1, index.seconds[position])
+                else:
+                    lines = lines or cut_lines(shard.cuts.read_bytes(), str(shard.cuts))
+                    writer.reject(lines[position], rejected, Origin(str(shard.cuts), position + 1))
+            for tar in tars:
+                tar.close()
+        writer.extra.update(self.extra)
+
+    def _codes_of(self, found: Member | RecordRejected | None, field: str) -> Codes | RecordRejected | None:
+        if isinstance(found, Member):
+            codes = self._codes[self._number[found.digest, found.num_samples]]
+        elif found is None and field == TARGET:
+            codes = RecordRejected(RejectReason.MISSING_AUDIO, "the tar holds a placeholder in its place")
+        else:
+            return found
+        return RecordRejected(codes.reason, f"{field}: {codes.detail}") if isinstance(codes, RecordRejected) else codes

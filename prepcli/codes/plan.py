@@ -1,0 +1,154 @@
+"""Which codes are wanted of which Shar shards: the options, the input's files, and units of neighbouring shards."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import msgspec
+
+from prepcli.engine.plan import Unit, settings_of
+from prepcli.errors import UsageError
+from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
+from prepcli.formats.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, numbered
+from prepcli.manifest.record import LONGEST
+from prepcli.models.codecs import identity
+from prepcli.models.protocols import Precision
+from prepcli.processes import map_in_order
+
+MOST_SHARDS = 64
+"""Shards of a unit, at most: the files of all of them are open at once."""
+
+
+class CutHead(msgspec.Struct):
+    """What must be known of a cut; `duration` in seconds."""
+
+    id: str
+    duration: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
+
+
+@dataclass(frozen=True)
+class CodesOptions:
+    """What shapes the codes, under the names of the command line."""
+
+    codec_model: str
+    codec_name: str
+    batch_duration: float = 120.0
+    pool_duration: float = 7200.0
+    precision: Precision = "fp32"
+
+    def check(self) -> None:
+        """Raises `UsageError` for what cannot work."""
+        for name in ("batch_duration", "pool_duration"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is no number of seconds above 0")
+        if self.precision not in get_args(Precision):
+            raise UsageError(f"--precision takes {', '.join(get_args(Precision))}, not {self.precision}")
+
+    def settings(self) -> dict[str, Any]:
+        """What the run's digest covers. On a GPU, who is in a batch with whom can change a code by float rounding."""
+        return settings_of(self) | {"--codec-model": identity(self.codec_model)}
+
+
+@dataclass(frozen=True, slots=True)
+class InputShard:
+    """A shard of the input: its cuts, and the tar of each audio field."""
+
+    number: int
+    cuts: Path
+    tars: dict[str, Path]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSize:
+    """What planning must know of a shard: `seconds` are those of its cuts, the SHA-256 is that of its cuts."""
+
+    sha256: str
+    num_cuts: int
+    seconds: float
+
+
+def find_input(folder: Path) -> list[InputShard]:
+    """The shards of a Shar set, by number; gaps between the numbers are fine.
+
+    Raises:
+        UsageError: there is none, or a shard lacks its audio.
+    """
+    cuts = numbered(folder / "cuts", CUTS_FILE)
+    fields = {name: numbered(folder / name, AUDIO_FILE) for name in (TARGET, CONTEXT)}
+    if not cuts:
+        raise UsageError(f"{folder} holds no Lhotse Shar set: there are no cuts/cuts.<number>.jsonl.gz")
+    if not fields[CONTEXT]:
+        del fields[CONTEXT]
+    for name, found in fields.items():
+        for number in sorted(set(cuts) - set(found)):
+            missing = AUDIO_NAME.format(name, shard_text(number))
+            raise UsageError(f"{folder}/{missing} is not there, but {cuts[number].name} is; mend the set first")
+    return [
+        InputShard(number, path, {name: found[number] for name, found in fields.items()})
+        for number, path in sorted(cuts.items())
+    ]
+
+
+def cut_lines(data: bytes, name: str) -> list[bytes]:
+    """The lines of a cuts file with this content and name, without their line ends.
+
+    Raises:
+        UsageError: it cannot be unpacked.
+    """
+    try:
+        return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{name} cannot be read: {error}; mend the set first") from None
+
+
+def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
+    """Ids and durations of a shard's cuts; `data` is the content of its cuts file.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    heads = []
+    for number, line in enumerate(cut_lines(data, str(shard.cuts)), start=1):
+        try:
+            heads.append(decode_json(line, CutHead))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise UsageError(f"{shard.cuts}:{number} is no cut: {error}; mend the set first") from None
+    return heads
+
+
+def _measure(shard: InputShard) -> ShardSize:
+    data = shard.cuts.read_bytes()
+    heads = read_heads(shard, data)
+    return ShardSize(hashlib.sha256(data).hexdigest(), len(heads), sum(head.duration for head in heads))
+
+
+def measure(shards: Sequence[InputShard], num_workers: int) -> list[ShardSize]:
+    """Read the cuts of all shards."""
+    return list(map_in_order(_measure, shards, num_workers))
+
+
+def audio_bytes(shards: Sequence[InputShard]) -> int:
+    """Bytes of all tars: other audio under the same cuts nearly always shows in it."""
+    return sum(path.stat().st_size for shard in shards for path in shard.tars.values())
+
+
+def pools(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[tuple[Unit, range]]:
+    """Units of neighbouring shards, each with the positions of its shards: `seconds` of cuts or a little more.
+
+    They follow from the input and the settings alone, and so does who shares a batch with whom.
+    """
+    start = 0
+    total = 0.0
+    for position, size in enumerate(sizes):
+        total += size.seconds
+        full = total >= seconds or position + 1 - start >= MOST_SHARDS
+        if full or position + 1 == len(sizes):
+            here = range(start, position + 1)
+            first, last = (shard_text(shards[at].number) for at in (start, position))
+            unit_id = f"shards_{first}" if first == last else f"shards_{first}-{last}"
+            yield Unit(unit_id, total, sum(sizes[at].num_cuts for at in here)), here
+            start, total = position + 1, 0.0

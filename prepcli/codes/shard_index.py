@@ -1,0 +1,156 @@
+"""Where the audio of a shard lies in its tars: read from front to back, in a worker process, ahead of the model."""
+
+import hashlib
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from prepcli.audio.encode import to_float32
+from prepcli.audio.probe import probe_bytes
+from prepcli.audio.read import read_segment
+from prepcli.codes.plan import InputShard, read_heads
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.shar_files import RecordingLine, decode_json
+from prepcli.models.feed import Samples
+
+TOLERANCE = 0.025
+"""Seconds by which audio may differ from its manifest; lhotse's own limit (`lhotse.audio`)."""
+
+
+class Member(NamedTuple):
+    """A segment's encoded audio in a tar; members with one `digest` are the same bytes."""
+
+    tar: str
+    offset: int
+    size: int
+    digest: bytes
+    sampling_rate: int
+    num_samples: int
+
+
+Found = Member | RecordRejected | None
+"""What a cut has in a field: audio, audio that cannot be used, or (lhotse's placeholder) none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """Ids and durations (seconds) of a shard's cuts, and for each field what each of them has."""
+
+    ids: list[str]
+    seconds: list[float]
+    fields: dict[str, list[Found]]
+
+
+def index_shard(shard: InputShard) -> ShardIndex:
+    """Read a shard."""
+    heads = read_heads(shard, shard.cuts.read_bytes())
+    ids = [head.id for head in heads]
+    fields = {name: list(_find(ids, path)) for name, path in shard.tars.items()}
+    return ShardIndex(ids, [head.duration for head in heads], fields)
+
+
+def _find(ids: list[str], tar: Path) -> Iterator[Found]:
+    """For each cut what stands at its place in the tar."""
+    pairs = _pairs(tar)
+    for id in ids:
+        try:
+            name, found = next(pairs)
+        except StopIteration:
+            yield RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} ends before this cut")
+        except (tarfile.TarError, EOFError) as error:
+            pairs = iter(())
+            yield RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} is broken before this cut: {error}")
+        else:
+            if name != id:
+                found = RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} has {name} in the place of this cut")
+            yield found
+
+
+def _pairs(tar: Path) -> Iterator[tuple[str, Found]]:
+    """Names without extension, and what is there, of each pair of data and manifest."""
+    path = str(tar)
+    with tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
+        data: tarfile.TarInfo | None = None
+        for member in members:
+            if data is None:
+                data = member
+                continue
+            stem = data.name.rpartition(".")[0]
+            if data.name.endswith(".nodata"):
+                yield stem, None
+            else:
+                contents = [members.extractfile(one) if one.isreg() else None for one in (data, member)]
+                audio, manifest = (content.read() if content is not None else b"" for content in contents)
+                yield stem, _examine(path, data, audio, manifest)
+            data = None
+
+
+def _examine(path: str, data: tarfile.TarInfo, audio: bytes, manifest: bytes) -> Found:
+    try:
+        recording = decode_json(manifest, RecordingLine)
+    except (msgspec.DecodeError, ValueError) as error:
+        return RecordRejected(RejectReason.BAD_FIELD, f"{path}: {data.name}: its manifest is no recording: {error}")
+    try:
+        info = probe_bytes(audio, data.name)
+    except RecordRejected as rejected:
+        return rejected
+    if abs(info.num_samples - recording.num_samples) > TOLERANCE * info.sampling_rate or (
+        info.sampling_rate != recording.sampling_rate
+    ):
+        return RecordRejected(
+            RejectReason.UNREADABLE_AUDIO,
+            f"{data.name} has {info.num_samples} samples at {info.sampling_rate} Hz, its manifest says "
+            f"{recording.num_samples} at {recording.sampling_rate}",
+        )
+    # The manifest's length is what readers get, as far as there is so much audio.
+    num_samples = min(info.num_samples, recording.num_samples)
+    digest = hashlib.blake2b(audio, digest_size=16).digest()
+    return Member(path, data.offset_data, len(audio), digest, info.sampling_rate, num_samples)
+
+
+class MemberDecoder:
+    """The samples of members as a codec wants them, float32 and one channel; in a worker process."""
+
+    def __init__(self, sampling_rate: int | None) -> None:
+        """`sampling_rate` in Hz to resample to, or None for each member's own."""
+        self._rate = sampling_rate
+        self._is_ready = False
+
+    def decode(self, member: Member) -> Samples:
+        """The samples (n,) of a member; of several channels the first.
+
+        Raises:
+            RecordRejected: UNREADABLE_AUDIO, MISSING_AUDIO.
+        """
+        name = f"audio at {member.offset} in {member.tar}"
+        try:
+            with Path(member.tar).open("rb") as file:
+                file.seek(member.offset)
+                data = file.read(member.size)
+        except OSError as error:
+            raise RecordRejected(RejectReason.MISSING_AUDIO, f"{member.tar}: {error.strerror}") from None
+        info = probe_bytes(data, name)
+        samples = read_segment(data, info, 0, min(info.num_samples, member.num_samples), name=name)
+        mono = to_float32(samples[:, 0])
+        if self._rate is None or self._rate == member.sampling_rate:
+            return mono
+        return self._resampled(mono, member.sampling_rate)
+
+    def _resampled(self, mono: Samples, rate: int) -> Samples:
+        import torch
+
+        from prepcli.models.sinc import resample_sinc
+
+        assert self._rate is not None
+        if not self._is_ready:
+            # There are as many workers as processors; and threads that were inherited would never answer.
+            torch.set_num_threads(1)
+            self._is_ready = True
+        with torch.inference_mode():
+            out: Samples = resample_sinc(torch.from_numpy(np.ascontiguousarray(mono)), rate, self._rate).numpy()
+        return out

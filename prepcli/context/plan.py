@@ -1,0 +1,97 @@
+"""Planning context audio: which records are of one voice, and which voices make a bundle, the unit of work."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.context.voices import DEFAULT, group_key
+from prepcli.engine.split import Indices
+from prepcli.errors import UsageError
+from prepcli.manifest.index import ManifestIndex
+from prepcli.records import file_identity, segment_identity
+
+BUNDLE_SECONDS = 12 * 3600.0
+"""A bundle's seconds of audio, where there is enough. Batches are made within a bundle, of utterances of one length:
+with less, most batches would stay small. It is seconds of a GPU's work, and some minutes of a processor's."""
+NUM_BUNDLES = 16
+"""A small corpus is cut into so many, so that a few ranks find work and little is lost when a run is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOptions:
+    """The options of `extend-context-audio` that shape its output.
+
+    `speaker_model` names a model or its file, `context_min_duration` is in seconds, `context_min_ssim` a cosine.
+    """
+
+    audio_base_dir: Path | None = None
+    speaker_model: str = "titanet_large"
+    group_by: str = DEFAULT
+    context_min_duration: float = 3.0
+    context_min_ssim: float = 0.6
+    save_embeddings: bool = False
+
+    def check(self) -> None:
+        """Find what cannot work.
+
+        Raises:
+            UsageError: with the options' command-line names and what to do.
+        """
+        group_key(self.group_by)
+        if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
+            raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds, 0 or more")
+        if not -1 <= self.context_min_ssim <= 1:
+            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is no cosine similarity: it lies in -1 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPlan:
+    """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
+
+    `groups[i]` and `segments[i]` number record i's voice and its piece of audio (equal for copies). `alone` are the
+    records without another of their group; they are in no bundle.
+    """
+
+    order: Indices
+    bounds: Indices
+    groups: NDArray[np.uint64]
+    segments: NDArray[np.uint64]
+    alone: Indices
+    num_groups: int
+    largest_group: float
+    """Seconds of audio of the longest group."""
+
+
+def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextPlan:
+    """Pack whole groups, in the order in which they appear, into bundles of about equal seconds.
+
+    `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
+    """
+    groups = index.keys["group"]
+    segments = segment_identity(index, file_identity(index, audio_base_dir))
+    _, first, number, size = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+    seconds = np.asarray(np.bincount(number, weights=index.duration, minlength=len(size)), np.float64)
+    paired = size > 1
+    kept = np.flatnonzero(paired)
+    kept = kept[np.argsort(first[kept])]
+    bundle_of_group = np.full(len(size), -1, np.int64)
+    bundle_of_group[kept] = _bundles(seconds[kept])
+    bundle = bundle_of_group[number]
+    alone = np.flatnonzero(bundle < 0)
+    order = np.argsort(bundle, kind="stable")[len(alone) :]
+    num_bundles = int(bundle_of_group.max(initial=-1)) + 1
+    bounds = np.searchsorted(bundle[order], np.arange(num_bundles + 1))
+    largest = float(seconds[kept].max(initial=0.0))
+    return ContextPlan(order, bounds, groups, segments, alone, len(kept), largest)
+
+
+def _bundles(seconds: NDArray[np.float64]) -> Indices:
+    """The bundle of each group, from 0 without gaps: a group belongs where its middle lies."""
+    if not len(seconds):
+        return np.zeros(0, np.int64)
+    target = min(BUNDLE_SECONDS, float(seconds.sum()) / NUM_BUNDLES)
+    middle = np.cumsum(seconds) - seconds / 2
+    cell = (middle / target).astype(np.int64)
+    return np.cumsum(np.diff(cell, prepend=cell[0]) > 0)

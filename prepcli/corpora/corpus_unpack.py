@@ -1,0 +1,117 @@
+"""An archive becomes a tree in the data root: fetched if need be, unpacked aside, moved in when it is whole."""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from prepcli.corpora.data_set import DataSet
+from prepcli.corpora.fetch import MOST_DAMAGED, Archive, fetch, note
+from prepcli.corpora.transfer import FetchError
+from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack_checked
+from prepcli.engine.progress import LINE_INTERVAL
+from prepcli.engine.report import format_bytes
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import UsageError
+from prepcli.processes import map_in_order
+
+
+def staging_of(workspace: Workspace) -> Path:
+    """Where a data set is unpacked; not there once it has been moved in."""
+    return workspace.root / "unpacking"
+
+
+def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Path) -> None:
+    """Get hold of the archive and unpack it; a damaged one is named, removed and fetched again."""
+    for attempt in range(MOST_DAMAGED):
+        checksum = archive.checksum
+        if given is None and not there.exists():
+            with _Bar(archive.name) as bar:
+                fetch(archive, there.parent, bar)
+            checksum = None  # it was compared on the way
+        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            unpack_checked(given or there, staging, checksum)
+            return
+        except DamagedArchiveError as error:
+            shutil.rmtree(staging, ignore_errors=True)
+            if given is not None:
+                raise UsageError(f"--archive {given}: {error}; give a good copy, or leave it out to fetch it") from None
+            there.unlink()
+            if attempt == MOST_DAMAGED - 1:
+                raise FetchError(f"{error}, {MOST_DAMAGED} times; give another --base-url or --archive") from None
+            note(f"{error}: fetching it again")
+        except UnsafeArchiveError:
+            shutil.rmtree(staging, ignore_errors=True)
+            if given is None:
+                there.unlink()
+            raise
+
+
+def unpack_nested(data_set: DataSet, archive: Archive, staging: Path, num_workers: int) -> None:
+    """Unpack the archives within the archive, in worker processes, each where it lies.
+
+    Raises:
+        FetchError: one of them is damaged.
+    """
+    if data_set.nested is None:
+        return
+    try:
+        for _ in map_in_order(_unpack_in_place, sorted(staging.glob(data_set.nested)), num_workers):
+            pass
+    except DamagedArchiveError as error:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise FetchError(f"within {archive.name}, {error}") from error
+
+
+def _unpack_in_place(archive: Path) -> None:
+    unpack_checked(archive, archive.parent, None)
+    archive.unlink()
+
+
+def move_in(data_set: DataSet, workspace: Workspace) -> None:
+    """Move what was unpacked to its place: whole trees at once, and the files beside them one by one."""
+    staging = staging_of(workspace)
+    for tree in data_set.trees:
+        if (staging / tree).exists():
+            target = workspace.out / tree
+            if target.exists():
+                shutil.rmtree(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(staging / tree, target)
+    for path in sorted(staging.rglob("*")):
+        if path.is_file():
+            target = workspace.out / path.relative_to(staging)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, target)
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+class _Bar:
+    """One bar an archive; a line a minute where stderr is no terminal."""
+
+    def __init__(self, name: str) -> None:
+        from tqdm import tqdm
+
+        self._name = name
+        self._last = time.monotonic()
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            self._bar = tqdm(unit="B", unit_scale=True, desc=name, delay=0.5)
+
+    def __call__(self, num_bytes: int, total: int | None) -> None:
+        if self._bar is not None:
+            self._bar.total = total
+            self._bar.update(num_bytes - self._bar.n)
+        elif time.monotonic() - self._last > LINE_INTERVAL:
+            self._last = time.monotonic()
+            note(f"{self._name}: {format_bytes(num_bytes)} of {format_bytes(total) if total else 'unknown size'}")
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,160 @@
+"""The index of a data set: a line for each utterance, written once, from which the job plans and works."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.corpora.data_set import DataSet, Utterance
+from prepcli.engine.plan import Unit
+from prepcli.engine.workspace import atomic_file
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+UNIT_LINES = 64
+"""Utterances in a unit of work, at most: so much is done again where a run was stopped."""
+
+
+class IndexLine(msgspec.Struct, omit_defaults=True):
+    """An utterance as `Utterance` describes it; `duration` in seconds. With a `reason` it cannot be used."""
+
+    manifest: str
+    source: str
+    fields: dict[str, Any]
+    where: str
+    duration: float = 0.0
+    target: str | None = None
+    reason: RejectReason | None = None
+    detail: str = ""
+
+    def original(self) -> bytes:
+        """The record as a reject line shows it: with the recording as it was published."""
+        return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
+
+    def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
+        """Why the utterance is rejected, and where it stands in the corpus."""
+        if rejected is None:
+            assert self.reason is not None
+            rejected = RecordRejected(self.reason, self.detail)
+        return RecordRejected(rejected.reason, f"{self.where}: {rejected.detail}")
+
+
+def write_index(data_set: DataSet, root: Path, file: Path) -> int:
+    """Read the utterances below `root` and write their index, whole or not at all; returns their number.
+
+    Raises:
+        OSError: what should be there cannot be read.
+    """
+    count, targets = 0, set[str]()
+    with atomic_file(file, durable=False) as out:
+        for utterance in data_set.read(root):
+            out.write(msgspec.json.encode(_index_line(utterance, root, targets)) + b"\n")
+            count += 1
+    return count
+
+
+def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLine:
+    line = IndexLine(
+        utterance.manifest,
+        utterance.source,
+        utterance.fields,
+        utterance.where,
+        target=utterance.target,
+        reason=utterance.reason,
+        detail=utterance.detail,
+    )
+    if line.reason is not None:
+        return line
+    if any("\ufffd" in str(value) for value in utterance.fields.values()):
+        line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
+    elif "\0" in line.source or (".." in line.source.split("/") and not os.path.isabs(line.source)):
+        line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
+    elif line.target in targets:
+        line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
+    if line.reason is not None:
+        return line
+    if line.target is not None:
+        targets.add(line.target)
+    try:
+        line.duration = probe_file(root / line.source).duration
+    except RecordRejected as rejected:
+        # The tree lies elsewhere while it is unpacked: only what it will be called later must show.
+        line.reason, line.detail = rejected.reason, rejected.detail.replace(f"{root}/", "")
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The lines of a unit: where they begin in the index, the number of the first, and their manifest."""
+
+    offset: int
+    first: int
+    count: int
+    manifest: str
+
+
+class Index:
+    """An index that has been written, cut into units of work. In memory: four numbers for each unit."""
+
+    def __init__(self, file: Path) -> None:
+        """Read the index once.
+
+        Raises:
+            UsageError: it is not there, or damaged.
+        """
+        self.file = file
+        self.batches: dict[str, Batch] = {}
+        self.units: list[Unit] = []
+        self.records = 0
+        self.rejects: dict[str, int] = {}
+        digest = sha256()
+        decoder = msgspec.json.Decoder(IndexLine)
+        begin, first, manifest, seconds, usable = 0, 1, "", 0.0, 0
+        offset = 0
+        try:
+            with file.open("rb") as lines:
+                for number, raw in enumerate(lines, start=1):
+                    line = decoder.decode(raw)
+                    digest.update(raw)
+                    if line.manifest != manifest or number - first >= UNIT_LINES:
+                        self._add(Batch(begin, first, number - first, manifest), seconds, usable)
+                        begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
+                    if line.reason is None:
+                        seconds += line.duration
+                        usable += 1
+                    else:
+                        self.rejects[line.reason.value] = self.rejects.get(line.reason.value, 0) + 1
+                    offset += len(raw)
+                    self.records = number
+        except (OSError, msgspec.DecodeError) as error:
+            raise UsageError(f"{file} cannot be read ({error}); give --overwrite to make it again") from error
+        self._add(Batch(begin, first, self.records + 1 - first, manifest), seconds, usable)
+        self.sha256 = digest.hexdigest()
+
+    def _add(self, batch: Batch, seconds: float, usable: int) -> None:
+        if usable:
+            unit = Unit(f"batch_{len(self.units):05d}", seconds, usable)
+            self.units.append(unit)
+            self.batches[unit.id] = batch
+
+    def lines(self, unit: str) -> Iterator[tuple[int, IndexLine]]:
+        """The usable lines of a unit, with their numbers from 1."""
+        batch = self.batches[unit]
+        with self.file.open("rb") as file:
+            file.seek(batch.offset)
+            for number in range(batch.first, batch.first + batch.count):
+                line = msgspec.json.decode(file.readline(), type=IndexLine)
+                if line.reason is None:
+                    yield number, line
+
+    def unusable(self) -> Iterator[tuple[int, IndexLine]]:
+        """The lines that cannot be used, with their numbers from 1."""
+        with self.file.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                line = msgspec.json.decode(raw, type=IndexLine)
+                if line.reason is not None:
+                    yield number, line

@@ -1,0 +1,128 @@
+"""download: the utterances of an unpacked corpus become audio and NeMo manifests."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.convert import Wanted, convert
+from prepcli.audio.probe import probe_file
+from prepcli.corpora.data_set import DataSet
+from prepcli.corpora.index import Index, IndexLine
+from prepcli.engine.job import Advance, Job
+from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.rejects import Origin, reject_line
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import RecordRejected, UsageError
+
+INDEX_NAME = "index.jsonl"
+"""Below the data set's workspace: its utterances, as unpacking left them."""
+
+
+def workspace_of(data_set: DataSet, data_root: Path) -> Workspace:
+    """Where the run of one data set is kept: each has its own, so that others can be added later."""
+    return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
+
+
+class CorpusJob(Job):
+    """Units are batches of utterances. Audio is converted where the data set wants it, or stays as it was published.
+
+    Paths in manifests are relative to the manifest's folder, which is where NeMo, lhotse's reader of NeMo manifests
+    and prepcli look: the data root can be moved as a whole. Recordings outside of it keep their absolute paths.
+    """
+
+    def __init__(self, data_set: DataSet, data_root: Path, index_file: Path) -> None:
+        self.output_patterns = (*data_set.converted, *data_set.manifests, *data_set.derived)
+        self._data_set = data_set
+        self._root = data_root
+        self._index_file = index_file
+        self._parts = workspace_of(data_set, data_root).root / "parts"
+
+    @property
+    def command(self) -> str:
+        """E.g. `download librispeech dev_clean`."""
+        return self._data_set.command
+
+    def settings(self) -> dict[str, Any]:
+        """Every option that shapes the output."""
+        return self._data_set.settings
+
+    def plan(self) -> Plan:
+        """Cut the index into units."""
+        self.index = Index(self._index_file)
+        return Plan(
+            self.index.units,
+            self.index.records,
+            [InputFile(str(self._index_file), self.index.sha256)],
+            self.index.rejects,
+        )
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        """Utterances that were found unusable while the index was made."""
+        for number, line in self.index.unusable():
+            yield reject_line(line.original(), line.rejected(), self._origin(number))
+
+    def prepare(self) -> None:
+        """See that the unpacked tree is still there."""
+        for tree in self._data_set.trees:
+            if not (self._root / tree).is_dir():
+                raise UsageError(
+                    f"{self._root / tree} was unpacked before, but is gone, and not all of it has been converted; "
+                    "put it back, or give --overwrite to fetch it again"
+                )
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Convert the utterances of a batch, and write their lines."""
+        part = writer.open_part(f"parts/{unit.id}.jsonl")
+        folder = os.path.dirname(self.index.batches[unit.id].manifest)
+        for number, line in self.index.lines(unit.id):
+            try:
+                duration = self._convert(line, writer)
+            except RecordRejected as rejected:
+                writer.reject(line.original(), line.rejected(rejected), self._origin(number))
+            else:
+                audio = line.target or line.source
+                path = audio if os.path.isabs(audio) else os.path.relpath(audio, folder or ".")
+                record = {"audio_filepath": path, "duration": duration, **line.fields}
+                part.write(msgspec.json.encode(record) + b"\n")
+                writer.count(1, duration)
+            advance(1, line.duration)
+
+    def _convert(self, line: IndexLine, writer: UnitWriter) -> float:
+        """Write the utterance's WAV, where one is wanted; returns the duration of its audio in seconds."""
+        source = str(self._root / line.source)
+        info = probe_file(source)
+        if line.target is not None:
+            stored = convert(source, info, Wanted("wav"), name=line.source)
+            writer.add(line.target, stored.data)
+        return info.duration
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Put the parts together: the manifests, in the order of the index, and what is derived from them."""
+        if self._data_set.derive is not None:
+            for name, lines in self._data_set.derive(self._records(markers)):
+                derived = writer.open(name)
+                for line in lines:
+                    derived.write(f"{line}\n".encode())
+        details = {}
+        for manifest in self._data_set.manifests:
+            merged = writer.open(manifest)
+            for marker in markers:
+                if self.index.batches[marker.unit].manifest == manifest:
+                    merged.write(self._part(marker).read_bytes())
+            details[Path(manifest).stem] = str(self._root / manifest)
+        return details
+
+    def _records(self, markers: Sequence[Marker]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for marker in markers:
+            for line in self._part(marker).read_bytes().splitlines():
+                yield self.index.batches[marker.unit].manifest, msgspec.json.decode(line)
+
+    def _part(self, marker: Marker) -> Path:
+        return self._parts / f"{marker.unit}.jsonl"
+
+    def _origin(self, number: int) -> Origin:
+        return Origin(str(self._index_file), number)

@@ -1,0 +1,223 @@
+"""The first half of `download`: one process fetches a data set's archives, unpacks them, and indexes what they hold."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prepcli.corpora.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
+from prepcli.corpora.data_set import DataSet
+from prepcli.corpora.fetch import Archive, note
+from prepcli.corpora.index import write_index
+from prepcli.corpora.job import INDEX_NAME, workspace_of
+from prepcli.corpora.transfer import FetchError
+from prepcli.engine.report import format_bytes
+from prepcli.engine.signals import stop_on_signals
+from prepcli.engine.workspace import Workspace, read_json, write_json
+from prepcli.errors import PrepcliError, UsageError
+
+ARCHIVES = "archives"
+"""Folder below the data root for archives, while they are needed or with `--keep-archives`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """Where archives come from. None of it shapes the output: whoever has them, they are the same.
+
+    `archives` are files that are there already; `checksums` (name -> checksum) take the place of the published ones.
+    """
+
+    base_url: str | None = None
+    archives: Sequence[Path] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    keep_archives: bool = False
+    overwrite: bool = False
+    num_workers: int = 1
+
+
+def is_ready(data_set: DataSet, data_root: Path) -> bool:
+    """Whether all of the data set has been unpacked, and indexed as its settings want it.
+
+    Converting needs nothing else; of a corpus that is on the disk already, each process makes the index.
+    """
+    workspace = workspace_of(data_set, data_root)
+    marker = _marker(workspace)
+    return data_set.archive is None or (
+        marker is not None and marker["settings"] == data_set.settings and not staging_of(workspace).exists()
+    )
+
+
+def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dict[str, Any]:
+    """What `ensure_unpacked` would fetch: name, address, bytes in all (None: nobody says) and bytes there already."""
+    assert data_set.archive is not None
+    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    given = _given(data_set, fetching)
+    there = given or data_root / ARCHIVES / archive.name
+    part = there if there.exists() else there.with_name(f"{archive.name}.part")
+    return {
+        "archive": archive.name,
+        "from": str(given) if given else archive.urls[0],
+        "num_bytes": archive.num_bytes,
+        "num_bytes_there": part.stat().st_size if part.exists() else 0,
+        "checksum": archive.checksum,
+    }
+
+
+def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+    """Say so before hours of fetching if what the publishers' sizes tell cannot fit.
+
+    Compressed audio unpacks to about the archive's size, and converted audio comes on top: it takes at least this.
+    A note and no more, for some network file systems tell nonsense; a disk that fills up loses nothing.
+    """
+    trees, archives = 0, [0]
+    for data_set in data_sets:
+        if data_set.archive is not None and not is_ready(data_set, data_root):
+            size = data_set.archive.num_bytes or 0
+            trees += size
+            if _given(data_set, fetching) is None:
+                archives.append(max(size - plan_fetching(data_set, data_root, fetching)["num_bytes_there"], 0))
+    needed = trees + (sum(archives) if fetching.keep_archives else max(archives))
+    there = next(folder for folder in (data_root.absolute(), *data_root.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        note(
+            f"fetching and unpacking this takes at least {format_bytes(needed)}, {data_root} has {format_bytes(free)} "
+            "free; make room, or choose another --data-root"
+        )
+
+
+def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> None:
+    """Fetch, check and unpack what is not there yet; done once, the archive is needed no more.
+
+    The tree is unpacked aside and appears in the data root when it is whole; the marker says so before, and what a
+    killed process did not move is moved by the next.
+
+    Raises:
+        FetchError, UnsafeArchiveError, IncompleteError: see `prepcli.corpora`.
+        UsageError: something else stands in the way, or the file of `--archive` is damaged.
+        PrepcliError: the disk is full, ...
+    """
+    if data_set.archive is None:
+        return
+    workspace = workspace_of(data_set, data_root)
+    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    try:
+        with stop_on_signals(), _alone(workspace, data_set):
+            _ensure(data_set, archive, workspace, fetching)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise PrepcliError(
+            f"{where}{error.strerror or error}; nothing half done was taken for whole. Mend it and run the same "
+            "command again to continue"
+        ) from error
+
+
+def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
+    data_root = workspace.out
+    marker = _marker(workspace)
+    if marker is not None:
+        move_in(data_set, workspace)
+        if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
+            marker = None
+    if marker is None:
+        _refuse_foreign(data_set, workspace, fetching.overwrite)
+        staging, there, given = staging_of(workspace), data_root / ARCHIVES / archive.name, _given(data_set, fetching)
+        get_unpacked(archive, given, there, staging)
+        unpack_nested(data_set, archive, staging, fetching.num_workers)
+        missing = f"an utterance of {data_set.name}"
+        try:
+            found = write_index(data_set, staging, workspace.root / INDEX_NAME)
+        except FileNotFoundError as error:
+            found, missing = 0, os.path.relpath(error.filename, staging)
+        if not found:
+            shutil.rmtree(staging)
+            there.unlink(missing_ok=True)
+            raise FetchError(f"{archive.name} is not what is published: {missing} is not in it")
+        os.sync()  # thousands of small files: once for all is far cheaper than each
+        _mark(data_set, workspace)
+        move_in(data_set, workspace)
+    elif marker["settings"] != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
+        write_index(data_set, data_root, workspace.root / INDEX_NAME)
+        _mark(data_set, workspace)
+    if not fetching.keep_archives:
+        (data_root / ARCHIVES / archive.name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (data_root / ARCHIVES).rmdir()
+
+
+def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
+    """The data set's index; of a corpus that is on the disk already it is made now, in `folder`."""
+    if data_set.archive is not None:
+        return workspace_of(data_set, data_root).root / INDEX_NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    write_index(data_set, data_root, folder / INDEX_NAME)
+    return folder / INDEX_NAME
+
+
+def _mark(data_set: DataSet, workspace: Workspace) -> None:
+    write_json(workspace.root / "unpacked.json", {"trees": data_set.trees, "settings": data_set.settings})
+
+
+def _marker(workspace: Workspace) -> Any:
+    marker = read_json(workspace.root / "unpacked.json")
+    return marker if (workspace.root / INDEX_NAME).exists() else None
+
+
+@contextlib.contextmanager
+def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
+    """One process fetches a data set; the lock goes with it, whatever ends it."""
+    try:
+        workspace.root.mkdir(parents=True, exist_ok=True)
+        workspace.out.mkdir(parents=True, exist_ok=True)
+        lock = (workspace.root / "lock").open("w")
+    except OSError as error:
+        raise UsageError(f"cannot write to {error.filename}: {error.strerror}; choose another --data-root") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another process is fetching {data_set.name} for {workspace.out}; let it finish"
+            ) from error
+        except OSError:
+            pass  # a file system without locks
+        yield
+
+
+def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
+    """Nothing that we did not make is replaced, and that is said before hours of fetching."""
+    if overwrite or read_json(workspace.plan_file) is not None:
+        return
+    patterns = (*data_set.trees, *data_set.converted, *data_set.manifests, *data_set.derived)
+    foreign = next(workspace.outputs(patterns), None)
+    if foreign is not None:
+        raise UsageError(
+            f"{foreign} is there, but {workspace.root} does not tell that prepcli made it; choose another --data-root, "
+            "or give --overwrite to replace it"
+        )
+
+
+def check_given(data_sets: Sequence[DataSet], fetching: Fetching) -> None:
+    """Refuse a file of `--archive` that none of the data sets would use.
+
+    Raises:
+        UsageError: naming it.
+    """
+    used = [_given(data_set, fetching) for data_set in data_sets]
+    names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
+    for path in fetching.archives:
+        if path not in used:
+            raise UsageError(f"--archive {path} is none of the archives that are asked for: {names}")
+
+
+def _given(data_set: DataSet, fetching: Fetching) -> Path | None:
+    """The file of `--archive` that is meant: the one with the published name, or any for a corpus of one archive."""
+    if data_set.archive is None:
+        return None
+    named = [path for path in fetching.archives if path.name == data_set.archive.name]
+    alone = data_set.name == data_set.corpus and len(fetching.archives) == 1
+    return named[0] if named else fetching.archives[0] if alone else None

@@ -1,0 +1,277 @@
+"""download fisher, download hub5: transcribed conversations become slices of one speaker each, and manifests.
+
+Slices are cut straight from the recordings as they lie on the disk; no copy of the corpus is made.
+"""
+
+import contextlib
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from prepcli.audio import shorten
+from prepcli.audio.encode import encode
+from prepcli.audio.read import segment_samples
+from prepcli.corpora.conversations import Conversation, Corpus, Utterance, decode_line, parse_span, runs
+from prepcli.corpora.recording import Recording, open_recording, undecodable_coding
+from prepcli.engine.job import Advance, Job
+from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.rejects import Origin
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.processes import map_in_order
+
+CONVERSATIONS_PER_UNIT = 4
+SURVEY_CHUNK = 128
+"""Conversations that a worker looks at in one go while planning."""
+
+SLICES = "slices"
+"""What the units count beside records (utterances)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Surveyed:
+    """A conversation with what planning must know of it; `seconds` of speech, by the transcript."""
+
+    conversation: Conversation
+    num_lines: int
+    seconds: float
+    transcript_sha256: str
+    undecodable: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An utterance and where it lies in the recording, in samples."""
+
+    utterance: Utterance
+    start: int
+    num_samples: int
+    line: bytes
+    origin: Origin
+
+
+class SlicingJob(Job):
+    """A record is a line of a transcript; several become one line of a manifest.
+
+    Args:
+        corpus: how the conversations are found and read.
+        workspace: where slices and manifests go, and what is to become manifests waits.
+        min_slice_duration: seconds that a slice has at least; 0 makes each utterance a slice.
+        options: the corpus's own options, under their command-line names.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        workspace: Workspace,
+        min_slice_duration: float,
+        options: Mapping[str, Any] = MappingProxyType({}),
+        num_workers: int = 1,
+    ) -> None:
+        if not 0 <= min_slice_duration < float("inf"):
+            raise UsageError(f"--min-slice-duration takes seconds, not {min_slice_duration}")
+        self.output_patterns = [f"{folder}/*.wav" for folder in corpus.folders.values()]
+        self.output_patterns += [_manifest_name(part) for part in corpus.folders]
+        self.output_patterns += ["vocab.txt"] if corpus.has_vocabulary else []
+        self.corpus = corpus
+        self.workspace = workspace
+        self.min_slice_duration = min_slice_duration
+        self.options = options
+        self._num_workers = num_workers
+        self._units: dict[str, list[_Surveyed]] = {}
+        self._plan: Plan | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Every option that shapes the output."""
+        return {"min-slice-duration": self.min_slice_duration} | dict(self.options)
+
+    def plan(self) -> Plan:
+        """Read all transcripts: how many lines, how much speech; and see whether the recordings can be decoded.
+
+        A unit is a few conversations that go into one manifest.
+        """
+        if self._plan is None:
+            conversations = self.corpus.conversations()
+            chunks = [conversations[at : at + SURVEY_CHUNK] for at in range(0, len(conversations), SURVEY_CHUNK)]
+            survey = partial(_survey, self.corpus)
+            surveyed = [one for chunk in map_in_order(survey, chunks, self._num_workers) for one in chunk]
+            _refuse_undecodable(surveyed)
+            hashes = {one.conversation.transcript: one.transcript_sha256 for one in surveyed}
+            inputs = [InputFile(path, _sha256(path)) for path in self.corpus.tables]
+            inputs += [InputFile(path, sha256) for path, sha256 in hashes.items()]
+            units = list(self._make_units(surveyed))
+            records = sum(unit.num_records for unit in units)
+            self._plan = Plan(units=units, records_in=records, inputs=inputs, notes=list(self.corpus.notes))
+        return self._plan
+
+    def _make_units(self, surveyed: Sequence[_Surveyed]) -> Iterator[Unit]:
+        for part, members in groupby(surveyed, key=lambda one: one.conversation.part):
+            conversations = list(members)
+            for number, first in enumerate(range(0, len(conversations), CONVERSATIONS_PER_UNIT)):
+                chunk = conversations[first : first + CONVERSATIONS_PER_UNIT]
+                unit_id = f"{part}_{number:06d}"
+                self._units[unit_id] = chunk
+                yield Unit(unit_id, sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk))
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Slice a few conversations, one after the other."""
+        manifest = writer.open_part(f"parts/{unit.id}.json")
+        for surveyed in self._units[unit.id]:
+            conversation = surveyed.conversation
+            lines = [
+                (line, Origin(conversation.transcript, number)) for number, line in self.corpus.lines(conversation)
+            ]
+            try:
+                recording = open_recording(conversation.audio)
+            except RecordRejected as rejected:
+                for line, origin in lines:
+                    writer.reject(line, rejected, origin)
+            else:
+                for record in self._slices(conversation, recording, lines, writer):
+                    manifest.write(msgspec.json.encode(record) + b"\n")
+            advance(surveyed.num_lines, surveyed.seconds)
+
+    def _slices(
+        self,
+        conversation: Conversation,
+        recording: Recording,
+        lines: Sequence[tuple[bytes, Origin]],
+        writer: UnitWriter,
+    ) -> Iterator[dict[str, Any]]:
+        """Write the slices of a conversation, and yield their manifest records: by label, then by time."""
+        folder = self.corpus.folders[conversation.part]
+        rate = recording.info.sampling_rate
+        for label, pieces in sorted(self._pieces(conversation, recording, lines, writer).items()):
+            count = 0
+            for run in runs(((piece, piece.num_samples / rate) for piece in pieces), self.min_slice_duration):
+                try:
+                    if run.seconds < self.min_slice_duration - 1e-6:
+                        detail = f"the last {len(run.items)} utterances of {label} have {run.seconds:.2f} s together"
+                        raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
+                    audio, num_samples = _join(recording, run.items)
+                except RecordRejected as rejected:
+                    for piece in run.items:
+                        writer.reject(piece.line, rejected, piece.origin)
+                    continue
+                count += 1
+                name = f"{folder}/{label}_{count:03d}.wav"
+                writer.add(name, audio)
+                writer.count(len(run.items), num_samples / rate)
+                writer.extra[SLICES] += 1
+                yield {
+                    "audio_filepath": name,
+                    "duration": num_samples / rate,
+                    "text": " ".join(piece.utterance.text for piece in run.items),
+                    "speaker": run.items[0].utterance.speaker,
+                }
+
+    def _pieces(
+        self,
+        conversation: Conversation,
+        recording: Recording,
+        lines: Sequence[tuple[bytes, Origin]],
+        writer: UnitWriter,
+    ) -> dict[str, list[_Piece]]:
+        """The usable utterances of a conversation by their labels, each label's in the order of time."""
+        pieces: dict[str, list[_Piece]] = defaultdict(list)
+        info = recording.info
+        for line, origin in lines:
+            try:
+                said = self.corpus.utterance(conversation, line)
+                if said.channel >= info.num_channels:
+                    detail = f"channel {said.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
+                    raise RecordRejected(RejectReason.BAD_FIELD, detail)
+                start, num_samples = segment_samples(info, said.start, said.end - said.start)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, origin)
+            else:
+                pieces[said.label].append(_Piece(said, start, num_samples, line, origin))
+        for label in pieces:
+            pieces[label].sort(key=lambda piece: piece.start)
+        return pieces
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the units' manifests, part by part, in the order of the conversations; an empty part too."""
+        details: dict[str, Any] = {SLICES: int(sum(marker.extra.get(SLICES, 0) for marker in markers))}
+        characters: set[str] = set()
+        decoder = msgspec.json.Decoder(dict[str, Any])
+        for part in self.corpus.folders:
+            manifest = writer.open(_manifest_name(part))
+            for unit_id, conversations in self._units.items():
+                if conversations[0].conversation.part == part:
+                    data = (self.workspace.root / f"parts/{unit_id}.json").read_bytes()
+                    manifest.write(data)
+                    if self.corpus.has_vocabulary:
+                        characters.update(*(decoder.decode(line)["text"] for line in data.splitlines()))
+            details[f"manifest_{part}"] = str(self.workspace.out / _manifest_name(part))
+        if self.corpus.has_vocabulary:
+            writer.add("vocab.txt", "".join(f"{character}\n" for character in sorted(characters)).encode())
+        return details
+
+
+class FisherJob(SlicingJob):
+    """`download fisher`."""
+
+    command = "download fisher"
+
+
+class Hub5Job(SlicingJob):
+    """`download hub5`."""
+
+    command = "download hub5"
+
+
+def _manifest_name(part: str) -> str:
+    return f"manifest_{part}.json"
+
+
+def _survey(corpus: Corpus, conversations: Sequence[Conversation]) -> list[_Surveyed]:
+    return [_survey_one(corpus, conversation) for conversation in conversations]
+
+
+def _survey_one(corpus: Corpus, conversation: Conversation) -> _Surveyed:
+    num_lines, seconds = 0, 0.0
+    for _, line in corpus.lines(conversation):
+        num_lines += 1
+        words = line.split(maxsplit=max(corpus.times) + 1)
+        with contextlib.suppress(RecordRejected, IndexError):
+            start, end = (decode_line(words[at]) for at in corpus.times)
+            start_seconds, end_seconds = parse_span(start, end)
+            seconds += end_seconds - start_seconds
+    undecodable = None
+    with contextlib.suppress(RecordRejected):  # its lines become rejects in their turn
+        undecodable = undecodable_coding(conversation.audio)
+    return _Surveyed(conversation, num_lines, seconds, _sha256(conversation.transcript), undecodable)
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _refuse_undecodable(surveyed: Sequence[_Surveyed]) -> None:
+    codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
+    if codings:
+        coding, path = codings[0]
+        raise UsageError(
+            f"{len(codings):,} recordings are compressed with shorten ({coding}; the first is {path}), which nothing "
+            f"on this machine decodes: {shorten.how_to_decode(coding)}"
+        )
+
+
+def _join(recording: Recording, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
+    """The pieces' samples one after the other as a WAV file (16 bits, one channel), and how many they are."""
+    import numpy as np
+
+    samples = np.concatenate(
+        [recording.read(piece.start, piece.num_samples, piece.utterance.channel) for piece in pieces]
+    )
+    return encode(samples, recording.info.sampling_rate, "wav"), len(samples)

@@ -1,0 +1,35 @@
+"""The plan without the work: what a run would do, and how evenly it would lie on the ranks."""
+
+from typing import Any
+
+from prepcli.engine.job import Job
+from prepcli.engine.plan import pack, spread
+from prepcli.engine.ranks import Rank
+
+
+def dry_run(job: Job, rank: Rank) -> dict[str, Any]:
+    """The plan, and nothing written: units, hours, and seconds of audio per rank with their spread."""
+    plan = job.plan()
+    world_spread = spread(pack(plan.units, rank.world_size))
+    largest = max(plan.units, key=lambda unit: unit.cost, default=None)
+    document: dict[str, Any] = {
+        "command": job.command,
+        "status": "dry_run",
+        "records_in": plan.records_in,
+        "records_planned": sum(unit.num_records for unit in plan.units),
+        "rejects_by_reason": plan.planned_rejects,
+        "skipped": plan.num_skipped,
+        "units": len(plan.units),
+        "seconds": round(plan.total_cost, 3),
+        "hours": round(plan.total_cost / 3600, 3),
+        "world_size": rank.world_size,
+        "seconds_per_rank": [round(seconds, 3) for seconds in world_spread.seconds],
+        "spread_max_over_mean": round(world_spread.max_over_mean, 4),
+        "notes": list(plan.notes),
+    }
+    if largest is not None and rank.world_size > 1 and largest.cost > plan.total_cost / rank.world_size:
+        document["notes"].append(
+            f"unit {largest.id} alone ({largest.cost / 3600:.2f} h) is more than a rank's mean share: "
+            "more ranks will not make this run faster"
+        )
+    return document

@@ -1,0 +1,106 @@
+"""What a command must tell the engine. The engine knows nothing of speech; a job knows nothing of ranks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.progress import SharedCounter
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workspace import Workspace
+
+Advance = Callable[[int, float], None]
+"""Called by a job as it goes: so many more records, so many more seconds of audio are behind us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What doing units takes, beside the job: where to publish, how many processes, and whom to tell.
+
+    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process.
+    """
+
+    workspace: Workspace
+    digest: str
+    num_workers: int
+    context: BaseContext
+    counter: SharedCounter
+    tick: Callable[[], None]
+
+    def advance(self, records: int, seconds: float) -> None:
+        """The `Advance` of a job that works in this process: counts, and shows it."""
+        self.counter.add(records, seconds)
+        self.tick()
+
+
+class Job(ABC):
+    """One command's work: `plan` its units, `process` each, `finish` when all are there.
+
+    A job object is made from options alone; `plan` loads what `process` needs (it is called once in the main process
+    of every rank, before the workers start, which inherit the object). Both must depend on the inputs and the
+    settings only: that is what makes the output the same for any number of ranks and workers.
+
+    Attributes:
+        output_patterns: globs below OUT that cover everything the job writes; `--overwrite` removes just these.
+    """
+
+    output_patterns: Sequence[str]
+
+    @property
+    @abstractmethod
+    def command(self) -> str:
+        """The command's name, e.g. `manifest-to-tarred`."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Every option that shapes the output, under its command-line name, as JSON values."""
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """Read the inputs and cut the work into units.
+
+        Raises:
+            UsageError: the inputs or the options cannot work; nothing has been written yet.
+        """
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        """The lines (see `prepcli.engine.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""
+        return iter(())
+
+    def prepare(self) -> None:  # noqa: B027 - most jobs need nothing
+        """Get ready for units, and find out now what can only be found out by trying: does the model load?
+
+        Called when there is something to do, before anything is written; a second call does nothing.
+
+        Raises:
+            UsageError: the run cannot work.
+        """
+
+    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+        """Do `units` (longest first) and yield each one's marker as it is published.
+
+        By default each unit goes as a whole to a worker process, which calls `process`. A job with a model keeps it
+        in this process, and has workers only decode.
+
+        Raises:
+            IncompleteError: a worker process was killed.
+        """
+        from prepcli.engine.workers import process_units  # it knows of jobs
+
+        return process_units(self, units, execution)
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Do one unit, in a worker process: write its files, count or reject each of its records.
+
+        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
+        """
+        raise NotImplementedError("a job has `process`, or its own `execute`")
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Merge what the units left, when all of them are done; may run more than once, with the same result.
+
+        `markers` come in the order of the plan's units. Returns what `report.json` should say beside the counts.
+        """
+        return {}

@@ -1,0 +1,136 @@
+"""One launch, several ranks: which units they divide, and rank processes on this machine."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+
+from prepcli.engine.plan import Unit, pack
+from prepcli.engine.ranks import Rank
+from prepcli.engine.signals import STOP_SIGNALS
+from prepcli.engine.workspace import Workspace, read_json, write_json
+from prepcli.errors import IncompleteError, UsageError
+from prepcli.processes import LIFELINE
+
+CLEAR_TIMEOUT = 600.0
+"""Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
+
+
+def shares(workspace: Workspace, rank: Rank, units: Sequence[Unit], missing: Sequence[Unit]) -> list[list[Unit]]:
+    """The units of every rank of this launch, including those that are done already.
+
+    Ranks may start minutes apart, so none may divide "what is missing now" by its own look. With a launch id, the
+    first rank to arrive writes once which units were missing, and all ranks of the launch divide those. Without one,
+    ranks divide all units. Either way each rank then passes over what is done: no unit is left out or done twice.
+    """
+    if rank.world_size == 1:
+        return pack(missing, 1)
+    if rank.launch_id is None:
+        return pack(units, rank.world_size)
+    agreed = set(_agree(workspace, rank, [unit.id for unit in missing]))
+    if not agreed.issuperset(unit.id for unit in missing):
+        # Within a launch, what is missing only ever shrinks.
+        raise UsageError(f"the launch id {rank.launch_id} was used before on {workspace.out}; give a new one")
+    return pack([unit for unit in units if unit.id in agreed], rank.world_size)
+
+
+def _launch_name(rank: Rank) -> str:
+    return f"{rank.launch_id}-of-{rank.world_size}"
+
+
+def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
+    agreed_file = workspace.launches / f"{_launch_name(rank)}.json"
+    proposal = agreed_file.with_name(f".{agreed_file.name}~{uuid.uuid4().hex}")
+    write_json(proposal, missing)
+    try:
+        # link() fails if the name exists: exactly one proposal wins, and it appears complete.
+        with contextlib.suppress(FileExistsError):
+            os.link(proposal, agreed_file)
+    finally:
+        proposal.unlink()
+    agreed = read_json(agreed_file)
+    if not isinstance(agreed, list):
+        raise IncompleteError(f"{agreed_file} is damaged; start again with another --launch-id")
+    return agreed
+
+
+def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> None:
+    """`--overwrite`: empty the output once a launch, by the first rank to arrive; the others wait for it.
+
+    Raises:
+        IncompleteError: the rank that was clearing has not finished in time (it died, or the disk hangs).
+    """
+    if rank.world_size == 1:
+        workspace.clear(patterns)
+        return
+    workspace.launches.mkdir(parents=True, exist_ok=True)
+    claim = workspace.launches / f"{_launch_name(rank)}.clear"
+    cleared = workspace.launches / f"{_launch_name(rank)}.cleared"
+    try:
+        claim.mkdir()
+    except FileExistsError:
+        deadline = time.monotonic() + CLEAR_TIMEOUT
+        while not cleared.exists():
+            if time.monotonic() > deadline:
+                raise IncompleteError(
+                    f"another rank began to clear {workspace.out} and has not finished after "
+                    f"{CLEAR_TIMEOUT:.0f} s; start again with another --launch-id"
+                ) from None
+            time.sleep(0.1)
+        return
+    workspace.clear(patterns)
+    cleared.touch()
+
+
+def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
+    """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one a device, and wait for them.
+
+    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end when this
+    process does. Stop signals are passed on.
+    Returns one exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
+    """
+    launch_id = f"local-{uuid.uuid4().hex[:12]}"
+    base = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
+    processes: list[subprocess.Popen[bytes]] = []
+    received: list[int] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        received.append(number)
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS}
+    # The ranks watch the reading end: it becomes ready when this process dies, however it dies.
+    watched, held = os.pipe()
+    try:
+        for rank in range(num_ranks):
+            environ = base | {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(num_ranks),
+                "LOCAL_RANK": str(rank),
+                "TORCHELASTIC_RUN_ID": launch_id,
+                LIFELINE: str(watched),
+            }
+            command = [sys.executable, "-m", "prepcli", *arguments]
+            processes.append(subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True))
+        codes = [process.wait() for process in processes]
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+        os.close(held)
+        os.close(watched)
+    return combine_exit_codes(codes)
+
+
+def combine_exit_codes(codes: Sequence[int]) -> int:
+    """One exit code for several ranks; a rank that a signal ended counts as incomplete."""
+    seen = {4 if code < 0 or code > 128 else code for code in codes}
+    return next((code for code in (2, 1, 4, 3) if code in seen), max(seen, default=0))

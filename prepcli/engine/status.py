@@ -1,0 +1,208 @@
+"""What can be said about a run from the files beside its output: how far it is, who is slow, how to go on."""
+
+import shlex
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.plan import Unit
+from prepcli.engine.progress import STALE_AFTER, RankProgress, read_progress
+from prepcli.engine.publish import Marker, read_marker
+from prepcli.engine.workspace import Workspace, read_json
+from prepcli.errors import UsageError
+
+MERGE_SECONDS = 600.0
+"""How long the last rank may be silent over merging what the units left, before it is taken for dead."""
+
+
+class RankStatus(msgspec.Struct):
+    """One rank of the newest launch. `state` adds `silent` (no sign of life) and `not_started` to its own words."""
+
+    rank: int
+    state: str
+    units_done: int = 0
+    units_total: int = 0
+    share_done: float = 0.0
+    records_per_second: float = 0.0
+    host: str = ""
+    message: str = ""
+
+
+class Status(msgspec.Struct):
+    """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
+
+    `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
+    not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
+    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it.
+    """
+
+    out: str
+    part: str
+    command: str
+    state: str
+    units: int
+    units_done: int
+    missing: list[str]
+    records_in: int
+    records_out: int
+    rejects: dict[str, int]
+    skipped: int
+    seconds_done: float
+    seconds_total: float
+    records_per_second: float
+    eta_seconds: float | None
+    ranks: list[RankStatus]
+    slowest_rank: int | None
+    continue_with: str | None
+
+
+def read_status(workspace: Workspace) -> Status:
+    """Read plan, markers and progress files.
+
+    Raises:
+        UsageError: there is no run of prepcli beside this output.
+    """
+    plan = read_json(workspace.plan_file)
+    if plan is None:
+        raise UsageError(
+            f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there; give the OUT of a run"
+        )
+    # Before the markers: a rank that has ended has left all of its own.
+    ranks = _newest_launch(read_progress(workspace))
+    units = [Unit(**unit) for unit in plan["units"]]
+    found = {unit.id: read_marker(workspace, unit, plan["digest"]) for unit in units}
+    markers: list[Marker] = [marker for marker in found.values() if marker is not None]
+    rejects = Counter(plan["planned_rejects"])
+    for marker in markers:
+        rejects.update(marker.rejects)
+    running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
+    missing = [unit_id for unit_id, marker in found.items() if marker is None]
+    report = read_json(workspace.report_file) or {}
+    finished = not missing and report.get("digest") == plan["digest"]
+    if finished:
+        state = "finished"
+    elif running:
+        state = "running"
+    else:
+        state = _waiting(workspace, ranks) if missing else _merging(ranks)
+    slowest = max(running, key=_seconds_to_go, default=None)
+    return Status(
+        out=str(workspace.out),
+        part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
+        command=plan["command"],
+        state=state,
+        units=len(units),
+        units_done=len(markers),
+        missing=missing,
+        records_in=plan["records_in"],
+        records_out=sum(marker.records_out for marker in markers),
+        rejects=dict(sorted(rejects.items())),
+        skipped=plan["skipped"],
+        seconds_done=sum(unit.cost for unit in units if found[unit.id] is not None),
+        seconds_total=sum(unit.cost for unit in units),
+        records_per_second=sum(_rate(rank) for rank in running),
+        eta_seconds=_seconds_to_go(slowest) if slowest else None,
+        ranks=_rank_rows(ranks),
+        slowest_rank=slowest.rank if slowest else None,
+        continue_with=None if finished else f"cd {shlex.quote(plan['run_in'])} && {plan['run_with']}",
+    )
+
+
+def not_started(out: Path) -> Status:
+    """What stands for a run of which there is no trace yet."""
+    return Status(
+        out=str(out),
+        part="",
+        command="-",
+        state="not_started",
+        units=0,
+        units_done=0,
+        missing=[],
+        records_in=0,
+        records_out=0,
+        rejects={},
+        skipped=0,
+        seconds_done=0.0,
+        seconds_total=0.0,
+        records_per_second=0.0,
+        eta_seconds=None,
+        ranks=[],
+        slowest_rank=None,
+        continue_with=None,
+    )
+
+
+def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:
+    """The state when units are missing and nobody is at work: their first rank has just planned them, or all ended."""
+    planned = workspace.plan_file.stat().st_mtime
+    heard_of_since = any(rank.updated >= planned for rank in ranks)
+    return "stopped" if heard_of_since or time.time() - planned > STALE_AFTER else "not_started"
+
+
+def _merging(ranks: list[RankProgress]) -> str:
+    """The state when all units are done and the report is not there: the last rank is at it, or it has died."""
+    newest = max((rank.updated for rank in ranks if rank.state == "done"), default=0.0)
+    return "finishing" if time.time() - newest < MERGE_SECONDS else "stopped"
+
+
+def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
+    """The ranks of the launch that was heard of last; files of earlier, larger launches are left out."""
+    if not ranks:
+        return []
+    newest = max(ranks, key=lambda rank: rank.updated)
+    return [rank for rank in ranks if (rank.launch_id, rank.world_size) == (newest.launch_id, newest.world_size)]
+
+
+def _rank_rows(ranks: list[RankProgress]) -> list[RankStatus]:
+    by_number = {rank.rank: rank for rank in ranks}
+    world_size = max((rank.world_size for rank in ranks), default=0)
+    rows = []
+    for number in range(world_size):
+        rank = by_number.get(number)
+        if rank is None:
+            rows.append(RankStatus(number, "not_started"))
+            continue
+        rows.append(
+            RankStatus(
+                rank=number,
+                state="silent" if rank.is_stale else rank.state,
+                units_done=rank.units_done,
+                units_total=rank.units_total,
+                share_done=rank.records_done / rank.records_total if rank.records_total else 1.0,
+                records_per_second=_rate(rank),
+                host=rank.host,
+                message=rank.message,
+            )
+        )
+    return rows
+
+
+def _rate(rank: RankProgress) -> float:
+    return rank.records_done / max(rank.updated - rank.started, 1e-3)
+
+
+def _seconds_to_go(rank: RankProgress) -> float:
+    rate = rank.seconds_done / max(rank.updated - rank.started, 1e-3)
+    left = rank.seconds_total - rank.seconds_done
+    return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
+
+
+def workspaces_of(out: Path) -> list[Workspace]:
+    """The run that made `out`, and those that added to it: concatenations, a codec's codes, data sets of a corpus.
+
+    Raises:
+        UsageError: of a corpus nothing is unpacked yet.
+    """
+    root = Workspace(out).root
+    later = sorted(root.glob("version_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    later += sorted(path.parent for pattern in ("codes_*", "sets/*") for path in root.glob(f"{pattern}/plan.json"))
+    unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
+    if not later and unplanned:
+        raise UsageError(
+            f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
+            "download again to continue"
+        )
+    own = [Workspace(out)] if (root / "plan.json").exists() or not later else []
+    return [*own, *(Workspace(out, path) for path in later)]

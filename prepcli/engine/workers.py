@@ -1,0 +1,70 @@
+"""A rank's worker processes: each takes a unit, processes and publishes it; a killed one is named, never waited for."""
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+
+from prepcli.engine.job import Execution, Job
+from prepcli.engine.plan import Unit
+from prepcli.engine.progress import SharedCounter
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workspace import Workspace
+from prepcli.processes import TICK, WorkerPool, begin_worker, keep_freed_memory, wait_for_any
+
+
+class _Worker:
+    """What a worker process holds; set once by `_start_worker`."""
+
+    job: Job
+    workspace: Workspace
+    digest: str
+    counter: SharedCounter
+
+
+def _start_worker(job: Job, workspace: Workspace, digest: str, counter: SharedCounter) -> None:
+    begin_worker()
+    keep_freed_memory()
+    _Worker.job, _Worker.workspace, _Worker.digest, _Worker.counter = job, workspace, digest, counter
+
+
+def _do_unit(unit: Unit) -> Marker:
+    worker = _Worker
+    pending = [0, 0.0]
+    last = time.monotonic()
+
+    def advance(records: int, seconds: float) -> None:
+        nonlocal last
+        pending[0] += records
+        pending[1] += seconds
+        if time.monotonic() - last > TICK:
+            worker.counter.add(int(pending[0]), pending[1])
+            pending[:] = [0, 0.0]
+            last = time.monotonic()
+
+    with UnitWriter(worker.workspace, worker.digest, unit) as writer:
+        worker.job.process(unit, writer, advance)
+        marker = writer.publish()
+    worker.counter.add(int(pending[0]), pending[1])
+    return marker
+
+
+def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+    """Do `units` (longest first) in worker processes and yield each one's marker as it is published.
+
+    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again.
+
+    Raises:
+        IncompleteError: a worker was killed; the message names the signal and the unit it had in hand.
+        Exception: whatever `job.process` raised.
+    """
+    workspace = execution.workspace
+    arguments = (job, workspace, execution.digest, execution.counter)
+    num_workers = min(execution.num_workers, len(units))
+    with WorkerPool(num_workers, execution.context, _start_worker, arguments, workspace.units_in_hand) as pool:
+        pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}
+        while pending:
+            done = wait_for_any(pending)
+            pending -= done
+            execution.tick()
+            for future in done:
+                yield future.result()

@@ -1,0 +1,71 @@
+"""Code fields of a Lhotse Shar set on disk, as Magpie-TTS reads them: names, and pairs of array and manifest in a tar.
+
+The rules of the reader are in lhotse/shar/readers/tar.py and lhotse/array.py; the tests ask lhotse itself.
+"""
+
+import re
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.formats.npy import npy_bytes
+from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.formats.tar import Sink, TarWriter
+
+CODES_FOLDER = "codes_{}"
+CODES_NAME = "codes_{}/{}/codes.{}.tar"
+"""By the codec's name, the field, and the shard."""
+CODES_FILE = re.compile(r"codes\.(\d+)\.tar$")
+CODES_OF = {TARGET: "target_codes", CONTEXT: "context_codes"}
+"""The field of codes that belongs to a field of audio."""
+
+_TYPES = (np.int16, np.int32)
+
+
+def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
+    """The smallest type of NeMo's that holds codes from 0 to `codebook_size` - 1: int16, or else int32."""
+    return next(kind for kind in _TYPES if codebook_size - 1 <= np.iinfo(kind).max)
+
+
+class ArrayLine(msgspec.Struct, frozen=True):
+    """lhotse's Array, whose bytes are in the tar."""
+
+    shape: tuple[int, ...]
+    storage_type: str = "shar"
+    storage_path: str = ""
+    storage_key: str = ""
+
+
+class TemporalArrayLine(msgspec.Struct, frozen=True):
+    """lhotse's TemporalArray: the last dimension is time, in steps of `frame_shift` seconds."""
+
+    array: ArrayLine
+    frame_shift: float
+    temporal_dim: int = -1
+    start: float = 0.0
+
+
+class CodesWriter:
+    """Appends codes to the tar of one field: the array, then its manifest, both named by the cut's id."""
+
+    def __init__(self, sink: Sink, frame_shift: float) -> None:
+        """`frame_shift` in seconds."""
+        self._tar = TarWriter(sink)
+        self._frame_shift = frame_shift
+        self._encoder = msgspec.json.Encoder()
+
+    def add(self, cut_id: str, codes: NDArray[np.integer]) -> None:
+        """Append one cut's codes, of shape (codebooks, frames)."""
+        manifest = TemporalArrayLine(ArrayLine(codes.shape), self._frame_shift)
+        self._tar.add(f"{cut_id}.npy", npy_bytes(codes))
+        self._tar.add(f"{cut_id}.json", self._encoder.encode(manifest) + b"\n")
+
+    def add_placeholder(self, cut_id: str) -> None:
+        """Append what lhotse writes for a cut without this field: two empty members, so that the rest stays in step."""
+        self._tar.add(f"{cut_id}.nodata", b"")
+        self._tar.add(f"{cut_id}.nometa", b"")
+
+    def close(self) -> None:
+        """End the tar."""
+        self._tar.close()

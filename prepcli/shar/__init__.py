@@ -1,0 +1,1 @@
+"""`manifest-to-shar`: NeMo manifests to Lhotse Shar."""

@@ -1,0 +1,205 @@
+"""manifest-to-shar: NeMo manifests, with or without context audio, become numbered Lhotse Shar shards."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from prepcli.audio.convert import Wanted
+from prepcli.engine.job import Advance, Job
+from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.errors import RecordRejected
+from prepcli.formats.names import check_loadable
+from prepcli.formats.shar import (
+    AUDIO_NAME,
+    CONTEXT,
+    CUTS_NAME,
+    OUTPUT_PATTERNS,
+    TARGET,
+    CutWriter,
+    FieldWriter,
+    Recording,
+    brace_text,
+    recording_id,
+    shard_text,
+)
+from prepcli.manifest.record import Record
+from prepcli.records import Records, settings_over
+from prepcli.shar.cuts import Entry, of_context, read_entry
+from prepcli.shar.plan import SharOptions, SharPlan, plan_shards
+from prepcli.shar.segments import Audio, Segment, SegmentStore
+
+_T = TypeVar("_T")
+
+MULTI_CHANNEL, OTHER_SPEAKER = "multi_channel", "other_speaker"
+"""What the units count for the summary: records with audio of several channels, with a speaker Magpie refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A record that can come out, and where its audio is."""
+
+    number: int
+    line: bytes
+    entry: Entry
+    target: Segment
+    context: Segment | None
+
+    @property
+    def has_several_channels(self) -> bool:
+        """Whether a file of the record is not mono."""
+        return self.target.channel is not None or (self.context is not None and self.context.channel is not None)
+
+
+class SharJob(Job):
+    """Turns manifests into a Shar data set in `out`. A unit is a shard.
+
+    `work` is the job's OUT.prepcli: a compressed manifest is unpacked there.
+    """
+
+    command: ClassVar[str] = "manifest-to-shar"
+    output_patterns = OUTPUT_PATTERNS
+
+    def __init__(
+        self, manifests: Sequence[str], out: Path, work: Path | None, options: SharOptions, num_workers: int = 1
+    ) -> None:
+        options.check()
+        check_loadable(out)
+        self.manifests = manifests
+        self.out = out
+        self.options = options
+        self.wanted = Wanted(
+            None if options.audio_format == "original" else options.audio_format, options.sampling_rate
+        )
+        self._work = work
+        self._num_workers = num_workers
+        self._plan: Plan | None = None
+        self.records: Records
+        self.shards: SharPlan
+
+    def settings(self) -> dict[str, Any]:
+        """The options, and where the audio lies."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def plan(self) -> Plan:
+        """Index the manifests and divide their records into shards; a second call returns the same plan."""
+        if self._plan is None:
+            keys = {"recording": recording_id}
+            base_dir = self.options.audio_base_dir
+            self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
+            self.shards = plan_shards(self.records.index, self.options)
+            bounds = self.shards.bounds
+            durations = self.records.index.duration[self.shards.order]
+            units = [
+                Unit(f"shard_{number:06d}", float(durations[lo:hi].sum()), int(hi - lo))
+                for number, (lo, hi) in enumerate(pairwise(bounds))
+            ]
+            self._plan = self.records.plan(units)
+        return self._plan
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        """Lines that could not be read, in input order."""
+        return self.records.planned_rejects()
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Write one shard: the tars, and the cuts last, for readers list by them."""
+        shard = int(unit.id.rpartition("_")[2])
+        name = shard_text(shard)
+        target = FieldWriter(writer.open(AUDIO_NAME.format(TARGET, name)))
+        context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if self.shards.has_context else None
+        cuts = CutWriter(writer.open(CUTS_NAME.format(name)))
+        lo, hi = self.shards.bounds[shard : shard + 2]
+        with SegmentStore(self.wanted, self._work and self._work / "tmp") as store:
+            # Twice over the records: what is needed again must be known before the first is encoded.
+            usable = self._locate(self.shards.order[lo:hi].tolist(), store, writer, advance)
+            for found in usable:
+                try:
+                    # All of a record before any of it is written, so that the fields stay in step.
+                    target_audio = store.take(found.target)
+                    context_audio = None if found.context is None else _of_context(store.take, found.context)
+                except RecordRejected as rejected:
+                    writer.reject(found.line, rejected, self.records.origin(found.number))
+                else:
+                    entry = found.entry
+                    _add(target, entry.id, entry.id, target_audio)
+                    if context is not None and context_audio is not None:
+                        _add(context, entry.id, entry.context_id, context_audio)
+                    cut = entry.cut(target_audio.sampling_rate, target_audio.num_samples)
+                    cuts.add(cut)
+                    writer.count(1, cut.duration)
+                    writer.extra[MULTI_CHANNEL] += found.has_several_channels
+                    writer.extra[OTHER_SPEAKER] += not entry.is_magpies
+                advance(1, found.entry.target.duration)
+        target.close()
+        if context is not None:
+            context.close()
+        cuts.close()
+
+    def _locate(
+        self, numbers: Sequence[int], store: SegmentStore, writer: UnitWriter, advance: Advance
+    ) -> list[_Located]:
+        """Read the records, find their audio, and announce it to the store; reject what cannot come out."""
+        usable = []
+        for number in numbers:
+            line = self.records.line(number)
+            try:
+                entry = read_entry(Record.parse(line), int(self.shards.turns[number]), self.shards.has_context)
+                found = self._find_audio(number, line, entry, store)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, self.records.origin(number))
+                advance(1, float(self.records.index.duration[number]))
+            else:
+                usable.append(found)
+                store.expect(found.target)
+                if found.context is not None:
+                    store.expect(found.context)
+        return usable
+
+    def _find_audio(self, number: int, line: bytes, entry: Entry, store: SegmentStore) -> _Located:
+        part = entry.target
+        path = self.records.audio_path(number, part.audio_filepath)
+        target = store.locate(path, part.offset, part.duration, entry.channel)
+        context = None
+        if entry.context is not None:
+            part = entry.context
+            path = self.records.audio_path(number, part.audio_filepath)
+            context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
+        return _Located(number, line, entry, target, context)
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Nothing to merge; returns what to paste into a training config, and what users should know."""
+        details: dict[str, Any] = {}
+        if markers:
+            shards = brace_text(0, len(markers) - 1)
+            details["cuts"] = str(self.out / CUTS_NAME.format(shards))
+            for field in [TARGET, CONTEXT] if self.shards.has_context else [TARGET]:
+                details[field] = str(self.out / AUDIO_NAME.format(field, shards))
+        counts: Counter[str] = Counter()
+        for marker in markers:
+            counts.update(marker.extra)
+        if counts[MULTI_CHANNEL]:
+            details["channels"] = (
+                f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
+                "the manifest's channel was taken, or the first"
+            )
+        if counts[OTHER_SPEAKER]:
+            details["speakers"] = (
+                f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses; "
+                "it wants | Language:xx Dataset:yy Speaker:zz |"
+            )
+        return details
+
+
+def _add(field: FieldWriter, cut_id: str, id: str, audio: Audio) -> None:
+    field.add(cut_id, audio.format, audio.data, Recording.of(id, audio.sampling_rate, audio.num_samples))
+
+
+def _of_context(function: Callable[..., _T], *arguments: Any) -> _T:
+    """Call `function`; a reject says that it is about the context."""
+    try:
+        return function(*arguments)
+    except RecordRejected as rejected:
+        raise of_context(rejected) from None

@@ -1,0 +1,155 @@
+"""Planning a Shar data set: which record goes to which shard, under which id, and whether there is context audio."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.split import Indices, by_count, mix64, shuffled
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
+from prepcli.manifest.index import ManifestIndex, SourceFile
+from prepcli.manifest.parts import Floats, Ints
+from prepcli.manifest.sources import open_bytes
+
+OPUS_RATE = 48_000
+"""Hz. Decoders disagree on what an Opus file of another rate decodes to, so lhotse stores all Opus at this rate."""
+CONTEXT_FIELDS = {
+    "context_audio_filepath": "audio_filepath",
+    "context_audio_duration": "duration",
+    "context_audio_offset": "offset",
+}
+"""The fields that name a record's context, and those of a record's own audio that they are like."""
+
+_CONTEXT_KEY = b'"context_audio_'
+_BLOCK_BYTES = 8 << 20
+# Below this, in hundredths of a second, floating point tells on which side of a half a value lies to 1e-6.
+_EXACT_HUNDREDTHS = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class SharOptions:
+    """The options of `manifest-to-shar` that shape its output; `target_sample_rate` in Hz."""
+
+    audio_base_dir: Path | None = None
+    shard_size: int = 4096
+    audio_format: str = "flac"
+    target_sample_rate: int | None = None
+    shuffle: bool = False
+    shuffle_seed: int = 0
+
+    def check(self) -> None:
+        """Find what does not go together.
+
+        Raises:
+            UsageError: with the options' command-line names and what to do.
+        """
+        rate = self.target_sample_rate
+        if self.shard_size < 1:
+            raise UsageError("--shard-size must be above 0")
+        if rate is not None and not 1000 <= rate <= 768_000:
+            raise UsageError(f"--target-sample-rate {rate} is no sampling rate in Hz; give one from 1000 to 768000")
+        if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
+            raise UsageError(f"lhotse keeps Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
+
+    @property
+    def sampling_rate(self) -> int | None:
+        """The rate of all stored audio in Hz; None: every file keeps its own."""
+        return OPUS_RATE if self.audio_format == "opus" else self.target_sample_rate
+
+
+@dataclass(frozen=True, slots=True)
+class SharPlan:
+    """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index).
+
+    `turns[i]`: record i is the so-many-th, from 0, of the records whose cuts NeMo's naming would give one id.
+    `has_context`: some record names a context, so all must.
+    """
+
+    order: Indices
+    bounds: Indices
+    turns: Ints
+    has_context: bool
+
+
+def plan_shards(index: ManifestIndex, options: SharOptions) -> SharPlan:
+    """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id)."""
+    num_records = len(index)
+    order = shuffled(num_records, options.shuffle_seed) if options.shuffle else np.arange(num_records)
+    # Where every line is a reject there is one bound and no shard.
+    bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
+    return SharPlan(order, bounds, turns_of_ids(index), names_context(index))
+
+
+def turns_of_ids(index: ManifestIndex) -> Ints:
+    """For each record, how many before it have the same recording id, offset and duration to 10 ms.
+
+    Ids are made of these, so `(id, turn)` tells any two records apart. Found by 64-bit hash: should two different ids
+    ever share one, their records get turns they would not need.
+    """
+    duration = hundredths(index.duration).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys = mix64(index.keys["recording"] ^ mix64(hundredths(index.offset).view(np.uint64)) ^ duration)
+    turns = np.zeros(len(keys), np.int64)
+    in_order = np.sort(keys)
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if not len(repeated):
+        return turns
+    records = np.flatnonzero(np.isin(keys, repeated))
+    by_key = records[np.argsort(keys[records], kind="stable")]
+    same_as_before = np.concatenate(([False], keys[by_key[1:]] == keys[by_key[:-1]]))
+    position = np.arange(len(by_key))
+    first = np.maximum.accumulate(np.where(same_as_before, 0, position))
+    turns[by_key] = position - first
+    return turns
+
+
+def hundredths(seconds: Floats) -> Floats:
+    """`seconds` in hundredths, rounded exactly as `format(x, ".2f")` rounds; whole numbers of type float64."""
+    scaled = seconds * 100
+    rounded: NDArray[np.float64] = np.rint(scaled)
+    # Multiplying rounds as well: near a half, or beyond the digits of a double, only the decimal digits tell.
+    doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < 1e-6) | (scaled > _EXACT_HUNDREDTHS)
+    for position in np.flatnonzero(doubtful).tolist():
+        rounded[position] = float(f"{seconds[position]:.2f}".replace(".", ""))
+    return rounded
+
+
+def names_context(index: ManifestIndex) -> bool:
+    """Whether any line of the manifests that is not passed over names a context.
+
+    The index has not kept those fields. Their names are looked for in the bytes, at the speed of reading; a manifest
+    with contexts says so in its first line, and only one without is read to its end.
+    """
+    return any(_has_context_field(line) for source in index.sources for line in _lines_with_key(source))
+
+
+def _lines_with_key(source: SourceFile) -> Iterator[bytes]:
+    rest = b""
+    with open_bytes(source.plain_path or source.path) as file:
+        while block := file.read(_BLOCK_BYTES):
+            block = rest + block
+            end = block.rfind(b"\n") + 1
+            yield from _hits(block[:end])
+            rest = block[end:]
+    yield from _hits(rest)
+
+
+def _hits(lines: bytes) -> Iterator[bytes]:
+    at = lines.find(_CONTEXT_KEY)
+    while at >= 0:
+        start = lines.rfind(b"\n", 0, at) + 1
+        end = lines.find(b"\n", at)
+        end = len(lines) if end < 0 else end
+        yield lines[start:end]
+        at = lines.find(_CONTEXT_KEY, end)
+
+
+def _has_context_field(line: bytes) -> bool:
+    try:
+        fields = parse_fields(line)
+    except RecordRejected:
+        return False
+    named = any(name in fields and decode_value(fields[name]) is not None for name in CONTEXT_FIELDS)
+    return named and not is_skipped(fields)

@@ -1,0 +1,1 @@
+"""`manifest-to-tarred`: NeMo manifests to tar shards."""

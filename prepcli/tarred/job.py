@@ -1,0 +1,235 @@
+"""manifest-to-tarred: NeMo manifests become numbered tar shards with their manifests."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from prepcli.audio.convert import Stored, Wanted, convert, read_file
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.read import segment_samples
+from prepcli.engine.job import Advance, Job
+from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.errors import RecordRejected
+from prepcli.formats.names import check_loadable, member_stem, normal_path, segment_suffix, tagged
+from prepcli.formats.tar import TarWriter
+from prepcli.formats.tarred import (
+    OUTPUT_PATTERNS,
+    SHARD_MANIFEST_NAME,
+    TAR_NAME,
+    ExistingSet,
+    manifest_name,
+    metadata_name,
+)
+from prepcli.manifest.record import Record
+from prepcli.records import Records, settings_over
+from prepcli.tarred.merge import merge_set
+from prepcli.tarred.plan import TarredOptions, TarredPlan, TarSet, plan_sets
+
+SAME_LENGTH_SECONDS = 0.02
+"""A duration that differs from the file's by less is taken for the file's, rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    tar_set: TarSet
+    number: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A tar member that is there already, for the next record that uses the same audio."""
+
+    name: str
+    info: AudioInfo
+    sampling_rate: int
+
+
+class TarredJob(Job):
+    """Turns manifests into a tarred set in `out`; with `base`, adds shards to the set that is there.
+
+    A unit is a shard. `work` is the job's OUT.prepcli: a compressed manifest is unpacked there.
+    """
+
+    command: ClassVar[str] = "manifest-to-tarred"
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        out: Path,
+        work: Path | None,
+        options: TarredOptions,
+        base: ExistingSet | None = None,
+        num_workers: int = 1,
+    ) -> None:
+        options.check()
+        check_loadable(out)
+        self.manifests = manifests
+        self.out = out
+        self.options = options
+        self.base = base
+        self.wanted = Wanted(options.force_codec, options.target_sample_rate)
+        self._work = work
+        self._num_workers = num_workers
+        self._plan: Plan | None = None
+        self.records: Records
+        self.sets: TarredPlan
+        self._shards: dict[str, _Shard] = {}
+
+    @property
+    def output_patterns(self) -> Sequence[str]:  # type: ignore[override]
+        """What the job writes below OUT: of a concatenation only the new shards and the new version."""
+        if self.base is not None:
+            version = self.base.version + 1
+            new = [shard.number for shard in self._shards.values()]
+            names = [name.format(number) for number in new for name in (TAR_NAME, SHARD_MANIFEST_NAME)]
+            return [*names, manifest_name(version), metadata_name(version)]
+        return [*OUTPUT_PATTERNS, *(f"bucket*/{pattern}" for pattern in OUTPUT_PATTERNS)]
+
+    def settings(self) -> dict[str, Any]:
+        """The options; where the audio lies; the version that a concatenation builds on."""
+        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
+        if self.base is not None:
+            settings["--concat-to version"] = self.base.version
+        return settings
+
+    def plan(self) -> Plan:
+        """Index the manifests and divide their records into shards; a second call returns the same plan."""
+        if self._plan is None:
+            keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem}
+            base_dir = self.options.audio_base_dir
+            self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
+            self.sets = plan_sets(self.records.index, self.options) if len(self.records) else TarredPlan(sets=[])
+            self._plan = self.records.plan(list(self._units()), self.sets.left_out, self._notes())
+        return self._plan
+
+    def _units(self) -> Iterator[Unit]:
+        first = self.base.num_shards if self.base else 0
+        for tar_set in self.sets.sets:
+            durations = self.records.index.duration[tar_set.records]
+            for k, (lo, hi) in enumerate(zip(tar_set.bounds[:-1], tar_set.bounds[1:], strict=True)):
+                unit_id = f"{tar_set.folder.replace('/', '-')}shard_{first + k:06d}"
+                self._shards[unit_id] = _Shard(tar_set, first + k, int(lo), int(hi))
+                yield Unit(unit_id, float(durations[lo:hi].sum()), int(hi - lo))
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.sets.num_same_segment:
+            notes.append(
+                f"{self.sets.num_same_segment:,} records name the same segment as an earlier one; they are kept"
+            )
+        num_repeated = int(self.sets.repeated.sum())
+        if num_repeated and not self.options.slice_with_offset:
+            notes.append(
+                f"{num_repeated:,} records are segments of files that go into several shards, a copy into each; "
+                "--keep-files-together or --slice-with-offset would avoid the copies"
+            )
+        return notes
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        """Lines that could not be read and records that the options leave out, in input order."""
+        return self.records.planned_rejects(self.sets.left_out)
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Write one shard: its tar, and its manifest last."""
+        shard = self._shards[unit.id]
+        folder = shard.tar_set.folder
+        tar = None
+        if not self.options.only_manifests:
+            tar = TarWriter(writer.open(folder + TAR_NAME.format(shard.number)))
+        name = folder + SHARD_MANIFEST_NAME.format(shard.number)
+        manifest = writer.open(name) if self.options.shard_manifests else writer.open_part(f"parts/{name}")
+        members: dict[tuple[object, ...], _Member] = {}
+        for record_number in shard.tar_set.records[shard.lo : shard.hi].tolist():
+            line = self.records.line(record_number)
+            try:
+                record = Record.parse(line)
+                changes, remove = self._place(record_number, record, shard.number, members, tar)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, self.records.origin(record_number))
+            else:
+                manifest.write(record.to_json(changes, remove) + b"\n")
+                writer.count(1, record.duration)
+            advance(1, float(self.records.index.duration[record_number]))
+        if tar is not None:
+            tar.close()
+
+    def _place(
+        self,
+        number: int,
+        record: Record,
+        shard: int,
+        members: dict[tuple[object, ...], _Member],
+        tar: TarWriter | None,
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Store the record's audio, unless the shard has it; return the changes to its manifest line."""
+        path = self.records.audio_path(number, record.audio_filepath)
+        sliced = self.options.slice_with_offset
+        key = (path, record.offset, record.duration) if sliced else (path,)
+        stem = self._stem(number, record, shard)
+        changes: dict[str, Any] = {"shard_id": shard}
+        if tar is None:
+            extension = self.options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
+            changes |= {"audio_filepath": f"{stem}.{extension}", "abs_audio_filepath": path}
+        else:
+            member = members.get(key)
+            if member is None:
+                info, stored = self._load(path, record)
+                member = _Member(f"{stem}.{stored.format}", info, stored.sampling_rate)
+                tar.add(member.name, stored.data)
+                members[key] = member
+            else:
+                segment_samples(member.info, record.offset, record.duration)  # reject what ends beyond the file
+            changes["audio_filepath"] = member.name
+            changes |= self._rate_changes(record, member)
+            if not sliced and not record.has_offset and record.duration < member.info.duration - SAME_LENGTH_SECONDS:
+                changes["offset"] = 0.0  # the beginning of a longer file: say so
+        if sliced:
+            changes["source_audio_offset"] = record.fields["offset"] if record.has_offset else 0.0
+            return changes, ("offset",)
+        return changes, () if record.has_offset or "offset" in changes else ("offset",)
+
+    def _stem(self, number: int, record: Record, shard: int) -> str:
+        stem = member_stem(record.audio_filepath)
+        if self.sets.ambiguous[number]:
+            folder = self.records.base_dirs.index(self.records.base_dir(number))
+            stem = tagged(stem, folder, normal_path(record.audio_filepath))
+        if self.options.slice_with_offset:
+            stem += segment_suffix(record.offset, record.duration)
+        if self.sets.repeated[number]:
+            stem += f"-shard{shard}"
+        return stem
+
+    def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
+        if member.sampling_rate == member.info.sampling_rate:
+            return {}
+        return {name: member.sampling_rate for name in ("sampling_rate", "sample_rate") if name in record.fields}
+
+    def _load(self, path: str, record: Record) -> tuple[AudioInfo, Stored]:
+        """Read, check and, where asked for, cut and encode the record's audio."""
+        if self.options.slice_with_offset:
+            info = probe_file(path)
+            start, num_samples = segment_samples(info, record.offset, record.duration)
+            if (start, num_samples) == (0, info.num_samples) and self.wanted.is_met_by(info):
+                return info, Stored(read_file(path), info.format, info.sampling_rate)
+            return info, convert(path, info, self.wanted, start, num_samples, name=path)
+        data = read_file(path)
+        info = probe_bytes(data, path)
+        segment_samples(info, record.offset, record.duration)
+        if self.wanted.is_met_by(info):
+            return info, Stored(data, info.format, info.sampling_rate)
+        return info, convert(data, info, self.wanted, name=path)
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Write the manifest and metadata of each set."""
+        created = max(Path(path).stat().st_mtime for path in self.manifests)
+        details: dict[str, Any] = {}
+        parts = (self._work or self.out) / "parts"
+        for tar_set in self.sets.sets:
+            details |= merge_set(self.out, parts, writer, tar_set, self.options, self.base, created)
+        return details

@@ -1,0 +1,114 @@
+"""The end of a tarred set: one manifest over all shards, `metadata.yaml`, and what to paste into a config."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from prepcli.bins.durations import duration_bins
+from prepcli.engine.publish import HashedFile, UnitWriter
+from prepcli.formats.tarred import (
+    SHARD_MANIFEST_NAME,
+    TAR_NAME,
+    ExistingSet,
+    brace_text,
+    manifest_name,
+    metadata_name,
+    metadata_yaml,
+)
+from prepcli.manifest.durations import read_durations
+from prepcli.tarred.plan import TarredOptions, TarSet
+
+CHUNK_BYTES = 1 << 20
+
+
+def merge_set(
+    out: Path,
+    parts_dir: Path,
+    writer: UnitWriter,
+    tar_set: TarSet,
+    options: TarredOptions,
+    base: ExistingSet | None,
+    created: float,
+) -> dict[str, Any]:
+    """Write the set's manifest and metadata through `writer`; returns the lines for the summary.
+
+    With `base`, the manifest is the base's followed by the new shards', both files get the next version's name, and
+    the base's metadata goes into the history.
+    """
+    first = base.num_shards if base else 0
+    version = base.version + 1 if base else 0
+    num_shards = first + tar_set.num_shards
+    names = [tar_set.folder + SHARD_MANIFEST_NAME.format(first + k) for k in range(tar_set.num_shards)]
+    root = out if options.shard_manifests else parts_dir
+    parts = [base.manifest] if base else []
+    parts += [root / name for name in names]
+    merged = writer.open(tar_set.folder + manifest_name(version))
+    num_records = sum(_append(merged, part) for part in parts)
+
+    durations = read_durations([str(part) for part in parts])
+    num_bins = min(options.dynamic_buckets_num, len(durations))
+    bucketing: dict[str, Any] = {}
+    if options.buckets_num == 1 and num_bins >= 2:
+        bins = duration_bins(durations, num_bins)
+        bucketing = {
+            "use_lhotse": True,
+            "use_bucketing": True,
+            "num_buckets": num_bins,
+            "bucket_duration_bins": [float(edge) for edge in bins],
+        }
+    config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
+    config |= {"num_shards": num_shards} | bucketing
+    per_shard = base.num_samples_per_shard if base else None
+    metadata = writer.open(tar_set.folder + metadata_name(version))
+    metadata.write(
+        metadata_yaml(
+            created=created,
+            version=version,
+            num_samples_per_shard=per_shard or num_records // num_shards,
+            is_concatenated=base is not None,
+            dataset_config=config,
+            history=_history(base),
+        )
+    )
+    folder = out / tar_set.folder
+    manifests = brace_text(SHARD_MANIFEST_NAME, num_shards) if options.shard_manifests else manifest_name(version)
+    return {
+        f"{tar_set.folder}tarred_audio_filepaths": str(folder / brace_text(TAR_NAME, num_shards)),
+        f"{tar_set.folder}manifest_filepath": str(folder / manifests),
+    }
+
+
+def _append(target: HashedFile, source: Path) -> int:
+    lines = 0
+    with source.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            lines += chunk.count(b"\n")
+            target.write(chunk)
+    return lines
+
+
+def _dataset_config(options: TarredOptions) -> dict[str, Any]:
+    """The fields of NeMo's `ASRTarredDatasetConfig`; it refuses any other."""
+    return {
+        "num_shards": options.num_shards,
+        "shuffle": options.shuffle,
+        "max_duration": options.max_duration,
+        "min_duration": options.min_duration,
+        "shuffle_seed": options.shuffle_seed if options.shuffle else None,
+        "sort_in_shards": options.sort_in_shards,
+        "slice_with_offset": options.slice_with_offset,
+        "shard_manifests": options.shard_manifests,
+        "keep_files_together": options.keep_files_together,
+        "force_codec": options.force_codec,
+        "use_lhotse": False,
+        "use_bucketing": False,
+        "num_buckets": None,
+        "bucket_duration_bins": None,
+    }
+
+
+def _history(base: ExistingSet | None) -> list[dict[str, Any]]:
+    if base is None:
+        return []
+    own = {key: value for key, value in base.metadata.items() if key != "history"}
+    return [*(base.metadata.get("history") or []), own]

@@ -1,0 +1,231 @@
+"""Planning a tarred data set: which records it keeps, in which order, in which shard, under which kind of name."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, shuffled
+from prepcli.errors import RejectReason, UsageError
+from prepcli.manifest.index import ManifestIndex
+from prepcli.records import file_identity, segment_identity
+
+
+@dataclass(frozen=True, slots=True)
+class TarredOptions:
+    """The options of `manifest-to-tarred` that shape its output; durations in seconds, rates in Hz.
+
+    One of `num_shards`, `shard_size` (records) and `shard_hours` says how the records are divided.
+    """
+
+    num_shards: int | None = None
+    shard_size: int | None = None
+    shard_hours: float | None = None
+    audio_base_dir: Path | None = None
+    min_duration: float | None = None
+    max_duration: float | None = None
+    shuffle: bool = False
+    shuffle_seed: int = 0
+    sort_in_shards: bool = False
+    keep_files_together: bool = False
+    slice_with_offset: bool = False
+    force_codec: str | None = None
+    target_sample_rate: int | None = None
+    remainder: str = "spread"
+    buckets_num: int = 1
+    dynamic_buckets_num: int = 30
+    shard_manifests: bool = True
+    only_manifests: bool = False
+
+    def check(self) -> None:
+        """Find what does not go together.
+
+        Raises:
+            UsageError: with the options' command-line names and what to do.
+        """
+        divided_by = [value for value in (self.num_shards, self.shard_size, self.shard_hours) if value is not None]
+        if len(divided_by) != 1:
+            raise UsageError("give one of --num-shards, --shard-size and --shard-hours")
+        if not divided_by[0] > 0:
+            raise UsageError("--num-shards, --shard-size and --shard-hours must be above 0")
+        low, high = self.min_duration, self.max_duration
+        if low is not None and high is not None and low >= high:
+            raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
+        if self.remainder == "drop":
+            if self.shard_hours is not None:
+                raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
+            if self.keep_files_together:
+                raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
+        if self.target_sample_rate is not None and not 1000 <= self.target_sample_rate <= 768_000:
+            raise UsageError(
+                f"--target-sample-rate {self.target_sample_rate} is no sampling rate in Hz; "
+                "give one from 1000 to 768000"
+            )
+        if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
+            raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
+        if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
+            raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
+        if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
+            raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
+
+
+@dataclass(slots=True)
+class TarSet:
+    """One data set below OUT: the whole, or one static bucket in a folder of its own.
+
+    `records` are numbers in the index in shard order; shard k is `records[bounds[k]:bounds[k + 1]]`.
+    """
+
+    folder: str
+    min_duration: float | None
+    max_duration: float | None
+    records: Indices
+    bounds: Indices
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards of this set."""
+        return len(self.bounds) - 1
+
+
+@dataclass(slots=True)
+class TarredPlan:
+    """All sets, the records left out with their reason, and the two bits that decide about member names.
+
+    `ambiguous[i]`: another file's member would have the same stem as record i's.
+    `repeated[i]`: the audio of record i goes into more than one shard.
+    """
+
+    sets: list[TarSet]
+    left_out: list[tuple[RejectReason, Indices]] = field(default_factory=list)
+    ambiguous: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    repeated: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    num_same_segment: int = 0
+
+
+def plan_sets(index: ManifestIndex, options: TarredOptions) -> TarredPlan:
+    """Divide the index's records; `index.keys` must hold `path` (normal_path) and `stem` (member_stem).
+
+    Raises:
+        UsageError: more shards than records, and the like.
+    """
+    files = file_identity(index, options.audio_base_dir)
+    low = options.min_duration
+    high = options.max_duration
+    plan = TarredPlan(sets=[])
+    edges = _bucket_edges(options)
+    for number, (start, stop) in enumerate(edges):
+        keep = np.ones(len(index), bool)
+        if start is not None:
+            keep &= index.duration >= start
+        if stop is not None:
+            keep &= index.duration < stop
+        folder = f"bucket{number + 1}/" if options.buckets_num > 1 else ""
+        records = np.flatnonzero(keep)
+        plan.sets.append(_divide(folder, start, stop, records, index, files, options, plan))
+    if low is not None:
+        plan.left_out.append((RejectReason.BELOW_MIN_DURATION, np.flatnonzero(index.duration < low)))
+    if high is not None:
+        above = index.duration >= (edges[-1][1] or high)
+        plan.left_out.append((RejectReason.ABOVE_MAX_DURATION, np.flatnonzero(above)))
+    _look_for_names(plan, index, files, options)
+    return plan
+
+
+def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | None]]:
+    """[min, max) of each bucket, as NeMo's script cuts them: equal widths, the last one takes in its upper edge."""
+    if options.buckets_num == 1 or options.max_duration is None:
+        return [(options.min_duration, options.max_duration)]
+    low = options.min_duration or 0.0
+    width = (options.max_duration - low) / options.buckets_num
+    edges = [low + number * width for number in range(options.buckets_num)] + [options.max_duration + 1e-5]
+    return list(pairwise(edges))
+
+
+def _divide(
+    folder: str,
+    low: float | None,
+    high: float | None,
+    records: Indices,
+    index: ManifestIndex,
+    files: NDArray[np.uint64],
+    options: TarredOptions,
+    plan: TarredPlan,
+) -> TarSet:
+    where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
+    if not len(records):
+        raise UsageError(f"none of the {len(index)} records is between --min-duration and --max-duration{where}")
+    if options.shuffle:
+        records = records[shuffled(len(records), options.shuffle_seed)]
+    if options.keep_files_together:
+        records = records[gathered(files[records])]
+    durations = index.duration[records]
+    if options.shard_hours is not None:
+        bounds = by_seconds(durations, options.shard_hours * 3600)
+    else:
+        num_shards = options.num_shards or -(-len(records) // (options.shard_size or 1))
+        if options.remainder == "drop" and options.shard_size:
+            num_shards = len(records) // options.shard_size
+        if num_shards > len(records) or num_shards == 0:
+            raise UsageError(
+                f"{len(records)} usable records{where} cannot fill {options.num_shards or 1} shards"
+                + (f" of {options.shard_size}" if options.shard_size else "")
+                + "; ask for fewer"
+            )
+        if options.remainder == "drop":
+            size = options.shard_size or len(records) // num_shards
+            plan.left_out.append((RejectReason.REMAINDER_DROPPED, np.sort(records[num_shards * size :])))
+            records = records[: num_shards * size]
+        bounds = by_count(len(records), num_shards)
+    if options.keep_files_together:
+        bounds = at_group_ends(bounds, files[records])
+    if options.sort_in_shards:
+        shard = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        records = records[np.lexsort((index.duration[records], shard))]
+    return TarSet(folder, low, high, records, bounds)
+
+
+def _look_for_names(plan: TarredPlan, index: ManifestIndex, files: NDArray[np.uint64], options: TarredOptions) -> None:
+    """Set `ambiguous` and `repeated`.
+
+    Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
+    whole manifest, not by shard, so a stem must stand for one piece of audio in one shard of the whole set.
+    """
+    plan.ambiguous = np.zeros(len(index), bool)
+    plan.repeated = np.zeros(len(index), bool)
+    records = np.concatenate([tar_set.records for tar_set in plan.sets])
+    segments = segment_identity(index, files)[records]
+    files = files[records]
+    plan.num_same_segment = len(records) - _num_distinct(segments)
+    stems = index.keys["stem"][records]
+    if _num_distinct(stems) < _num_distinct(files):  # a stem follows from its file: equally many, then one to one
+        plan.ambiguous[records] = _several(stems, files)
+    stored = segments if options.slice_with_offset else files
+    if _num_distinct(stored) == len(stored):
+        return
+    sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in plan.sets])
+    shards = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
+    plan.repeated[records] = _several(stored, shards)
+
+
+def _num_distinct(keys: NDArray[np.uint64]) -> int:
+    # Not np.unique: its first call imports numpy.ma, a sixth of the start-up.
+    keys = np.sort(keys)
+    return int(np.count_nonzero(keys[1:] != keys[:-1])) + min(1, len(keys))
+
+
+def _several(keys: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """For each position: do the positions with its key hold more than one value?"""
+    order = np.lexsort((values, keys))
+    keys, values = keys[order], values[order]
+    if not len(keys):
+        return np.zeros(0, bool)
+    first_of_key = np.concatenate(([True], keys[1:] != keys[:-1]))
+    first_of_pair = first_of_key | np.concatenate(([True], values[1:] != values[:-1]))
+    group = np.cumsum(first_of_key) - 1
+    several = np.bincount(group, weights=first_of_pair) > 1
+    result = np.empty(len(keys), bool)
+    result[order] = several[group]
+    return result

@@ -1,0 +1,1 @@
+"""`verify`: whether a data set is complete, readable and as it was published."""

@@ -1,0 +1,79 @@
+"""Are a shard's codes whole, and in step with its cuts? As strict as the strictest loader."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from prepcli.formats.npy import read_npy
+from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.formats.shar_files import decode_json
+from prepcli.verification.tarred import ShardReport
+
+TOLERANCE = 1e-3
+"""Seconds by which a rounded duration, or resampling to whole samples, may differ."""
+
+
+class _Array(msgspec.Struct):
+    shape: list[int]
+
+
+class _TemporalArray(msgspec.Struct):
+    array: _Array
+    temporal_dim: int
+    frame_shift: float
+
+
+def check_codes(
+    where: str,
+    tar: Path,
+    sha256: str | None,
+    ids: Sequence[str],
+    seconds: Sequence[float | None],
+    report: ShardReport,
+) -> None:
+    """Compare the codes in `tar` with the ids of the cuts, and their frames with the audio's `seconds` (None: unknown).
+
+    Frames must cover the audio, and end less than one frame after it.
+    """
+    count = 0
+    in_step = True
+    for pair in read_pairs(tar, where, sha256, report.problems):
+        own = ids[count] if count < len(ids) else None
+        length = seconds[count] if count < len(seconds) else None
+        count += 1
+        if own is not None and in_step and pair.cut_id != own:
+            in_step = False  # and so is everything after it
+            report.problems.append(f"{where}: array {count} is {pair.name}, but cut {count} is {own}")
+        if not pair.is_placeholder:
+            _check_array(where, pair, length if in_step else None, report)
+    if count != len(ids):
+        report.problems.append(f"{where}: {count} arrays, but there are {len(ids)} cuts")
+    report.num_members += count
+
+
+def _check_array(where: str, pair: Pair, seconds: float | None, report: ShardReport) -> None:
+    what = f"{where}: {pair.name}"
+    try:
+        manifest = decode_json(pair.manifest, _TemporalArray)
+        codes = read_npy(pair.data)
+    except (msgspec.DecodeError, ValueError) as error:
+        report.problems.append(f"{what}: no array, or its manifest is none: {error}")
+        return
+    if codes.dtype.kind not in "iu" or codes.ndim != 2:
+        report.problems.append(
+            f"{what}: {codes.dtype} of shape {codes.shape}; whole numbers (codebooks, frames) are due"
+        )
+        return
+    if list(codes.shape) != manifest.array.shape or manifest.temporal_dim not in (-1, 1):
+        report.problems.append(f"{what}: its manifest says {manifest.array.shape}, it has {list(codes.shape)}")
+    if codes.size and int(codes.min()) < 0:
+        report.problems.append(f"{what}: codes below 0")
+    if not manifest.frame_shift > 0:
+        report.problems.append(f"{what}: frame shift {manifest.frame_shift} s")
+    elif seconds is not None:
+        beyond = codes.shape[1] * manifest.frame_shift - seconds
+        if not -TOLERANCE <= beyond < manifest.frame_shift + TOLERANCE:
+            report.problems.append(
+                f"{what}: {codes.shape[1]} frames of {manifest.frame_shift:.6g} s, but the audio lasts {seconds:.6g} s"
+            )

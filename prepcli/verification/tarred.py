@@ -1,0 +1,148 @@
+"""Is one shard of a tarred set whole, and do its manifest and its tar agree? As strict as the strictest loader."""
+
+import hashlib
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prepcli.audio.probe import probe_bytes
+from prepcli.audio.read import read_segment
+from prepcli.errors import RecordRejected
+from prepcli.formats.tar_reader import read_members
+from prepcli.formats.tarred import TAR_NAME
+from prepcli.manifest.record import Record
+
+DURATION_TOLERANCE = 0.02
+"""Seconds by which a manifest's duration may differ from the audio."""
+_ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
+_SUB = re.compile(r"-sub\d+\.\w+$")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFiles:
+    """One shard to check; `sha256` are the digests under which its files were published, where they are known."""
+
+    number: int
+    tar: Path | None
+    manifest: Path
+    tar_sha256: str | None = None
+    manifest_sha256: str | None = None
+
+
+@dataclass(slots=True)
+class ShardReport:
+    """What was found: counts, seconds of audio that the lines name, and problems in plain words."""
+
+    number: int
+    num_members: int = 0
+    num_lines: int = 0
+    seconds: float = 0.0
+    lines_digest: int = 0
+    """Sum of 64-bit hashes of the lines: equal for equal lines in any order."""
+    problems: list[str] = field(default_factory=list)
+
+
+def check_shard(files: ShardFiles) -> ShardReport:
+    """Read the whole shard and decode every member."""
+    report = ShardReport(files.number)
+    lengths = _check_tar(files, report) if files.tar is not None else None
+    _check_manifest(files, lengths, report)
+    return report
+
+
+def _check_tar(files: ShardFiles, report: ShardReport) -> dict[str, float] | None:
+    """Durations in seconds by member name (nan: undecodable); None where there is no tar to look into."""
+    assert files.tar is not None
+    lengths: dict[str, float] = {}
+    name = files.tar.name
+    for member, data in read_members(files.tar, name, files.tar_sha256, report.problems):
+        _check_member(name, member, data, lengths, report)
+    report.num_members = len(lengths)
+    return lengths if files.tar.is_file() else None
+
+
+def _check_member(
+    tar_name: str, member: tarfile.TarInfo, data: bytes, lengths: dict[str, float], report: ShardReport
+) -> None:
+    where = f"{tar_name}: member {member.name}"
+    if not member.isreg():
+        report.problems.append(f"{where} is no regular file")
+        return
+    if not _ONE_DOT.match(member.name):
+        report.problems.append(f"{where}: NeMo wants one dot and no folder in a name")
+    if _SUB.search(member.name):
+        report.problems.append(f"{where}: NeMo would take -sub<n> off the name and not find it")
+    if member.name in lengths:
+        report.problems.append(f"{where} is there twice")
+    lengths[member.name] = float("nan")
+    try:
+        info = probe_bytes(data, member.name)
+        read_segment(data, info, 0, info.num_samples, name=member.name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{tar_name}: {rejected.detail}")
+        return
+    extension = member.name.rpartition(".")[2]
+    if extension != info.format:
+        report.problems.append(f"{where} holds {info.format}; NeMo's classic loader goes by the extension")
+    lengths[member.name] = info.duration
+
+
+def _check_manifest(files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport) -> None:
+    name = files.manifest.name
+    digest = hashlib.sha256()
+    seen: set[str] = set()
+    try:
+        for number, line in enumerate(_lines(files.manifest), start=1):
+            digest.update(line)
+            report.num_lines += 1
+            report.lines_digest += line_hash(line)
+            where = f"{name}:{number}"
+            if not line.strip():
+                report.problems.append(f"{where}: a blank line, which ends NeMo's reading")
+                continue
+            if not line.endswith(b"\n"):
+                report.problems.append(f"{where}: cut off: no line end")
+            try:
+                record = Record.parse(line)
+            except RecordRejected as rejected:
+                report.problems.append(f"{where}: {rejected.detail}")
+                continue
+            report.seconds += record.duration
+            seen.add(record.audio_filepath)
+            if record.get("shard_id") != files.number:
+                report.problems.append(f"{where}: shard_id is {record.get('shard_id')}, not {files.number}")
+            if lengths is not None:
+                _check_line(where, record, lengths, report)
+    except OSError as error:
+        report.problems.append(f"{name}: cannot be read: {error.strerror or error}")
+        return
+    if files.manifest_sha256 not in (None, digest.hexdigest()):
+        report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
+    for member in [member for member in lengths or {} if member not in seen]:
+        report.problems.append(f"{TAR_NAME.format(files.number)}: member {member} has no line in {name}")
+
+
+def _check_line(where: str, record: Record, lengths: dict[str, float], report: ShardReport) -> None:
+    length = lengths.get(record.audio_filepath)
+    if length is None:
+        report.problems.append(f"{where}: {record.audio_filepath} is not in the tar")
+    elif record.offset + record.duration > length + DURATION_TOLERANCE:
+        report.problems.append(
+            f"{where}: ends at {record.offset + record.duration:.3f} s, but {record.audio_filepath} has {length:.3f} s"
+        )
+    elif not record.has_offset and record.duration < length - DURATION_TOLERANCE:
+        report.problems.append(
+            f"{where}: duration is {record.duration:.3f} s, but {record.audio_filepath} has {length:.3f} s"
+        )
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from file
+
+
+def line_hash(line: bytes) -> int:
+    """A 64-bit hash of a line, for comparing sets of lines without keeping them."""
+    return int.from_bytes(hashlib.blake2b(line, digest_size=8).digest(), "little")

@@ -1,0 +1,33 @@
+"""Files beside the output, written whole; and what the engine takes for alive."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.workspace import atomic_file, is_alive, write_json
+
+
+def test_a_zombie_is_not_alive() -> None:
+    """In a container nobody may collect the children of a killed process: their files would stay for ever."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not collected
+        assert not is_alive(process.pid)
+    assert is_alive(os.getpid())
+
+
+def test_what_tells_of_a_run_can_be_read_by_whoever_can_read_the_data(tmp_path: Path) -> None:
+    """`mkstemp` makes files for their owner alone: a colleague's `status`, `verify` and `inspect` would fail."""
+    (tmp_path / "data").touch()
+    write_json(tmp_path / "plan.json", {})
+    assert (tmp_path / "plan.json").stat().st_mode == (tmp_path / "data").stat().st_mode
+
+
+def test_a_file_that_could_not_be_finished_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "index.jsonl").write_bytes(b"old\n")
+    with pytest.raises(KeyError), atomic_file(tmp_path / "index.jsonl") as file:
+        file.write(b"new\n")
+        raise KeyError
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old\n"]

@@ -1,0 +1,80 @@
+"""A job without audio: each unit is a text file, and the merge joins them."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from prepcli.engine.job import Advance, Job
+from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.rejects import Origin
+from prepcli.errors import RecordRejected, RejectReason
+
+MANIFEST = "/data/toy.json"
+
+
+class ToyJob(Job):
+    """`num_units` units of four records; the record numbers in `bad` are rejected."""
+
+    command = "toy"
+    output_patterns = ("unit_*.txt", "list/*.txt", "all.txt")
+
+    def __init__(
+        self,
+        out: Path,
+        num_units: int = 6,
+        bad: frozenset[int] = frozenset(),
+        seed: int = 0,
+        before_unit: Callable[[Unit], None] | None = None,
+        seconds_a_unit: float = 0.0,
+    ) -> None:
+        self.out = out
+        self.num_units = num_units
+        self.bad = bad
+        self.seed = seed
+        self.before_unit = before_unit
+        self.seconds_a_unit = seconds_a_unit
+
+    def settings(self) -> dict[str, Any]:
+        return {"--seed": self.seed}
+
+    def plan(self) -> Plan:
+        units = [Unit(f"unit_{k:03d}", cost=float(10 + k), num_records=4) for k in range(self.num_units)]
+        return Plan(
+            units,
+            records_in=4 * self.num_units + 1,
+            inputs=[InputFile(MANIFEST, "abc")],
+            planned_rejects={"broken_json": 1},
+            num_skipped=2,
+        )
+
+    def planned_rejects(self) -> Iterator[bytes]:
+        from prepcli.engine.rejects import reject_line
+
+        yield reject_line(b"{oops", RecordRejected(RejectReason.BROKEN_JSON, "broken"), Origin(MANIFEST, 3))
+
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        if self.before_unit is not None:
+            self.before_unit(unit)
+        number = int(unit.id.rpartition("_")[2])
+        data = writer.open(f"{unit.id}.txt")
+        listed = b""
+        for record in range(4 * number, 4 * number + 4):
+            time.sleep(self.seconds_a_unit / 4)
+            if record in self.bad:
+                line = b'{"record": %d, "text": 1.50}' % record
+                rejected = RecordRejected(RejectReason.UNREADABLE_AUDIO, "made so")
+                writer.reject(line, rejected, Origin(MANIFEST, record + 10))
+            else:
+                data.write(b"record %d seed %d\n" % (record, self.seed) * 100)
+                listed += b"%d\n" % record
+                writer.count(1, 2.5)
+            advance(1, 2.5)
+        writer.add(f"list/{unit.id}.txt", listed)
+
+    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        whole = writer.open("all.txt")
+        for marker in markers:
+            whole.write((self.out / "list" / f"{marker.unit}.txt").read_bytes())
+        return {"merged": len(markers)}
