@@ -11,44 +11,74 @@ from typing import Annotated
 import typer
 
 from prepcli import __version__
-from prepcli.cli.download import download
-from prepcli.cli.estimate_bins import estimate_bins
-from prepcli.cli.estimate_bins_2d import estimate_bins_2d
-from prepcli.cli.estimate_token_bins import estimate_token_bins
-from prepcli.cli.extend_codec_codes import extend_codec_codes
-from prepcli.cli.extend_context_audio import extend_context_audio
-from prepcli.cli.inspect import inspect
-from prepcli.cli.manifest_to_shar import manifest_to_shar
-from prepcli.cli.manifest_to_tarred import manifest_to_tarred
-from prepcli.cli.options import is_own_rank
-from prepcli.cli.status import status
+from prepcli.cli.bins import show_bins, show_bins_2d, show_token_bins
+from prepcli.cli.building import Show, build_command
+from prepcli.cli.download import show_data_sets
+from prepcli.cli.inspection import show_inspection
+from prepcli.cli.output import show_report
+from prepcli.cli.status import show_status
 from prepcli.cli.variadic import VariadicCommand
-from prepcli.cli.verify import verify
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.cli.verification import show_verification
+from prepcli.commands import COMMANDS, Command
+from prepcli.errors import PrepcliError
+from prepcli.options import check_text, declared
+from prepcli.processes import is_own_rank
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
 
-# Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
-app = typer.Typer(
-    name="prepcli",
-    help="Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+SHOWS: dict[str, Show] = {
+    "download fisher": show_report,
+    "download hub5": show_report,
+    "download": show_data_sets,
+    "estimate-bins": show_bins,
+    "estimate-bins-2d": show_bins_2d,
+    "estimate-token-bins": show_token_bins,
+    "inspect": show_inspection,
+    "status": show_status,
+    "verify": show_verification,
+}
+"""What prints the report of a command or of a group; of all others `show_report` does."""
+ONE_BLAS_THREAD = {"estimate-bins", "estimate-bins-2d", "estimate-token-bins", "inspect"}
+"""Commands that never multiply: BLAS would only start a thread per processor when NumPy is imported."""
+
+
+def _typer(name: str, help: str) -> typer.Typer:
+    # Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
+    return typer.Typer(
+        name=name,
+        help=help,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+
+
+app = _typer("prepcli", "Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.")
+download = _typer(
+    "download",
+    "Turn published corpora into audio and NeMo manifests: fetched and checked where that is allowed, or read from a "
+    "licensed copy. Each can be stopped and run again at any point.",
 )
 app.add_typer(download)
-app.command("manifest-to-tarred")(manifest_to_tarred)
-app.command("manifest-to-shar")(manifest_to_shar)
-app.command("extend-context-audio")(extend_context_audio)
-app.command("extend-codec-codes")(extend_codec_codes)
-app.command("estimate-bins")(estimate_bins)
-app.command("estimate-bins-2d", cls=VariadicCommand)(estimate_bins_2d)
-app.command("estimate-token-bins", cls=VariadicCommand)(estimate_token_bins)
-app.command("inspect")(inspect)
-app.command("status")(status)
-app.command("verify")(verify)
+
+
+def _add(command: Command) -> None:
+    words = command.name.split()
+    options = command.load_options()
+    show = SHOWS.get(command.name) or SHOWS.get(words[0]) or show_report
+    function = build_command(words, options, command.load_function, show)
+    has_lists = any(one.is_list and not one.option.is_argument for one in declared(options))
+    (app if len(words) == 1 else download).command(
+        words[-1],
+        cls=VariadicCommand if has_lists and len(words) == 1 else None,
+        short_help=getattr(options, "SUMMARY", None),
+    )(function)
+
+
+for _command in COMMANDS:
+    _add(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -67,16 +97,20 @@ def _root(
 
 
 def _check_names() -> None:
-    """Refuse names that are not UTF-8 (manifests and plans are JSON, and could not hold them), and empty ones."""
-    if "" in sys.argv[1:]:
-        raise UsageError("an argument is empty: is a variable of the shell not set?")
+    """Refuse names that are not UTF-8, and empty ones."""
     here = []
     with contextlib.suppress(OSError):
         here.append(str(Path.cwd()))
     for text in sys.argv[1:] + here:
-        if any("\ud800" <= char <= "\udfff" for char in text):
-            shown = ascii(text).strip("'\"")
-            raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
+        check_text(text)
+
+
+def _is_said_elsewhere(error: PrepcliError) -> bool:
+    """What is wrong with the call is the same for all ranks that the command has started: one says it.
+
+    That there are too many rejects is said by the process that has started them.
+    """
+    return error.exit_code == 3 or (error.exit_code == 2 and os.environ.get("RANK") != "0")
 
 
 def main() -> None:
@@ -85,14 +119,16 @@ def main() -> None:
     atexit.register(gc.freeze)
     try:
         _check_names()
+        if ONE_BLAS_THREAD.intersection(sys.argv[1:2]):
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         app()
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone; nothing is wrong.
         sys.stderr.close()
         sys.exit(0)
     except PrepcliError as error:
-        # What is wrong with the call is the same for all ranks that the command has started: one says it.
-        if not (is_own_rank() and error.exit_code == 2 and os.environ.get("RANK") != "0"):
+        silent = error.is_said or (is_own_rank() and _is_said_elsewhere(error))
+        if not silent:
             # One line, whatever a path or a manifest holds.
             shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(error))
             print(f"prepcli: {shown}", file=sys.stderr)

@@ -4,13 +4,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, Pool
-from prepcli.codes.plan import CodesOptions, InputShard, audio_bytes, find_input, measure, pools
+from prepcli.codes.options import CodesOptions
+from prepcli.codes.plan import InputShard, audio_bytes, find_input, measure, pools
 from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.engine.job import Execution, Job
 from prepcli.engine.plan import InputFile, Plan, Unit
@@ -19,10 +21,11 @@ from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.names import check_loadable
 from prepcli.formats.shar import brace_text
-from prepcli.models.codecs import check_codec_model, load_codec
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.feed import DecodingPool
 from prepcli.models.protocols import Codec
+from prepcli.options import settings_of
 from prepcli.processes import no_interruption, wait_for
 
 UNITS_AHEAD = 2
@@ -54,6 +57,7 @@ class CodesJob(Job):
     ) -> None:
         options.check()
         check_codec_model(options.codec_model)
+        options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
         name = CODES_FOLDER.format(options.codec_name)
         check_loadable(out / name)
         self.output_patterns = (f"{name}/*_codes/codes.*.tar",)
@@ -69,7 +73,10 @@ class CodesJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options, which model it is, and how much audio there is."""
-        return self.options.settings() | {"bytes of audio": audio_bytes(self.shards)}
+        return settings_of(self.options) | {
+            "--codec-model": identity(self.options.codec_model),
+            "bytes of audio": audio_bytes(self.shards),
+        }
 
     def plan(self) -> Plan:
         """Read the cuts and pool neighbouring shards; a second call returns the same plan."""
@@ -137,7 +144,7 @@ class CodesJob(Job):
         name = self.options.codec_name
         numbers = [shard.number for shard in self.shards]
         details: dict[str, Any] = {
-            CODES_OF[field]: str(self.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers)))
+            CODES_OF[field]: self.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
             for field in self.shards[0].tars
         }
         wall = max(counts[WALL], 1e-9)

@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from prepcli.calls import command_line, tell
 from prepcli.engine.job import Execution, Job
 from prepcli.engine.launch import clear_once, shares
 from prepcli.engine.plan import Plan, Unit, plan_digest
@@ -16,7 +16,7 @@ from prepcli.engine.progress import Reporter, SharedCounter, is_running_elsewher
 from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget, merge_rejects
-from prepcli.engine.report import Report, build_report, command_line
+from prepcli.engine.report import Report, build_report
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
 from prepcli.engine.workspace import Workspace, read_json, write_json
 from prepcli.errors import PrepcliError, UsageError
@@ -76,10 +76,7 @@ class Run:
         options, rank = self.options, self.options.rank
         patterns = self.job.output_patterns
         if options.overwrite and rank.restarts:
-            print(
-                f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start",
-                file=sys.stderr,
-            )
+            tell(f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start")
         elif options.overwrite:
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
@@ -157,10 +154,9 @@ class Run:
     def _warn_if_running(self) -> None:
         other = is_running_elsewhere(self.workspace, self.options.rank)
         if other is not None:
-            print(
+            tell(
                 f"note: rank {other.rank} seems to run already (process {other.pid} on {other.host}); "
-                "both do the same work, the output stays right",
-                file=sys.stderr,
+                "both do the same work, the output stays right"
             )
 
     def _process(self, units: list[Unit]) -> None:
@@ -205,7 +201,9 @@ class Run:
         markers = [self.markers[unit.id] for unit in self.plan.units]
         report = self._report("done")
         with UnitWriter(self.workspace, self.digest, Unit(FINISH_UNIT, 0.0, 0)) as writer:
-            report.details = self.job.finish(markers, writer)
+            found = self.job.finish(markers, writer)
+            report.outputs = {name: str(path) for name, path in found.items() if isinstance(path, Path)}
+            report.details = found | report.outputs
             reject_files = [
                 self.workspace.root / name
                 for marker in markers
@@ -230,10 +228,12 @@ class Run:
 
     def _report(self, status: str) -> Report:
         report = build_report(self.job.command, str(self.workspace.out), self.digest, self.plan, self.markers)
+        report.rejects_filepath = str(self.workspace.rejects_file)
         if status == "nothing_to_do":
             stored = read_json(self.workspace.report_file) or {}
             report.status = status
             report.details = stored.get("details", {})
+            report.outputs = stored.get("outputs", {})
             report.num_bytes = stored.get("num_bytes", report.num_bytes)
         self._judge(report)
         return report

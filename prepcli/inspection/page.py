@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from prepcli import __version__
-from prepcli.engine.report import command_line
+from prepcli.calls import command_line
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
 from prepcli.inspection.report import Inspection, plain

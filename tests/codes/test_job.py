@@ -15,7 +15,8 @@ import torch
 
 from prepcli.codes.encoding import Pool
 from prepcli.codes.job import CodesJob, codes_workspace
-from prepcli.codes.plan import CodesOptions, InputShard, ShardSize, find_input, pools
+from prepcli.codes.options import CodesOptions
+from prepcli.codes.plan import InputShard, ShardSize, find_input, pools
 from prepcli.codes.shard_index import MemberDecoder, index_shard
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
