@@ -28,7 +28,17 @@ _FUNCTIONS = (
     "verify",
 )
 _ERRORS = ("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError")
-__all__ = ["__version__", *_ERRORS, *_FUNCTIONS]
+_REPORTS = {
+    "Bins2dReport": "prepcli.bins.two_d",
+    "BinsReport": "prepcli.bins.durations",
+    "DownloadReport": "prepcli.corpora.running",
+    "Inspection": "prepcli.inspection.report",
+    "Report": "prepcli.engine.report",
+    "Status": "prepcli.engine.status",
+    "TokenBinsReport": "prepcli.bins.tokens",
+    "VerifyReport": "prepcli.verification.verify",
+}
+__all__ = ["__version__", *_ERRORS, *_FUNCTIONS, *_REPORTS]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,10 +46,10 @@ def __getattr__(name: str) -> Any:
         from prepcli import api
 
         found: Any = api.function_of(name)
-    elif name in _ERRORS:
-        from prepcli import errors
+    elif name in _ERRORS or name in _REPORTS:
+        from importlib import import_module
 
-        found = getattr(errors, name)
+        found = getattr(import_module(_REPORTS.get(name, "prepcli.errors")), name)
     else:
         raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
     globals()[name] = found
