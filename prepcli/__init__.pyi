@@ -17,6 +17,7 @@ from prepcli.errors import UsageError as UsageError
 from prepcli.inspection.report import Inspection as Inspection
 from prepcli.verification.verify import VerifyReport as VerifyReport
 
+__all__: list[str]
 __version__: str
 
 def download_aishell(

@@ -178,7 +178,7 @@ def _one_value(one: Declared, value: Any) -> Any:
     if one.choices:
         if value not in one.choices:
             raise UsageError(f"{one.name} takes {', '.join(map(repr, one.choices))}, not {value!r}")
-    elif type(converted) is not one.type and not issubclass(type(converted), one.type):
+    elif not isinstance(converted, one.type) or isinstance(converted, bool) != (one.type is bool):
         raise UsageError(f"{one.name} takes a value of type {one.type.__name__}, not {value!r}")
     if one.option.minimum is not None and not converted >= one.option.minimum:
         raise UsageError(f"{one.name} must be {one.option.minimum:g} or more, not {value!r}")

@@ -33,6 +33,7 @@ def stub() -> str:
         "",
         *sorted({line for hint in hints.values() for line in _imports(hint)} | set(_error_imports())),
         "",
+        "__all__: list[str]",
         "__version__: str",
     ]
     for command in sorted(COMMANDS, key=lambda one: one.python_name):

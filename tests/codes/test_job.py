@@ -65,7 +65,7 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
         options = replace(OPTIONS, **changes)
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
         job = CodesJob(folder, out or folder, options, num_workers=2)
-        return run_job(job, codes_workspace(out or folder, options.codec_name), RunOptions(num_workers=2))
+        return run_job(job, codes_workspace(out or folder, str(options.codec_name)), RunOptions(num_workers=2))
 
     return run
 
