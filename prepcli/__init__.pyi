@@ -349,9 +349,9 @@ def download_librispeech(
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.download_librispeech("data", data_sets="dev_clean")
-        >>> report.outputs["dev_clean"]
-        'data/dev_clean.json'
+        >>> report = prepcli.download_librispeech("data", data_sets="mini")
+        >>> report.outputs["dev_clean_2"]
+        'data/dev_clean_2.json'
     """
 
 def download_ljspeech(
@@ -608,7 +608,7 @@ def estimate_token_bins(
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model", num_buckets=2)
+        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model", measure_total_length=True)
         >>> report.num_examples
         48
     """

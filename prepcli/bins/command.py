@@ -110,7 +110,7 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model", num_buckets=2)
+        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model", measure_total_length=True)
         >>> report.num_examples
         48
     """

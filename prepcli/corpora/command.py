@@ -33,9 +33,9 @@ def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.download_librispeech("data", data_sets="dev_clean")
-        >>> report.outputs["dev_clean"]
-        'data/dev_clean.json'
+        >>> report = prepcli.download_librispeech("data", data_sets="mini")
+        >>> report.outputs["dev_clean_2"]
+        'data/dev_clean_2.json'
     """
     from prepcli.corpora.published import librispeech as corpus
 
