@@ -14,6 +14,7 @@ from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import resolve_input
 from prepcli.processes import available_processors
+from prepcli.reports import brief
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,6 +55,9 @@ class BinsReport:
     padding_by_num_buckets: dict[int, float]
     durations: Floats = field(repr=False)
     """Sorted, shape (num_examples,)."""
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")
 
 
 def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:

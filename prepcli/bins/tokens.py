@@ -19,6 +19,7 @@ from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.text_inputs import TextSet, of_text_cfg
 from prepcli.processes import available_processors, map_in_order
+from prepcli.reports import brief
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 # Below this, starting workers takes longer than counting.
@@ -60,6 +61,9 @@ class TokenBinsReport:
     inputs: Ints = field(repr=False)
     """Shape (num_examples,); with `measure_total_length` in one dimension, input and output together."""
     outputs: Ints = field(repr=False)
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_tokens", "max_tpt", "num_examples")
 
 
 @dataclass

@@ -18,6 +18,7 @@ from prepcli.manifest.inputs import DataSet, Mix, resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
 from prepcli.processes import available_processors
+from prepcli.reports import brief
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 
@@ -76,6 +77,9 @@ class Bins2dReport:
     """Shape (num_examples,), ascending."""
     tokens: npt.NDArray[np.int32] = field(repr=False)
     """Shape (num_examples,)."""
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")
 
 
 def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:

@@ -4,6 +4,7 @@ import inspect
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_too_many_rejects_have_the_report(tmp_path: Path) -> None:
     records = read_lines(MANIFEST)
     records[0]["audio_filepath"] = records[1]["audio_filepath"] = "gone.wav"
     manifest = write_lines(tmp_path / "m.json", records[:10])
-    options = {"num_shards": 2, "audio_base_dir": MINI_CORPUS}
+    options: dict[str, Any] = {"num_shards": 2, "audio_base_dir": MINI_CORPUS}
     with pytest.raises(library.TooManyRejectsError, match=r"2 of 10 .* more than max_rejects allows \(5.0%") as raised:
         library.manifest_to_tarred(manifest, tmp_path / "t", **options)
     report = raised.value.report
@@ -160,6 +161,13 @@ def test_status_of_several_outputs(tmp_path: Path) -> None:
     assert states == [("manifest-to-tarred", "finished"), ("-", "not_started")]
     with pytest.raises(library.UsageError, match="no run of prepcli is known"):
         library.status(tmp_path / "none")
+
+
+def test_reports_are_shown_in_a_line() -> None:
+    bins = library.estimate_bins(MANIFEST, num_buckets=4)
+    assert repr(bins).startswith("BinsReport(num_buckets=4, bucket_duration_bins=[")
+    assert repr(library.inspect(MANIFEST)).startswith(f"Inspection(path='{MANIFEST}', kind='manifest', ")
+    assert max(len(repr(report)) for report in (bins, library.inspect(MANIFEST))) < 400
 
 
 def test_the_environment_stays_as_it_was(tmp_path: Path) -> None:

@@ -1,21 +1,16 @@
 """What is written from the declarations of options is current."""
 
 import re
-import sys
+import runpy
 from pathlib import Path
-
-import pytest
 
 from prepcli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_stub_and_the_tables_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    monkeypatch.delitem(sys.modules, "update_generated", raising=False)
-    from update_generated import wanted
-
+def test_the_stub_and_the_tables_are_current() -> None:
+    wanted = runpy.run_path(str(ROOT / "scripts/update_generated.py"))["wanted"]
     for path, text in wanted().items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: run python scripts/update_generated.py"
 
