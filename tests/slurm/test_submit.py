@@ -1,4 +1,4 @@
-"""The wrappers without a cluster: the sbatch lines they make, the step of a job, and what they refuse."""
+"""submit.sh and submit_pipeline.sh without a cluster: the sbatch lines they make, the step of a job, and what they refuse."""
 
 import os
 import shlex
@@ -11,14 +11,17 @@ import pytest
 from tests.running import HANG_SECONDS, Outcome, clean_environment
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 
-WRAPPERS = {
-    "download": ("download", "cpu"),
-    "manifest_to_tarred": ("manifest-to-tarred", "cpu"),
-    "manifest_to_shar": ("manifest-to-shar", "cpu"),
-    "extend_context_audio": ("extend-context-audio", "gpu"),
-    "extend_codec_codes": ("extend-codec-codes", "gpu"),
-    "estimate_bins": ("estimate-bins", "cpu"),
+COMMANDS = {
+    "download": ("cpu", 1),
+    "manifest-to-tarred": ("cpu", 4),
+    "manifest-to-shar": ("cpu", 4),
+    "extend-context-audio": ("gpu", 8),
+    "extend-codec-codes": ("gpu", 8),
+    "estimate-bins": ("cpu", 1),
+    "estimate-token-bins": ("cpu", 1),
+    "verify": ("cpu", 1),
 }
+"""Each with its partition and number of tasks in cluster.env."""
 
 
 def run(*command: object, **environ: str) -> Outcome:
@@ -34,17 +37,17 @@ def run(*command: object, **environ: str) -> Outcome:
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def sbatch_line(wrapper: str, *arguments: object, **environ: str) -> list[str]:
-    done = run(SCRIPTS / f"{wrapper}.sh", "--dry-run", *arguments, **environ)
+def sbatch_line(command: str, *arguments: object, **environ: str) -> list[str]:
+    done = run(SCRIPTS / "submit.sh", command, "--dry-run", *arguments, **environ)
     assert done.code == 0, done.err
     (line,) = done.out.splitlines()
     return shlex.split(line)
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_every_wrapper_submits_its_command(wrapper: str) -> None:
-    command, kind = WRAPPERS[wrapper]
-    line = sbatch_line(wrapper, "--", "/data/train set.json", "out dir")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_is_submitted(command: str) -> None:
+    kind, tasks = COMMANDS[command]
+    line = sbatch_line(command, "--", "/data/train set.json", "out dir")
     assert line[0] == "sbatch"
     assert f"--partition={kind}" in line
     assert ("--gpus-per-task=1" in line) == (kind == "gpu")
@@ -52,41 +55,63 @@ def test_every_wrapper_submits_its_command(wrapper: str) -> None:
     assert f"--job-name=train_set.{command}" in line
     assert f"--output=/tmp/slurm_logs/train_set.{command}-%j.log" in line
     assert line[-4:] == ["prepcli", command, "/data/train set.json", "out dir"]
-    tasks = 1 if wrapper in ("estimate_bins", "download") else 8 if kind == "gpu" else 4
     assert f"--ntasks={tasks}" in line
-    head = (SCRIPTS / f"{wrapper}.sh").read_text()
-    assert f"#   {wrapper}.sh " in head  # an example
+
+
+@pytest.mark.parametrize(
+    "words", [("train.json", "out"), ("--ntasks=2", "--", "a"), ("manifest-to-shar",), ("verify", "--")]
+)
+def test_what_is_not_a_command(words: tuple[str, ...]) -> None:
+    done = run(SCRIPTS / "submit.sh", *words)
+    assert done.code == 2
+    assert "is not a command of prepcli" in done.error_line or "needs arguments" in done.error_line
+
+
+@pytest.mark.parametrize("words", [(), ("--help",)])
+def test_help(words: tuple[str, ...]) -> None:
+    done = run(SCRIPTS / "submit.sh", *words)
+    assert done.code == 0
+    assert "submit.sh COMMAND [--dry-run] [SBATCH OPTIONS --] ARGUMENTS" in done.out.splitlines()[0]
+    assert "cluster.env" in done.out
 
 
 def test_options_of_sbatch_come_before_the_dashes_and_win() -> None:
-    line = sbatch_line("manifest_to_tarred", "--ntasks=32", "--time=9:00:00", "--", "a.json", "out", "--num-shards", 8)
+    line = sbatch_line("manifest-to-tarred", "--ntasks=32", "--time=9:00:00", "--", "a.json", "out", "--num-shards", 8)
     assert line.index("--ntasks=32") > line.index("--ntasks=4")
     assert line.index("--time=9:00:00") > line.index("--time=4:00:00")
     assert line[-6:] == ["prepcli", "manifest-to-tarred", "a.json", "out", "--num-shards", "8"]
 
 
 def test_requeue_is_asked_for() -> None:
-    assert "--requeue" in sbatch_line("manifest_to_shar", "--", "a.json", "out", REQUEUE="1")
+    assert "--requeue" in sbatch_line("manifest-to-shar", "--", "a.json", "out", REQUEUE="1")
 
 
 def test_the_line_that_continues_does_not_start_again() -> None:
-    line = sbatch_line("manifest_to_shar", "--ntasks=2", "--", "a b.json", "out", "--overwrite", DATA_SET="x")
+    line = sbatch_line("manifest-to-shar", "--ntasks=2", "--", "a b.json", "out", "--overwrite", DATA_SET="x")
     again = shlex.split(line[line.index("prepcli") - 1])
-    assert again == ["DATA_SET=x", str(SCRIPTS / "manifest_to_shar.sh"), "--ntasks=2", "--", "a b.json", "out"]
+    assert again == [
+        "DATA_SET=x",
+        str(SCRIPTS / "submit.sh"),
+        "manifest-to-shar",
+        "--ntasks=2",
+        "--",
+        "a b.json",
+        "out",
+    ]
 
 
 def test_array_says_the_world_size() -> None:
-    line = sbatch_line("manifest_to_shar", "--array=0-15%4", "--", "a.json", "out")
+    line = sbatch_line("manifest-to-shar", "--array=0-15%4", "--", "a.json", "out")
     assert {"--array=0-15%4", "--ntasks=1"} < set(line)
     assert line[-2:] == ["--world-size", "16"]
     assert any(word.endswith("manifest-to-shar-%A_%a.log") for word in line)
-    line = sbatch_line("manifest_to_shar", "--array=1,3", "--", "a.json", "out", "--world-size", 16)
+    line = sbatch_line("manifest-to-shar", "--array=1,3", "--", "a.json", "out", "--world-size", 16)
     assert line[-2:] == ["--world-size", "16"]
 
 
 @pytest.mark.parametrize("array", ["1,3", "0-15:2", "4-7"])
 def test_part_of_an_array_needs_a_world_size(array: str) -> None:
-    done = run(SCRIPTS / "manifest_to_shar.sh", f"--array={array}", "--", "a.json", "out")
+    done = run(SCRIPTS / "submit.sh", "manifest-to-shar", f"--array={array}", "--", "a.json", "out")
     assert done.code == 2
     assert "say of how many, with --world-size N" in done.error_line
 
@@ -94,7 +119,7 @@ def test_part_of_an_array_needs_a_world_size(array: str) -> None:
 def test_no_slurm_here(tmp_path: Path) -> None:
     for program in ("bash", "dirname", "basename", "realpath"):
         (tmp_path / program).symlink_to(f"/usr/bin/{program}")
-    done = run(SCRIPTS / "download.sh", "an4", PATH=str(tmp_path))
+    done = run(SCRIPTS / "submit.sh", "download", "an4", PATH=str(tmp_path))
     assert done.code == 2
     assert "there is no sbatch here" in done.error_line
 
