@@ -19,7 +19,8 @@ case ${1:-} in
 esac
 command=$1
 shift
-[[ $command =~ ^[a-z][a-z0-9-]*$ ]] || die "'$command' is not a command of prepcli: submit.sh COMMAND [SBATCH OPTIONS --] ARGUMENTS"
+[[ $command =~ ^[a-z][a-z0-9-]*$ ]] \
+    || die "'$command' is not a command of prepcli: submit.sh COMMAND [SBATCH OPTIONS --] ARGUMENTS"
 
 kind=cpu
 case $command in

@@ -1,4 +1,4 @@
-"""submit.sh and submit_pipeline.sh without a cluster: the sbatch lines they make, the step of a job, and what they refuse."""
+"""Submitting without a cluster: the sbatch lines that are made, the step of a job, and what is refused."""
 
 import os
 import shlex
