@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from braceexpand import braceexpand
 
+from prepcli.errors import UsageError
+
 # NeMo's other spellings, for launchers and config files in which braces mean something else.
 # Source: nemo/collections/asr/data/audio_to_text.py, expand_sharded_filepaths (NeMo 3.0).
 _NEMO_SPELLINGS = (("(", "{"), ("[", "{"), ("<", "{"), ("_OP_", "{"), (")", "}"), ("]", "}"), (">", "}"), ("_CL_", "}"))
@@ -26,11 +28,11 @@ def expand_braces(text: str) -> Iterator[str]:
     """Every string that `text` stands for, leftmost brace slowest. Backslashes mean nothing.
 
     A pair of braces that holds neither a comma nor a range stays as it is, as in bash. Raises `ValueError`
-    for unbalanced or too deeply nested braces, and for ranges that make more than `MAX_STRINGS` strings.
+    for unbalanced or too deeply nested braces, `UsageError` where ranges make more than `MAX_STRINGS` strings.
     """
     sizes = (abs(int(last) - int(first)) // (int(step or 1) or 1) + 1 for first, last, step in _RANGE.findall(text))
     if math.prod(sizes) > MAX_STRINGS:
-        raise ValueError(f"the ranges in {text!r} make more than {MAX_STRINGS:,} strings")
+        raise UsageError(f"{text} stands for more than {MAX_STRINGS:,} names; give a smaller range")
     try:
         names: Iterator[str] = braceexpand(text, escape=False)
     except RecursionError:

@@ -63,14 +63,10 @@ def test_unbalanced_braces(pattern: str) -> None:
         list(expand_braces(pattern))
 
 
-@pytest.mark.parametrize(
-    "pattern", ["{0..9999999999}", "{0..9999}{0..9999}", f"{{0..{'9' * 5000}}}", "{" * 3000 + "}" * 3000]
-)
-def test_patterns_that_would_need_too_much_memory_or_stack(pattern: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", [f"{{0..{'9' * 5000}}}", "{" * 3000 + "}" * 3000])
+def test_braces_that_python_cannot_count(pattern: str) -> None:
     with pytest.raises(ValueError):
         expand_braces(pattern)
-    with pytest.raises(UsageError, match="not found"):
-        expand_paths(f"{tmp_path}/{pattern[:200]}")
 
 
 def test_a_range_with_a_step_counts_what_it_makes() -> None:
@@ -126,8 +122,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         expand_paths(f"{tmp_path}/set(1).json")
 
 
-def test_a_huge_range_ends_at_the_first_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="m_0"):
+def test_a_huge_range_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="stands for more than 10,000,000 names"):
         expand_paths(f"{tmp_path}/m_{{0..999999999999}}.json")
 
 
