@@ -133,9 +133,10 @@ def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int
 
 def _end(text: str, node: "Node") -> int:
     """Where the text of a node ends; PyYAML ends a block list or mapping only after the comments that follow it."""
-    children = [] if isinstance(node.value, str) else node.value
-    if children and not node.flow_style:
-        last = children[-1]
+    import yaml
+
+    if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
+        last = node.value[-1]
         return _end(text, last[1] if isinstance(last, tuple) else last)
     end: int = node.end_mark.index
     return len(text[:end].rstrip())

@@ -42,7 +42,7 @@ WriteConfig = Annotated[
         "--write-config",
         metavar="FILE.yaml",
         help="Put the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of a file "
-        "that is there, its other keys staying, or into a new file.",
+        "that is there, whose other keys and comments stay, or into a new file.",
     ),
 ]
 Tokenizer = Annotated[

@@ -123,7 +123,7 @@ def test_many_bins_take_several_lines(tmp_path: Path) -> None:
 def test_odd_layouts(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    expected = yaml.safe_load(text) or {}
+    expected: Any = yaml.safe_load(text) or {}
     expected.get("train_ds", expected).update(OPTIONS)
     write_loader_config(path, OPTIONS)
     assert yaml.safe_load(path.read_text()) == expected
