@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -201,4 +202,4 @@ def _words(error: Exception) -> str:
     inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
     inner = getattr(inner, "reason", None) or inner
     text = str(inner.args[0] if inner.args else inner)
-    return text.rpartition(">: ")[2]
+    return re.sub(r"^\S*HTTPS?Connection.*?[>)]: ", "", text)

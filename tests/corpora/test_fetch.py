@@ -167,7 +167,7 @@ def test_503_for_ever_is_incomplete(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    with pytest.raises(IncompleteError, match="Connection refused"):
+    with pytest.raises(IncompleteError, match=r"a\.tgz: Failed to establish a new connection: .*Connection refused"):
         get(tmp_path, "http://127.0.0.1:9")
 
 
