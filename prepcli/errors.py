@@ -4,12 +4,15 @@ Everything else that is raised is a bug and stops the run with its traceback on 
 """
 
 from enum import Enum
+from typing import Any
 
 
 class PrepcliError(Exception):
     """A run that cannot go on. The message is one line that says what to do; `exit_code` is the process's."""
 
     exit_code = 1
+    is_said = False
+    """Whether a process that was started for the work has printed the message already."""
 
 
 class UsageError(PrepcliError):
@@ -22,6 +25,13 @@ class IncompleteError(PrepcliError):
     """The run was interrupted or lost a worker; running the same command again continues it."""
 
     exit_code = 4
+    document: dict[str, Any] | None = None
+    """What `--json` prints: the command, where its output is, and `continue_with`, the command that continues."""
+
+    @property
+    def continue_with(self) -> str | None:
+        """The command line that continues the run, where it is known."""
+        return self.document["continue_with"] if self.document else None
 
 
 class InputChangedError(PrepcliError):
@@ -29,9 +39,13 @@ class InputChangedError(PrepcliError):
 
 
 class TooManyRejectsError(PrepcliError):
-    """The run finished, but more records were rejected than `--max-rejects` allows."""
+    """The run finished, but more records were rejected than `--max-rejects` allows; `report` is that of the run."""
 
     exit_code = 3
+
+    def __init__(self, message: str, report: Any = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class RejectReason(str, Enum):

@@ -29,6 +29,24 @@ TICK = 0.25
 """Seconds between two looks at signals and progress while something is waited for."""
 
 
+def available_processors() -> int:
+    """The processors that this process may use (a Slurm step or a container often has fewer than the machine).
+
+    Slurm does not always bind a task to its processors, but it says how many a task has. Ranks that the command itself
+    has started, one a GPU, share them.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if "SLURM_STEP_NUM_TASKS" in os.environ and of_task.isdecimal():
+        count = min(count, int(of_task))
+    return max(1, count // int(os.environ.get("WORLD_SIZE", 1))) if is_own_rank() else count
+
+
+def is_own_rank() -> bool:
+    """Whether the command itself has started this process as one of its ranks (`prepcli.engine.launch.spawn_ranks`)."""
+    return LIFELINE in os.environ
+
+
 class _Stop:
     """How many places of the main thread want no interruption now, and what would have interrupted them."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.plan import InputFile, Plan, Unit, settings_of
+from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.split import Indices, mix64
 from prepcli.errors import RecordRejected, RejectReason, UsageError
@@ -20,6 +20,7 @@ from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
+from prepcli.options import settings_of
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """Records that a plan leaves out: a reason, and the numbers of the records it holds for."""

@@ -103,7 +103,7 @@ rm -f "$stamp"
 # comes without what it asks for.
 listed=,$extras,
 listed=${listed/,all,/,nemo,plot,dev,}
-listed=${listed/,demo,/,plot,}
+listed=${listed/,demo,/,plot,models,}
 listed=${listed#,}
 listed=${listed%,}
 failed="the installation failed, see above; it is safe to run this again (-v shows more)"

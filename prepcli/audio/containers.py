@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from prepcli.audio.source import Source
 
+# libsndfile's own log (`extra_info`) does not replace this: it says "(should be ...)" for AIFF, AU and W64, but nothing
+# for CAF files that lack a few bytes and for SPHERE, and it says so for whole AIFF files that came through a pipe.
 # Sizes that writers to a pipe leave behind.
 _UNKNOWN = frozenset({0, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 64) - 1, (1 << 63) - 1})
 _W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")

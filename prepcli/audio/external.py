@@ -1,7 +1,7 @@
-"""Running the tools of others on audio that our libraries don't know: sox, ffmpeg, sph2pipe.
+"""Running the tools of others on audio that our libraries don't know: ffmpeg and sph2pipe.
 
 They get the file as their standard input, opened here, and the name /dev/stdin. So no name can be taken for an
-option, a pattern, a pipe (sox runs "|command") or a playlist, and what counts is the content, not the extension.
+option, a pattern or a playlist, and what counts is the content, not the extension.
 """
 
 import os
@@ -18,7 +18,7 @@ def run_tool(command: list[str], source: Source) -> tuple[int, bytes, str]:
     """Run a tool on the audio; return its status, its output, and the first line of what it complained of."""
     stdin: IO[bytes] | int = source.for_process()
     try:
-        # The C locale, for soxi's output is parsed.
+        # The C locale, for messages that all machines give alike.
         done = subprocess.run(command, stdin=stdin, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
     finally:
         if not isinstance(stdin, int):

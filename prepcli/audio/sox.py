@@ -1,16 +1,20 @@
-"""Audio that libsndfile can't open: through the `sox` binary, and shorten-compressed SPHERE through its decoders."""
+"""Audio that libsndfile can't open: through sox to WAV, and shorten-compressed SPHERE through its decoders.
 
-import re
+The package `sox` runs the program `sox`. It gets a temporary copy whose name it cannot take for an option, a pattern, a
+pipe (sox runs "|command") or a playlist, and which has no extension: what counts is the content.
+"""
+
+import io
+import logging
 import shutil
+import tempfile
+from pathlib import Path
+from types import ModuleType
 
-from prepcli.audio import shorten
+from prepcli.audio import riff, shorten
 from prepcli.audio.containers import Sphere
-from prepcli.audio.external import STDIN, run_tool
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
-from prepcli.audio.source import Source
-
-_SOXI_FIELDS = re.compile(rb"^(Channels|Sample Rate|Precision|Duration) *: *(.*)$", re.MULTILINE)
-_SAMPLES = re.compile(rb"= (\d+) samples")
+from prepcli.audio.source import ByteSource, Source
 
 
 def probe(source: Source, name: str, reason: str) -> AudioInfo:
@@ -21,28 +25,25 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
     sphere = shorten.shortened_sphere(source)
     if sphere is not None:
         return _probe_shorten(source, sphere, name)
-    sox = shutil.which("sox")
+    sox = _sox()
     if sox is None:
         unreadable(
             name, f"is not audio that libsndfile can read ({reason}); to try sox, install the Debian package sox"
         )
-    status, output, _ = run_tool([sox, "--info", "-V1", STDIN], source)
-    fields = dict(_SOXI_FIELDS.findall(output))
-    try:
-        rate, channels = int(fields[b"Sample Rate"]), int(fields[b"Channels"])
-        precision = int(fields[b"Precision"].partition(b"-")[0])
-    except (KeyError, ValueError):
-        status = 1
-    if status:
-        unreadable(name, f"is not audio that libsndfile or sox can read ({reason})")
-    subtype = "PCM_16" if precision <= 16 else "PCM_24" if precision <= 24 else "PCM_32"
-    samples = len(_decode_with_sox(sox, source, subtype, name)) // (_width(subtype) * channels)
-    promised = _SAMPLES.search(fields.get(b"Duration", b""))
-    if promised and int(promised[1]) > samples:
-        unreadable(name, _short(int(promised[1]), samples))
-    if not samples:
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as folder:
+        copy = Path(folder) / "audio"
+        copy.write_bytes(source.everything())
+        try:
+            promised = sox.file_info.num_samples(copy) or 0
+        except (sox.core.SoxiError, ValueError):
+            unreadable(name, f"is not audio that libsndfile or sox can read ({reason})")
+        wav = _to_wav(sox, copy, name)
+    info = riff.parse(wav, ByteSource(wav), name)
+    if info is None or not info.num_samples:
         unreadable(name, "holds no samples")
-    return AudioInfo(NOT_PASSABLE, subtype, rate, samples, channels, None)
+    if promised > info.num_samples:
+        unreadable(name, f"ends early: the header promises {promised} samples, the file holds {info.num_samples}")
+    return AudioInfo(NOT_PASSABLE, info.subtype, info.sampling_rate, info.num_samples, info.num_channels, None)
 
 
 def decode(source: Source, info: AudioInfo, name: str) -> bytes:
@@ -50,13 +51,20 @@ def decode(source: Source, info: AudioInfo, name: str) -> bytes:
 
     Raises `RecordRejected(UNREADABLE_AUDIO)` where the tool is gone or fails.
     """
+    import soundfile
+
     sphere = shorten.shortened_sphere(source)
     if sphere is not None:
         return shorten.decode(source, sphere, name)
-    sox = shutil.which("sox")
+    sox = _sox()
     if sox is None:
         unreadable(name, "can only be read by sox: install the Debian package sox")
-    return _decode_with_sox(sox, source, info.subtype, name)
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as folder:
+        copy = Path(folder) / "audio"
+        copy.write_bytes(source.everything())
+        wav = _to_wav(sox, copy, name)
+    samples, _ = soundfile.read(io.BytesIO(wav), dtype="int16" if info.subtype == "PCM_16" else "int32")
+    return bytes(samples.tobytes())
 
 
 def _probe_shorten(source: Source, sphere: Sphere, name: str) -> AudioInfo:
@@ -64,19 +72,31 @@ def _probe_shorten(source: Source, sphere: Sphere, name: str) -> AudioInfo:
     return AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, samples, sphere.num_channels, None)
 
 
-def _decode_with_sox(sox: str, source: Source, subtype: str, name: str) -> bytes:
-    # -D: no dither, which sox would draw at random.
-    bits = str(8 * _width(subtype))
-    command = [sox, "-V1", "-D", STDIN, "-t", "raw", "-e", "signed-integer", "-b", bits, "-L", "-"]
-    status, samples, message = run_tool(command, source)
-    if status:
-        unreadable(name, f"can't be decoded by sox ({message})")
-    return samples
+def _sox() -> ModuleType | None:
+    """Return the package, None where there is no program for it to run."""
+    if shutil.which("sox") is None:
+        return None
+    import sox
+
+    # It warns of names without an extension and of unknown lengths; what matters is said by the reject.
+    logging.getLogger("sox").setLevel(logging.CRITICAL + 1)
+    return sox  # type: ignore[no-any-return]
 
 
-def _width(subtype: str) -> int:
-    return 2 if subtype == "PCM_16" else 4
-
-
-def _short(promised: int, found: int) -> str:
-    return f"ends early: the header promises {promised} samples, the file holds {found}"
+def _to_wav(sox: ModuleType, path: Path, name: str) -> bytes:
+    """Return the file as WAV of whole numbers, of as many bits as it needs."""
+    transformer = sox.Transformer()
+    # No dither, which sox would draw at random.
+    transformer.set_globals(dither=False, verbosity=1)
+    transformer.set_output_format(file_type="wav", encoding="signed-integer")
+    target = path.with_name("wav")
+    try:
+        transformer.build_file(path, target)
+    except (sox.SoxError, sox.SoxiError, ValueError) as error:
+        said = str(error).rpartition("Stderr: ")[2].strip()
+        complaint = said.splitlines()[0] if said else "no reason given"
+        # The machine's trouble, not the record's: sox could not be started, or there is no room for the WAV.
+        if said == "None" or "No space left" in said:
+            raise OSError(f"sox cannot be run on {name}: {complaint}") from None
+        unreadable(name, f"can't be decoded by sox ({complaint})")
+    return target.read_bytes()

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.bins.options import BinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import ascending, evenly, padding
 from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import resolve_input
+from prepcli.processes import available_processors
+from prepcli.reports import brief
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,18 +22,6 @@ PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 """Shares of the examples (%) for which the report gives durations."""
 OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
 """Numbers of buckets whose padding the report compares."""
-
-
-@dataclass(frozen=True)
-class BinsOptions:
-    """What to estimate, and from which examples; durations in seconds, both limits included."""
-
-    num_buckets: int = 30
-    num_examples: int = -1
-    min_duration: float = -math.inf
-    max_duration: float = math.inf
-    batch_duration: float = 360.0
-    num_workers: int = 1
 
 
 @dataclass
@@ -65,6 +56,9 @@ class BinsReport:
     durations: Floats = field(repr=False)
     """Sorted, shape (num_examples,)."""
 
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")
+
 
 def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
@@ -77,9 +71,9 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
     found = read_input(
         resolve_input(spec),
-        num_workers=options.num_workers,
-        min_duration=options.min_duration,
-        max_duration=options.max_duration,
+        num_workers=options.num_workers or available_processors(),
+        min_duration=lower_limit(options.min_duration),
+        max_duration=upper_limit(options.max_duration),
         num_examples=options.num_examples,
     )
     if not len(found.seconds):

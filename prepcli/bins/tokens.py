@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from prepcli.bins.durations import duration_bins, percentiles
 from prepcli.bins.nested import nested_bins, place
+from prepcli.bins.options import TokenBinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.bins.token_lengths import FileLengths, FileTask, Ints, count_file
 from prepcli.bins.two_d import check_finite
@@ -17,33 +18,12 @@ from prepcli.errors import UsageError
 from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.text_inputs import TextSet, of_text_cfg
-from prepcli.processes import map_in_order
+from prepcli.processes import available_processors, map_in_order
+from prepcli.reports import brief
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 # Below this, starting workers takes longer than counting.
 _INLINE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class TokenBinsOptions:
-    """What to estimate, and from which examples; lengths in tokens, limits included.
-
-    `sub_buckets` None: by one length alone, which is the input's, or with `measure_total_length` that of input and
-    output. `max_tpt`: leave out examples with more output tokens per input token.
-    """
-
-    num_buckets: int = 30
-    sub_buckets: int | None = None
-    token_outlier_threshold: float = 6.0
-    num_examples: int = -1
-    min_tokens: float = -math.inf
-    max_tokens: float = math.inf
-    max_tpt: float = math.inf
-    measure_total_length: bool = False
-    token_equivalent_duration: float = 0.08
-    audio_locator_tag: str | None = None
-    batch_tokens: float = 16_000
-    num_workers: int = 1
 
 
 @dataclass
@@ -81,6 +61,9 @@ class TokenBinsReport:
     inputs: Ints = field(repr=False)
     """Shape (num_examples,); with `measure_total_length` in one dimension, input and output together."""
     outputs: Ints = field(repr=False)
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_tokens", "max_tpt", "num_examples")
 
 
 @dataclass
@@ -135,7 +118,8 @@ def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: TokenBinsOptio
     tasks = [list(_tasks(leaf, tokenizer, options)) for leaf in leaves]
     flat = [task for of_leaf in tasks for task in of_leaf]
     num_bytes = sum(Path(task.path).stat().st_size for task in flat)
-    counted = map_in_order(count_file, flat, options.num_workers if num_bytes >= _INLINE_BYTES else 1)
+    num_workers = options.num_workers or available_processors()
+    counted = map_in_order(count_file, flat, num_workers if num_bytes >= _INLINE_BYTES else 1)
     whole = FileLengths()
     inputs, outputs, read = [], [], []
     for of_leaf in tasks:
@@ -147,8 +131,8 @@ def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: TokenBinsOptio
         inputs.append(np.concatenate([file.inputs for file in files]))
         outputs.append(np.concatenate([file.outputs for file in files]))
         lengths = inputs[-1] + outputs[-1] if options.measure_total_length else inputs[-1]
-        inside = (lengths >= options.min_tokens) & (lengths <= options.max_tokens)
-        inside &= _tpt(inputs[-1], outputs[-1]) <= options.max_tpt
+        inside = (lengths >= lower_limit(options.min_tokens)) & (lengths <= upper_limit(options.max_tokens))
+        inside &= _tpt(inputs[-1], outputs[-1]) <= upper_limit(options.max_tpt)
         read.append(LeafDurations(lengths.astype(np.float64), inside, sum(file.num_lines for file in files)))
     if options.num_examples > 0:
         places, num_drawn = draw(data, read, options.num_examples)

@@ -10,29 +10,16 @@ import numpy.typing as npt
 
 from prepcli.bins.durations import percentiles, why_none
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, place
+from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import DataSet, Mix, resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
+from prepcli.processes import available_processors
+from prepcli.reports import brief
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
-
-
-@dataclass(frozen=True)
-class Bins2dOptions:
-    """What to estimate, and from which examples; durations in seconds, both limits included."""
-
-    num_buckets: int = 30
-    sub_buckets: int = 2
-    token_outlier_threshold: float = 4.0
-    num_examples: int = -1
-    min_duration: float = -math.inf
-    max_duration: float = math.inf
-    text_field: str = "text"
-    lang_field: str = "lang"
-    batch_duration: float = 360.0
-    num_workers: int = 1
 
 
 @dataclass
@@ -91,6 +78,9 @@ class Bins2dReport:
     tokens: npt.NDArray[np.int32] = field(repr=False)
     """Shape (num_examples,)."""
 
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")
+
 
 def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
     """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
@@ -124,9 +114,9 @@ def check_finite(data: DataSet | Mix, num_examples: int) -> None:
 def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: Bins2dOptions) -> Durations:
     return read_input(
         data,
-        num_workers=options.num_workers,
-        min_duration=options.min_duration,
-        max_duration=options.max_duration,
+        num_workers=options.num_workers or available_processors(),
+        min_duration=lower_limit(options.min_duration),
+        max_duration=upper_limit(options.max_duration),
         num_examples=options.num_examples,
         numbers=_counting(tokenizer, options),
     )
@@ -167,7 +157,7 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
         options.sub_buckets,
         options.token_outlier_threshold,
         decimals=3,
-        largest=None if math.isinf(options.max_duration) else options.max_duration,
+        largest=None if math.isinf(upper_limit(options.max_duration)) else options.max_duration,
     )
     pairs, max_tps = bins.pairs, [round(ratio, 2) for ratio in bins.max_ratio]
     numbers = place(durations, tokens, pairs)

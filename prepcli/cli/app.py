@@ -6,55 +6,91 @@ import errno
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from prepcli import __version__
-from prepcli.cli.download import download
-from prepcli.cli.estimate_bins import estimate_bins
-from prepcli.cli.estimate_bins_2d import estimate_bins_2d
-from prepcli.cli.estimate_token_bins import estimate_token_bins
-from prepcli.cli.extend_codec_codes import extend_codec_codes
-from prepcli.cli.extend_context_audio import extend_context_audio
-from prepcli.cli.inspect import inspect
-from prepcli.cli.manifest_to_shar import manifest_to_shar
-from prepcli.cli.manifest_to_tarred import manifest_to_tarred
-from prepcli.cli.options import is_own_rank
+from prepcli.cli.bins import show_bins, show_bins_2d, show_token_bins
+from prepcli.cli.building import Show, build_command
+from prepcli.cli.download import show_data_sets
+from prepcli.cli.inspection import show_inspection
+from prepcli.cli.output import show_report
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
-from prepcli.cli.status import status
+from prepcli.cli.status import show_status
 from prepcli.cli.variadic import VariadicCommand
-from prepcli.cli.verify import verify
+from prepcli.cli.verification import show_verification
+from prepcli.commands import COMMANDS, Command
 from prepcli.engine.signals import Interruption, stop_on_signals
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.options import check_text, declared
 from prepcli.printing import printable
+from prepcli.processes import is_own_rank
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable under which an unexpected error shows where it comes from."""
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-# Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
-app = typer.Typer(
-    name="prepcli",
-    help="Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-app.add_typer(download)
-app.command("manifest-to-tarred")(manifest_to_tarred)
-app.command("manifest-to-shar")(manifest_to_shar)
-app.command("extend-context-audio")(extend_context_audio)
-app.command("extend-codec-codes")(extend_codec_codes)
-app.command("estimate-bins")(estimate_bins)
-app.command("estimate-bins-2d", cls=VariadicCommand)(estimate_bins_2d)
-app.command("estimate-token-bins", cls=VariadicCommand)(estimate_token_bins)
-app.command("inspect")(inspect)
-app.command("status")(status)
-app.command("verify")(verify)
+SHOWS: dict[str, Show] = {
+    "download fisher": show_report,
+    "download hub5": show_report,
+    "download": show_data_sets,
+    "estimate-bins": show_bins,
+    "estimate-bins-2d": show_bins_2d,
+    "estimate-token-bins": show_token_bins,
+    "inspect": show_inspection,
+    "status": show_status,
+    "verify": show_verification,
+}
+"""What prints the report of a command or of a group; of all others `show_report` does."""
+ONE_BLAS_THREAD = {"estimate-bins", "estimate-bins-2d", "estimate-token-bins", "inspect"}
+"""Commands that never multiply: BLAS would only start a thread per processor when NumPy is imported."""
+
+
+def _typer(name: str, help: str) -> typer.Typer:
+    # Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
+    return typer.Typer(
+        name=name,
+        help=help,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+
+
+def build_app(words: Sequence[str]) -> typer.Typer:
+    """The program for a command line of these words.
+
+    Where they begin with a command, it has this command alone: to build them all takes a third of the start-up.
+    """
+    app = _typer("prepcli", "Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.")
+    app.callback()(_root)
+    download = _typer(
+        "download",
+        "Turn published corpora into audio and NeMo manifests: fetched and checked where that is allowed, or read from "
+        "a licensed copy. Each can be stopped and run again at any point.",
+    )
+    app.add_typer(download)
+    for command in [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]] or COMMANDS:
+        _add(command, download if command.name.startswith("download ") else app)
+    return app
+
+
+def _add(command: Command, group: typer.Typer) -> None:
+    words = command.name.split()
+    options = command.load_options()
+    show = SHOWS.get(command.name) or SHOWS.get(words[0]) or show_report
+    function = build_command(words, options, command.load_function, show)
+    has_lists = any(one.is_list and not one.option.is_argument for one in declared(options))
+    group.command(
+        words[-1],
+        cls=VariadicCommand if has_lists and len(words) == 1 else None,
+        short_help=getattr(options, "SUMMARY", None),
+    )(function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,7 +99,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
@@ -77,8 +112,6 @@ def _check_names() -> None:
 
     A current folder that was deleted has no name at all: nothing relative to it can be found.
     """
-    if "" in sys.argv[1:]:
-        raise UsageError("an argument is empty: is a variable of the shell not set?")
     try:
         here = [str(Path.cwd())]
     except FileNotFoundError:
@@ -88,15 +121,21 @@ def _check_names() -> None:
     except OSError:
         here = []
     for text in sys.argv[1:] + here:
-        if any("\ud800" <= char <= "\udfff" for char in text):
-            shown = ascii(text).strip("'\"")
-            raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
+        check_text(text)
+
+
+def _is_said_elsewhere(error: PrepcliError) -> bool:
+    """What is wrong with the call is the same for all ranks that the command has started: one says it.
+
+    That there are too many rejects is said by the process that has started them.
+    """
+    return error.exit_code == 3 or (error.exit_code == 2 and os.environ.get("RANK") != "0")
 
 
 def _command() -> None:
     """Run the command, and write out what it has printed while an error can still be reported."""
     try:
-        app()
+        build_app(sys.argv[1:])()
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -137,6 +176,8 @@ def main() -> None:
 def _run() -> None:
     try:
         _check_names()
+        if ONE_BLAS_THREAD.intersection(sys.argv[1:2]):
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _command()
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone; nothing is wrong.
@@ -144,8 +185,7 @@ def _run() -> None:
         sys.stderr.close()
         sys.exit(0)
     except PrepcliError as error:
-        # What is wrong with the call is the same for all ranks that the command has started: one says it.
-        if not (is_own_rank() and error.exit_code == 2 and os.environ.get("RANK") != "0"):
+        if not (error.is_said or (is_own_rank() and _is_said_elsewhere(error))):
             _print_error(str(error))
         sys.exit(error.exit_code)
     except Exception as error:

@@ -1,82 +1,45 @@
-"""`prepcli status`."""
+"""What `prepcli status` prints."""
 
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from prepcli.cli.options import Json
+from prepcli.cli.output import print_json, print_lines
 from prepcli.printing import printable_command
 
 if TYPE_CHECKING:
+    from prepcli.engine.options import ShowStatus
     from prepcli.engine.status import Status
 
 _HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
 
 
-def status(
-    out: Annotated[list[Path], typer.Argument(metavar="OUT...", help="Output directories of other commands.")],
-    as_json: Json = False,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Show it again and again, until nothing runs and nothing waits for its start."),
-    ] = False,
-    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks of --watch.")] = 5.0,
-) -> None:
-    """Show how far runs are: done, missing, rejects, rate, time to go, slowest rank, and how to continue.
+def show_status(options: "ShowStatus", found: "Sequence[Status]") -> None:
+    """One run in lines, several as a table; with --watch again and again.
 
-    Several outputs become one table, followed by those that have stopped. Reads only the files in OUT.prepcli/, so it
-    works while ranks run, also on other machines. With --watch the exit code is 4 if a run has stopped unfinished;
-    where the output is no terminal, a line appears only when something has changed.
-
-    Example: prepcli status clean/ context/ shar/ --watch
+    Raises:
+        typer.Exit: 4, where a run that was watched has stopped unfinished.
     """
-    from prepcli.cli.output import print_json, print_lines
-
-    outs = list(dict.fromkeys(_named(path) for path in out))
-    if watch:
-        raise typer.Exit(_watch(outs, every, as_json))
-    found = _read(outs, expect_all=len(outs) == 1)
-    if as_json:
+    if options.watch:
+        raise typer.Exit(_watch(options, found))
+    if options.as_json:
         print_json(found[0] if len(found) == 1 else found)
-    elif len(outs) == 1:
+    elif len({one.out for one in found}) == 1:
         print_lines(line for number, one in enumerate(found) for line in ([""] * (number > 0) + _lines(one)))
     else:
         print_lines(_overview(found))
 
 
-def _named(path: Path) -> Path:
-    """`out.prepcli` means `out`: patterns of the shell catch both."""
-    return path.with_name(path.name.removesuffix(".prepcli")) if path.name != ".prepcli" else path
-
-
-def _read(outs: Sequence[Path], expect_all: bool) -> "list[Status]":
-    """The runs of each output; one that no run is known of has not started, or with `expect_all` is an error."""
-    from prepcli.engine.status import not_started, read_status, workspaces_of
-    from prepcli.errors import UsageError
-
-    found = []
-    for path in outs:
-        try:
-            found += [read_status(workspace) for workspace in workspaces_of(path)]
-        except UsageError:
-            if expect_all:
-                raise
-            found.append(not_started(path))
-    return found
-
-
-def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
+def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
     """Look until nothing runs or waits; returns the exit code."""
-    from prepcli.cli.output import print_json, print_lines
+    from prepcli.engine.command import status
 
     shown: list[list[str]] = []
     while True:
-        found = _read(outs, expect_all=False)
-        if as_json:
+        if options.as_json:
             print_json(found)
         elif sys.stdout.isatty():
             typer.echo("\033[H\033[J", nl=False)
@@ -91,7 +54,8 @@ def _watch(outs: Sequence[Path], every: float, as_json: bool) -> int:
             sys.stdout.flush()
         if not any(one.state in ("running", "finishing", "not_started") for one in found):
             return 0 if all(one.state == "finished" for one in found) else 4
-        time.sleep(every)
+        time.sleep(options.every)
+        found = status(options)
 
 
 def _overview(found: "Sequence[Status]") -> list[str]:

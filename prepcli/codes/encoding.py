@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.codes.plan import CodesOptions, InputShard, cut_lines
+from prepcli.codes.options import CodesOptions
+from prepcli.codes.plan import InputShard, cut_lines
 from prepcli.codes.shard_index import Member, ShardIndex
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter

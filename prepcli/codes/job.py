@@ -4,6 +4,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any, ClassVar
 
 from prepcli.codes.content import check_audio, check_complete, record_audio
 from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, Pool
-from prepcli.codes.plan import CodesOptions, InputShard, audio_bytes, find_input, measure, pools
+from prepcli.codes.options import CodesOptions
+from prepcli.codes.plan import InputShard, audio_bytes, find_input, measure, pools
 from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.engine.job import Execution, Job
 from prepcli.engine.plan import InputFile, Plan, Unit
@@ -20,10 +22,11 @@ from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.names import check_loadable
 from prepcli.formats.shar import brace_text
-from prepcli.models.codecs import check_codec_model, load_codec
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.feed import DecodingPool
 from prepcli.models.protocols import Codec
+from prepcli.options import settings_of
 from prepcli.processes import no_interruption, wait_for
 
 UNITS_AHEAD = 2
@@ -64,6 +67,7 @@ class CodesJob(Job):
         """`partial`: take what is there of a Shar set that is not complete yet."""
         options.check()
         check_codec_model(options.codec_model)
+        options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
         name = CODES_FOLDER.format(options.codec_name)
         check_loadable(out / name)
         self.output_patterns = (f"{name}/*_codes/codes.*.tar",)
@@ -81,7 +85,10 @@ class CodesJob(Job):
 
     def settings(self) -> dict[str, Any]:
         """The options, which model it is, and how much audio there is."""
-        settings = self.options.settings() | {"bytes of audio": audio_bytes(self.shards)}
+        settings = settings_of(self.options) | {
+            "--codec-model": identity(self.options.codec_model),
+            "bytes of audio": audio_bytes(self.shards),
+        }
         # What is there of a set that is complete is all of it, with the option or without.
         return settings | ({"--partial": self._part} if self._part else {})
 
@@ -178,7 +185,7 @@ class CodesJob(Job):
         name = self.options.codec_name
         numbers = [shard.number for shard in self.shards]
         details: dict[str, Any] = {
-            CODES_OF[field]: str(self.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers)))
+            CODES_OF[field]: self.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
             for field in self.shards[0].tars
         }
         wall = max(counts[WALL], 1e-9)

@@ -6,18 +6,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
 import msgspec
 
-from prepcli.engine.plan import Unit, settings_of
+from prepcli.engine.plan import Unit
 from prepcli.errors import UsageError
 from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
 from prepcli.formats.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, numbered
 from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.record import LONGEST
-from prepcli.models.codecs import identity
-from prepcli.models.protocols import Precision
 from prepcli.processes import map_in_order
 
 MOST_SHARDS = 64
@@ -29,29 +27,6 @@ class CutHead(msgspec.Struct):
 
     id: str
     duration: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
-
-
-@dataclass(frozen=True)
-class CodesOptions:
-    """What shapes the codes, under the names of the command line."""
-
-    codec_model: str
-    codec_name: str
-    batch_duration: float = 120.0
-    pool_duration: float = 7200.0
-    precision: Precision = "fp32"
-
-    def check(self) -> None:
-        """Raises `UsageError` for what cannot work."""
-        for name in ("batch_duration", "pool_duration"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is no number of seconds above 0")
-        if self.precision not in get_args(Precision):
-            raise UsageError(f"--precision takes {', '.join(get_args(Precision))}, not {self.precision}")
-
-    def settings(self) -> dict[str, Any]:
-        """What the run's digest covers. On a GPU, who is in a batch with whom can change a code by float rounding."""
-        return settings_of(self) | {"--codec-model": identity(self.codec_model)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from prepcli.context.context_entry import DIGITS, ContextLines
 from prepcli.context.context_merge import PartWriter
 from prepcli.context.copies import Segments
-from prepcli.context.plan import ContextOptions, ContextPlan
+from prepcli.context.options import ContextOptions
+from prepcli.context.plan import ContextPlan
 from prepcli.context.selection import Chosen, select_contexts
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter

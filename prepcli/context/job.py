@@ -19,7 +19,8 @@ from prepcli.context.bundle import (
     Bundle,
 )
 from prepcli.context.context_merge import histograms, merged_lines
-from prepcli.context.plan import ContextOptions, ContextPlan, plan_bundles
+from prepcli.context.options import ContextOptions
+from prepcli.context.plan import ContextPlan, plan_bundles
 from prepcli.context.voices import group_key
 from prepcli.engine.job import Execution, Job
 from prepcli.engine.plan import Plan, Unit
@@ -63,6 +64,7 @@ class ContextJob(Job):
     ) -> None:
         """`batch_duration`: seconds of audio in a batch, at most; on GPUs it may show in a similarity's last digit."""
         options.check()
+        group_key(options.group_by)
         if not batch_duration > 0:
             raise UsageError(f"--batch-duration {batch_duration} is no number of seconds above 0")
         check_speaker_model(options.speaker_model)
@@ -191,7 +193,7 @@ class ContextJob(Job):
         wall = sum(marker.wall_seconds for marker in markers)
         embedded = counts[COMPUTED] - counts[PADDED]
         return {
-            "manifest": str(self.out / self.manifest_name),
+            "manifest": self.out / self.manifest_name,
             **self.records.merged_details(self.out),
             "hours_embedded": round(embedded / 3600, 4),
             "real_time_factor": round(embedded / wall, 1) if wall else 0.0,

@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.context.voices import DEFAULT, group_key
 from prepcli.engine.split import Indices
-from prepcli.errors import UsageError
 from prepcli.manifest.index import ManifestIndex
 from prepcli.records import file_identity
 
@@ -17,33 +15,6 @@ BUNDLE_SECONDS = 12 * 3600.0
 with less, most batches would stay small. It is seconds of a GPU's work, and some minutes of a processor's."""
 NUM_BUNDLES = 16
 """A small corpus is cut into so many, so that a few ranks find work and little is lost when a run is stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextOptions:
-    """The options of `extend-context-audio` that shape its output.
-
-    `speaker_model` names a model or its file, `context_min_duration` is in seconds, `context_min_ssim` a cosine.
-    """
-
-    audio_base_dir: Path | None = None
-    speaker_model: str = "titanet_large"
-    group_by: str = DEFAULT
-    context_min_duration: float = 3.0
-    context_min_ssim: float = 0.6
-    save_embeddings: bool = False
-
-    def check(self) -> None:
-        """Find what cannot work.
-
-        Raises:
-            UsageError: with the options' command-line names and what to do.
-        """
-        group_key(self.group_by)
-        if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
-            raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds, 0 or more")
-        if not -1 <= self.context_min_ssim <= 1:
-            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is no cosine similarity: it lies in -1 to 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from prepcli.calls import shows_progress
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.fetch import MOST_DAMAGED, Archive, fetch, note
 from prepcli.corpora.transfer import FetchError
@@ -98,7 +99,7 @@ class _Bar:
         self._name = name
         self._last = time.monotonic()
         self._bar: Any = None
-        if sys.stderr.isatty():
+        if shows_progress() and sys.stderr.isatty():
             self._bar = tqdm(unit="B", unit_scale=True, desc=name, delay=0.5)
 
     def __call__(self, num_bytes: int, total: int | None) -> None:

@@ -1,11 +1,11 @@
 """Fetching an archive: from the first mirror that has it, and checked before it gets its name."""
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prepcli.calls import tell
 from prepcli.corpora.transfer import FetchError, Part, Progress, download
 from prepcli.errors import UsageError
 from prepcli.printing import printable
@@ -96,4 +96,4 @@ def read_checksums(path: Path) -> dict[str, str]:
 
 def note(message: str) -> None:
     """One line for people, on stderr."""
-    print(f"prepcli: {printable(message)}", file=sys.stderr, flush=True)
+    tell(f"prepcli: {printable(message)}")

@@ -115,7 +115,7 @@ class CorpusJob(Job):
             for marker in markers:
                 if self.index.batches[marker.unit].manifest == manifest:
                     merged.write(self._part(marker).read_bytes())
-            details[Path(manifest).stem] = str(self._root / manifest)
+            details[Path(manifest).stem] = self._root / manifest
         return details
 
     def _records(self, markers: Sequence[Marker]) -> Iterator[tuple[str, dict[str, Any]]]:

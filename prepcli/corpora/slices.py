@@ -219,7 +219,7 @@ class SlicingJob(Job):
                     manifest.write(data)
                     if self.corpus.has_vocabulary:
                         characters.update(*(decoder.decode(line)["text"] for line in data.splitlines()))
-            details[f"manifest_{part}"] = str(self.workspace.out / _manifest_name(part))
+            details[f"manifest_{part}"] = self.workspace.out / _manifest_name(part)
         if self.corpus.has_vocabulary:
             writer.add("vocab.txt", "".join(f"{character}\n" for character in sorted(characters)).encode())
         return details

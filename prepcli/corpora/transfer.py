@@ -2,26 +2,27 @@
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 
 if TYPE_CHECKING:
-    import urllib3
+    from requests import Response
 
-MOST_FAILURES = 6
+MAX_FAILURES = 6
 """Failures of one mirror, one after the other without a new byte, after which the next one is asked."""
-BACKOFF, LONGEST_WAIT = 0.5, 60.0
-"""Seconds before the second try, doubled for each one that follows, and the most of them."""
-LONGEST_RETRY_AFTER = 600.0
-"""Seconds that a server may ask us to wait."""
+BACKOFF, MAX_WAIT = 0.5, 60.0
+"""Seconds before the second try, doubled for each one that follows, and their maximum."""
+MAX_RETRY_AFTER = 600.0
+"""The maximum of the seconds that a server may ask us to wait."""
+_TIMEOUTS = (30, 60)
+"""Seconds to wait for a connection, and for the next bytes."""
 _BLOCK = 1 << 20
 
 Progress = Callable[[int, int | None], None]
@@ -43,9 +44,9 @@ class Part:
         self.num_bytes = 0
         try:
             stored: Any = msgspec.json.decode(self._sidecar.read_bytes())
-            self.validator: str | None = stored["validator"]
+            self._url, self._validator = stored["url"], stored["validator"]
         except (OSError, msgspec.DecodeError, KeyError, TypeError):
-            self.validator = None
+            self._url = self._validator = None
         while block := self._file.read(_BLOCK):
             self._hash.update(block)
             self.num_bytes += len(block)
@@ -63,11 +64,16 @@ class Part:
         self._hash = hashlib.new(self._algorithm)
         self.num_bytes = 0
 
-    def remember(self, headers: Mapping[str, str]) -> None:
-        """Keep what `If-Range` may ask for: a strong ETag, or else the date of the last change."""
+    def validator(self, url: str) -> str | None:
+        """What `If-Range` may ask `url` for; None where the bytes came from elsewhere, or nothing is known of them."""
+        return self._validator if self._url == url else None
+
+    def remember(self, url: str, headers: Mapping[str, str]) -> None:
+        """Keep where the bytes come from, with a strong ETag or else the date of the last change."""
         etag = headers.get("ETag")
-        self.validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
-        self._sidecar.write_bytes(msgspec.json.encode({"validator": self.validator}))
+        self._url = url
+        self._validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
+        self._sidecar.write_bytes(msgspec.json.encode({"url": url, "validator": self._validator}))
 
     def forget(self) -> None:
         """The part is none any more."""
@@ -86,16 +92,12 @@ class Part:
         self._file.close()
 
 
-class _GoneError(Exception):
-    """This server does not have the file, or does not give it to us."""
-
-
 class _BrokenOffError(Exception):
     """The server could not be reached or broke off; it may do better later."""
 
-    def __init__(self, what: str, retry_after: float | None = None) -> None:
+    def __init__(self, what: str, retry_after: str = "") -> None:
         super().__init__(what)
-        self.retry_after = retry_after
+        self.retry_after = min(float(retry_after), MAX_RETRY_AFTER) if retry_after.isdecimal() else None
 
 
 def download(name: str, urls: Sequence[str], checksummed: bool, part: Part, progress: Progress) -> str:
@@ -109,24 +111,12 @@ def download(name: str, urls: Sequence[str], checksummed: bool, part: Part, prog
     troubles: list[str] = []
     hopeless = True
     for url in urls:
-        failures, most = 0, part.num_bytes
-        while failures < MOST_FAILURES:
-            try:
-                _continue(_pool(url), url, checksummed, part, progress)
-                return url
-            except _GoneError as error:
-                troubles.append(f"{url}: {error}")
-                break
-            except _BrokenOffError as error:
-                failures = 1 if part.num_bytes > most else failures + 1
-                most = max(most, part.num_bytes)
-                trouble = str(error)
-                if failures < MOST_FAILURES:
-                    wait = min(BACKOFF * 2 ** (failures - 1), LONGEST_WAIT)
-                    time.sleep(min(error.retry_after, LONGEST_RETRY_AFTER) if error.retry_after is not None else wait)
-        else:
-            hopeless = False
-            troubles.append(f"{url}: {trouble}")
+        try:
+            _download_from(url, checksummed, part, progress)
+            return url
+        except (FetchError, _BrokenOffError) as error:
+            hopeless = hopeless and isinstance(error, FetchError)
+            troubles.append(f"{url}: {error}")
     if hopeless:
         raise FetchError(f"{name} is not where it should be: {'; '.join(troubles)}; give --base-url or --archive")
     raise IncompleteError(
@@ -134,68 +124,71 @@ def download(name: str, urls: Sequence[str], checksummed: bool, part: Part, prog
     )
 
 
-def _pool(url: str) -> "urllib3.PoolManager":
-    """Connections to a server, through the proxy that the environment names for it (`https_proxy`, `no_proxy`)."""
-    import urllib3
+def _download_from(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
+    """Bring the part to its full length in as many requests as it takes, while new bytes arrive."""
+    failures, most = 0, part.num_bytes
+    while True:
+        try:
+            return _request(url, checksummed, part, progress)
+        except _BrokenOffError as error:
+            failures = 1 if part.num_bytes > most else failures + 1
+            most = max(most, part.num_bytes)
+            if failures >= MAX_FAILURES:
+                raise
+            wait = min(BACKOFF * 2 ** (failures - 1), MAX_WAIT)
+            time.sleep(wait if error.retry_after is None else error.retry_after)
 
-    # No retries inside: what is there already must be continued, not asked for again.
-    retries = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=8)
-    timeout = urllib3.Timeout(connect=30, read=60)
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    if proxy and not proxy_bypass(parts.hostname or ""):
-        return urllib3.ProxyManager(proxy if "://" in proxy else f"http://{proxy}", retries=retries, timeout=timeout)
-    return urllib3.PoolManager(retries=retries, timeout=timeout)
 
-
-def _continue(pool: "urllib3.PoolManager", url: str, checksummed: bool, part: Part, progress: Progress) -> None:
-    """One request for what is missing, or for everything where the server cannot continue."""
-    from urllib3.exceptions import HTTPError, LocationValueError
+def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
+    """Ask once for what is missing, or for everything where nothing would tell whether the rest belongs to the part."""
+    import requests
+    from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
+    from urllib3.exceptions import HTTPError
 
     headers = {"Accept-Encoding": "identity", "User-Agent": "prepcli"}
-    if part.num_bytes and not part.validator and not checksummed:
-        part.restart()  # nothing would tell whether the rest belongs to it
+    validator = part.validator(url)
+    if part.num_bytes and not validator and not checksummed:
+        part.restart()
     if part.num_bytes:
         headers["Range"] = f"bytes={part.num_bytes}-"
-        if part.validator:
-            headers["If-Range"] = part.validator
+        if validator:
+            headers["If-Range"] = validator
     try:
-        # The length is compared here, so that the message can say what is there.
-        response = pool.request("GET", url, headers=headers, preload_content=False, enforce_content_length=False)
-        try:
-            _receive(response, part, progress)
-        finally:
-            response.close()
-    except LocationValueError as error:
-        raise UsageError(f"{url} is no address to fetch from: {error}") from error
-    except (HTTPError, OSError) as error:
-        if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)) and error.errno:
-            raise  # the disk is full, ...
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as response:
+            _receive(response, url, part, progress)
+    except (InvalidSchema, InvalidURL, MissingSchema) as error:
+        raise UsageError(f"{url} is not an address to fetch from: {error}") from error
+    except (requests.RequestException, HTTPError) as error:
         raise _BrokenOffError(_words(error)) from error
 
 
-def _receive(response: "urllib3.BaseHTTPResponse", part: Part, progress: Progress) -> None:
-    length = response.headers.get("Content-Length")
-    total = int(length) if length and length.isdigit() else None
+def _receive(response: "Response", url: str, part: Part, progress: Progress) -> None:
+    length = response.headers.get("Content-Length", "")
+    total = int(length) if length.isdecimal() else None
     content_range = response.headers.get("Content-Range", "")
-    if response.status == 416:
+    status = f"{response.status_code} {response.reason or ''}".strip()
+    if response.status_code == 416:
         if content_range == f"bytes */{part.num_bytes}":
             return
         part.restart()
         raise _BrokenOffError("the file is shorter than what was fetched of it")
-    if response.status == 206:
+    if response.status_code == 206:
         if not content_range.startswith(f"bytes {part.num_bytes}-"):
             part.restart()
             raise _BrokenOffError(f"asked for the rest, the server sent {content_range or 'something else'}")
         total = None if total is None else total + part.num_bytes
-    elif response.status == 200:
+    elif response.status_code == 200:
         part.restart()
-    elif response.status in (408, 429) or response.status >= 500:
-        raise _BrokenOffError(_status(response), _retry_after(response))
+    elif response.status_code in (408, 429) or response.status_code >= 500:
+        raise _BrokenOffError(status, response.headers.get("Retry-After", ""))
     else:
-        raise _GoneError(_status(response))
-    part.remember(response.headers)
-    for block in response.stream(_BLOCK, decode_content=False):
+        raise FetchError(status)
+    part.remember(url, response.headers)
+    response.raw.enforce_content_length = (
+        False  # the length is compared here, so that the message can say what is there
+    )
+    # Not `iter_content`: where a server calls the archive itself an encoding, that would decompress it.
+    for block in response.raw.stream(_BLOCK, decode_content=False):
         part.write(block)
         progress(part.num_bytes, total)
     if total is not None and part.num_bytes != total:
@@ -204,23 +197,9 @@ def _receive(response: "urllib3.BaseHTTPResponse", part: Part, progress: Progres
         raise _BrokenOffError(f"the connection ended after {part.num_bytes:,} of {total:,} bytes")
 
 
-def _status(response: "urllib3.BaseHTTPResponse") -> str:
-    return f"{response.status} {response.reason or ''}".strip()
-
-
-def _retry_after(response: "urllib3.BaseHTTPResponse") -> float | None:
-    import urllib3
-
-    try:
-        return urllib3.Retry().get_retry_after(response)
-    except urllib3.exceptions.InvalidHeader:
-        return None
-
-
-def _words(error: BaseException) -> str:
-    """What went wrong, without urllib3's Python objects."""
-    reason = getattr(error, "reason", None)
-    if isinstance(reason, BaseException):
-        error = reason
-    text = str(error.args[0] if error.args and isinstance(error.args[0], str) else error)
-    return text.rpartition(">: ")[2] if ">: " in text else text
+def _words(error: Exception) -> str:
+    """What went wrong, without Python objects of urllib3 and requests."""
+    inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
+    inner = getattr(inner, "reason", None) or inner
+    text = str(inner.args[0] if inner.args else inner)
+    return re.sub(r"^\S*HTTPS?Connection.*?[>)]: ", "", text)

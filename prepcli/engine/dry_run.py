@@ -5,6 +5,7 @@ from typing import Any
 from prepcli.engine.job import Job
 from prepcli.engine.plan import pack, spread
 from prepcli.engine.ranks import Rank
+from prepcli.engine.report import Report
 
 
 def dry_run(job: Job, rank: Rank) -> dict[str, Any]:
@@ -33,3 +34,25 @@ def dry_run(job: Job, rank: Rank) -> dict[str, Any]:
             "more ranks will not make this run faster"
         )
     return document
+
+
+def dry_run_report(job: Job, rank: Rank, out: str) -> Report:
+    """The plan as a report, with all of it in `details`."""
+    plan = dry_run(job, rank)
+    return Report(
+        command=job.command,
+        status="dry_run",
+        out=out,
+        records_in=plan["records_in"],
+        records_out=0,
+        rejects=sum(plan["rejects_by_reason"].values()),
+        rejects_by_reason=plan["rejects_by_reason"],
+        skipped=plan["skipped"],
+        units=plan["units"],
+        units_done=0,
+        seconds=plan["seconds"],
+        num_bytes=0,
+        digest="",
+        notes=plan["notes"],
+        details=plan,
+    )

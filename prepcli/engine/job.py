@@ -115,6 +115,7 @@ class Job(ABC):
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge what the units left, when all of them are done; may run more than once, with the same result.
 
-        `markers` come in the order of the plan's units. Returns what `report.json` should say beside the counts.
+        `markers` come in the order of the plan's units. Returns what `report.json` should say beside the
+        counts: a `Path` is also one of the report's outputs.
         """
         return {}

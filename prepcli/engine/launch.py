@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from prepcli.engine.plan import Unit, pack
 from prepcli.engine.ranks import Rank
@@ -104,11 +106,11 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
     cleared.touch()
 
 
-def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
+def spawn_ranks(arguments: Sequence[str], num_ranks: int, stderrs: Sequence[IO[bytes] | None] = ()) -> int:
     """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one a device, and wait for them.
 
     The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end when this
-    process does. Stop signals are passed on.
+    process does. Stop signals are passed on. `stderrs`: a file for what each rank prints on stderr.
     Returns one exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
     """
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
@@ -122,7 +124,8 @@ def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS if in_main_thread}
     # The ranks watch the reading end: it becomes ready when this process dies, however it dies.
     watched, held = os.pipe()
     try:
@@ -135,7 +138,10 @@ def spawn_ranks(arguments: Sequence[str], num_ranks: int) -> int:
                 LIFELINE: str(watched),
             }
             command = [sys.executable, "-c", _RUN.format(root=_ROOT), *arguments]
-            processes.append(subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True))
+            stderr = stderrs[rank] if stderrs else None
+            processes.append(
+                subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True, stderr=stderr)
+            )
         codes = [process.wait() for process in processes]
     finally:
         for number, handler in previous.items():

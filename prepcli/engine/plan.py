@@ -3,8 +3,7 @@
 import hashlib
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -62,15 +61,6 @@ class Plan:
     def total_cost(self) -> float:
         """Seconds of audio in all units."""
         return sum(unit.cost for unit in self.units)
-
-
-def settings_of(options: Any) -> dict[str, Any]:
-    """A dataclass of options under their command-line names, as JSON values: settings for a plan's digest."""
-    values = {one.name: getattr(options, one.name) for one in fields(options)}
-    return {
-        f"--{name.replace('_', '-')}": str(value) if isinstance(value, Path) else value
-        for name, value in values.items()
-    }
 
 
 class StoredPlan(msgspec.Struct):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from tqdm import tqdm
 
+from prepcli.calls import shows_progress, tell
 from prepcli.engine.owner import Owner, start_time, this_place
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, read_document, write_json
@@ -116,7 +117,7 @@ class Reporter:
         self._last_file = 0.0
         self._last_line = time.monotonic()
         self._bar: Any = None
-        if rank.rank == 0 and sys.stderr.isatty():
+        if rank.rank == 0 and shows_progress() and sys.stderr.isatty():
             self._bar = tqdm(
                 total=records_all,
                 initial=records_before,
@@ -173,12 +174,10 @@ class Reporter:
         share = own.records_done / own.records_total if own.records_total else 1.0
         elapsed = max(time.time() - own.started, 1e-6)
         remaining = (own.seconds_total - own.seconds_done) / max(own.seconds_done / elapsed, 1e-6)
-        print(
+        tell(
             f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {own.records_done} of {own.records_total} "
             f"records, {own.units_done} of {own.units_total} units, {own.rejects} rejects, "
-            f"{format_seconds(remaining)} to go",
-            file=sys.stderr,
-            flush=True,
+            f"{format_seconds(remaining)} to go"
         )
 
 

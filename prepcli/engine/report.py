@@ -1,8 +1,5 @@
 """The end of a run in figures: `report.json`, the summary on screen, and the command that continues."""
 
-import os
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +11,14 @@ from prepcli.engine.plan import Plan
 from prepcli.engine.publish import AccountingError, Marker
 from prepcli.printing import printable_command
 
-CONTINUE_WITH = "PREPCLI_CONTINUE_WITH"
-"""Environment variable in which whoever starts prepcli for the user says what the user would type to continue."""
-
-
-_FROM_THE_BEGINNING = ("--overwrite", "--retry-rejects")
-
 
 class Report(msgspec.Struct):
     """What a run did. `records_in` = `records_out` + `rejects`, checked; `skipped` had a true `_skipme`.
 
     `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (it was finished before).
-    `seconds` are seconds of audio in the output, `num_bytes` the size of its files.
+    `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the paths of what was
+    made, as they can be pasted into a training config; `details` are those and further facts. A dry run has the status
+    `dry_run` and its plan in `details`.
     """
 
     command: str
@@ -45,6 +38,20 @@ class Report(msgspec.Struct):
     details: dict[str, Any] = {}
     continue_with: str | None = None
     prepcli: str = __version__
+    outputs: dict[str, str] = {}
+    rejects_filepath: str = ""
+
+    def __str__(self) -> str:
+        """The summary that the command line prints."""
+        return "\n".join(summary_lines(self))
+
+    def __repr__(self) -> str:
+        """One line for notebooks and logs."""
+        return (
+            f"Report({self.command!r}, {self.status!r}, out={self.out!r}, records_in={self.records_in}, "
+            f"records_out={self.records_out}, rejects_by_reason={self.rejects_by_reason}, "
+            f"seconds={self.seconds}, outputs={self.outputs})"
+        )
 
 
 def build_report(
@@ -85,7 +92,7 @@ def build_report(
     return report
 
 
-def summary_lines(report: Report, rejects_file: str) -> list[str]:
+def summary_lines(report: Report) -> list[str]:
     """The summary for people: a few aligned lines."""
     rows: list[tuple[str, str]] = [
         ("records", f"{report.records_out:,} of {report.records_in:,}" + _skipped(report.skipped)),
@@ -94,7 +101,7 @@ def summary_lines(report: Report, rejects_file: str) -> list[str]:
     ]
     if report.rejects:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.rejects_by_reason.items()))
-        rows.append(("rejects", f"{report.rejects:,} ({reasons}), listed in {rejects_file}"))
+        rows.append(("rejects", f"{report.rejects:,} ({reasons}), listed in {report.rejects_filepath}"))
     rows += [(key, str(value)) for key, value in report.details.items() if not isinstance(value, (dict, list))]
     rows += [("note", note) for note in report.notes]
     width = max(len(name) for name, _ in rows)
@@ -121,9 +128,3 @@ def format_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:,.1f} TB"
-
-
-def command_line() -> str:
-    """The command as it can be pasted into a shell, without what would start again (`--overwrite`, ...)."""
-    words = ["prepcli", *(argument for argument in sys.argv[1:] if argument not in _FROM_THE_BEGINNING)]
-    return os.environ.get(CONTINUE_WITH) or shlex.join(words)

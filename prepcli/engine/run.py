@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prepcli.calls import command_line, tell
 from prepcli.engine.job import Execution, Job
 from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once, has_agreed, shares
@@ -16,7 +16,7 @@ from prepcli.engine.progress import Reporter, SharedCounter, is_running_elsewher
 from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget, merge_rejects
-from prepcli.engine.report import Report, build_report, command_line
+from prepcli.engine.report import Report, build_report
 from prepcli.engine.retry import MissingAudioWatch, retry_rejects
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
 from prepcli.engine.workspace import Workspace, read_document, write_json
@@ -92,10 +92,7 @@ class Run:
     def _clear_if_asked(self) -> None:
         options, rank = self.options, self.options.rank
         if options.overwrite and rank.restarts:
-            print(
-                f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start",
-                file=sys.stderr,
-            )
+            tell(f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start")
         elif options.overwrite:
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
@@ -148,7 +145,7 @@ class Run:
     def _retry_rejects(self) -> None:
         rank = self.options.rank
         if self.options.retry_rejects and rank.restarts:
-            print(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start", file=sys.stderr)
+            tell(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start")
         elif self.options.retry_rejects:
             retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
             self._load_markers()
@@ -170,10 +167,9 @@ class Run:
     def _warn_if_running(self) -> None:
         other = is_running_elsewhere(self.workspace, self.options.rank)
         if other is not None:
-            print(
+            tell(
                 f"note: rank {other.rank} seems to run already (process {other.pid} on {other.host}); "
-                "both do the same work, the output stays right",
-                file=sys.stderr,
+                "both do the same work, the output stays right"
             )
 
     def _process(self, units: list[Unit]) -> None:
@@ -223,7 +219,9 @@ class Run:
         markers = [self.markers[unit.id] for unit in self.plan.units]
         report = self._report("done")
         with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
-            report.details = self.job.finish(markers, writer)
+            found = self.job.finish(markers, writer)
+            report.outputs = {name: str(path) for name, path in found.items() if isinstance(path, Path)}
+            report.details = found | report.outputs
             reject_files = [
                 self.workspace.root / name
                 for marker in markers
@@ -249,11 +247,13 @@ class Run:
 
     def _report(self, status: str) -> Report:
         report = build_report(self.job.command, str(self.workspace.out), self.digest, self.plan, self.markers)
+        report.rejects_filepath = str(self.workspace.rejects_file)
         if status == "nothing_to_do":
             report.status = status
             stored = read_document(self.workspace.report_file, Report)
             if stored is not None:
-                report.details, report.num_bytes = stored.details, stored.num_bytes
+                report.details, report.outputs = stored.details, stored.outputs
+                report.num_bytes = stored.num_bytes
         self._judge(report)
         return report
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
 from prepcli.inspection.kinds import Subject, check_regular, line_kind, what_is
+from prepcli.inspection.options import InspectOptions
 from prepcli.inspection.report import Inspection, PartOfMix, largest, percentiles
 from prepcli.inspection.runs import runs_of
 from prepcli.inspection.sample import EvenSample
@@ -17,19 +17,11 @@ from prepcli.inspection.tars import look_at_codes, look_at_tars
 from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import check_file
+from prepcli.processes import available_processors
 from prepcli.records import base_directories
 from prepcli.verification.shar import find_shards
 
 _LANGUAGE = re.compile(r"\| Language:(\w+) ")
-
-
-@dataclass(frozen=True)
-class InspectOptions:
-    """`num_audio_files`: so many audio files are opened, evenly spread over the records."""
-
-    audio_base_dir: Path | None = None
-    num_audio_files: int = 100
-    num_workers: int = 1
 
 
 def inspect(spec: str, options: InspectOptions | None = None) -> Inspection:
@@ -74,7 +66,8 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     total = Tally(kinds[0], options.num_audio_files)
     files: EvenSample[Candidate] = EvenSample(options.num_audio_files)
     sizes: list[Share] = []
-    tallies = tally_files(paths, kinds[0], options.num_audio_files, options.num_workers)
+    num_workers = options.num_workers or available_processors()
+    tallies = tally_files(paths, kinds[0], options.num_audio_files, num_workers)
     bases = base_directories(paths, options.audio_base_dir or _base_of_runs(found))
     for path, base, tally in zip(paths, bases, tallies, strict=True):
         if tally.first_problem is not None and found.first_unusable is None:

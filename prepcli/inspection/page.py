@@ -1,63 +1,31 @@
 """One self-contained page about some data: facts, plots, first records. It asks the network for nothing."""
 
 import os
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from prepcli import __version__
-from prepcli.engine.report import command_line
+from prepcli.calls import command_line
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.sections import quantiles_of, sections_of, shown_fields
 from prepcli.plotting import new_figure
-from prepcli.printing import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _CELL = 300
 """Characters of a value that a table shows."""
 
-_STYLE = """
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 2rem 1.5rem 4rem; background: #fff; color: #1f2933;
-       font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
-header { border-bottom: 1px solid #cbd2d9; margin-bottom: 1.5rem; padding-bottom: 1rem; }
-h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
-h2 { font-size: 1.05rem; margin: 2.2rem 0 .6rem; }
-h3 { font-size: .95rem; font-weight: 600; margin: 0 0 .3rem; }
-header p { margin: .3rem 0 0; color: #52606d; overflow-wrap: anywhere; }
-code { font: .88em ui-monospace, "DejaVu Sans Mono", monospace; background: #f1f3f5; padding: .1rem .35rem;
-       border-radius: 3px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .8rem; }
-.cards div { border: 1px solid #e4e7eb; border-radius: 6px; padding: .7rem .9rem; }
-.cards b { display: block; font-size: 1.5rem; font-weight: 600; line-height: 1.25; }
-.cards span { color: #52606d; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1.4rem 2rem; }
-figure { margin: 0; }
-svg { display: block; width: 100%; height: auto; }
-svg text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif !important; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid #e4e7eb; }
-th { font-weight: 600; white-space: nowrap; }
-.facts td { overflow-wrap: anywhere; }
-.numbers td, .numbers th + th { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.records { font-size: .87rem; width: max-content; }
-.records td { max-width: 20rem; overflow-wrap: anywhere; }
-.notes li { margin: .2rem 0; overflow-wrap: anywhere; }
-footer { margin-top: 3rem; color: #7b8794; font-size: .87rem; }
-"""
-# Should a text ever slip through unescaped, the browser still runs and fetches nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-
 
 def check_page(path: Path) -> None:
-    """Raise `UsageError` now if the page could not be made later: no matplotlib, no such folder."""
+    """Raise `UsageError` now if the page could not be made later: no matplotlib or jinja2, no such folder."""
     new_figure("--html")
+    _template()
     if os.path.isdir(path):
         raise UsageError(f"--html {path}: that is a directory; give the name of a file")
     if os.path.isfile(path) and not _is_page(path):
@@ -78,7 +46,7 @@ def _is_page(path: Path) -> bool:
 
 
 def write_page(found: Inspection, path: Path) -> None:
-    """Write the page; raises `UsageError` without matplotlib, and when the file cannot be written."""
+    """Write the page; raises `UsageError` without matplotlib or jinja2, and when the file cannot be written."""
     page = page_of(found, command_line())
     try:
         path.write_bytes(page.encode("utf-8"))
@@ -88,29 +56,43 @@ def write_page(found: Inspection, path: Path) -> None:
 
 def page_of(found: Inspection, command: str) -> str:
     """The page's HTML; `command` is what made it."""
-    title = f"{Path(found.path).name or found.path}: {found.title}"
-    body = [
-        f"<header><h1>{_text(Path(found.path).name or found.path)}</h1>",
-        f"<p>{_text(found.title)} — <code>{_text(found.path)}</code></p></header>",
-        _cards(found),
-        *_notes(found),
-        *_plots(found),
-        *_quantiles(found),
-        *_sections(found),
-        *_records(found.first_records),
-        f"<footer>Made by prepcli {__version__}: <code>{_text(command)}</code></footer>",
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
+    template = _template()
+    from markupsafe import Markup
+
+    sections = sections_of(found)
+    fields = shown_fields(found.first_records)
+    return template.render(
+        found=found,
+        name=Path(found.path).name or found.path,
+        cards=_cards(found),
+        notes=[text for title, rows in sections if title == "Note" for _, text in rows],
+        plots=[(title, Markup(svg)) for title, svg in draw(found)],
+        quantiles=quantiles_of(found),
+        sections=[section for section in sections if section.title != "Note"],
+        fields=fields,
+        records=[_row(record, fields) for record in found.first_records],
+        version=__version__,
+        command=command,
     )
 
 
-def _cards(found: Inspection) -> str:
+def _template() -> "Template":
+    try:
+        from jinja2 import Environment, FileSystemLoader
+    except ImportError:
+        raise UsageError("--html needs jinja2: pip install 'prepcli[plot]'") from None
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        # Only `str` itself: what is markup already stays as it is.
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("page.html.jinja")
+
+
+def _cards(found: Inspection) -> list[tuple[str, str]]:
     cards = [
         (f"{found.lines:,}", "rejects", found.kind == "rejects"),
         (f"{found.records:,}", "records", found.lines and found.kind != "rejects"),
@@ -121,8 +103,7 @@ def _cards(found: Inspection) -> str:
         (", ".join(_rates(found)), "sampling rate (Hz)", _rates(found)),
         (f"{sum(facts.tars for facts in found.tars):,}", "tars", found.tars),
     ]
-    shown = [f"<div><b>{_text(value)}</b><span>{_text(name)}</span></div>" for value, name, there in cards if there]
-    return f'<div class="cards">{"".join(shown)}</div>'
+    return [(value, name) for value, name, there in cards if there]
 
 
 def _rates(found: Inspection) -> list[str]:
@@ -130,51 +111,10 @@ def _rates(found: Inspection) -> list[str]:
     return [f"{rate:,}" for rate in seen[:3]] + ["…"] * (len(seen) > 3)
 
 
-def _notes(found: Inspection) -> list[str]:
-    rows = [text for title, section in sections_of(found) if title == "Note" for _, text in section]
-    items = "".join(f"<li>{_text(note)}</li>" for note in rows)
-    return ["<h2>Worth a look</h2>", f'<ul class="notes">{items}</ul>'] if rows else []
-
-
-def _plots(found: Inspection) -> list[str]:
-    figures = [f"<figure><h3>{_text(title)}</h3>{svg}</figure>" for title, svg in draw(found)]
-    return ["<h2>Distributions</h2>", f'<div class="plots">{"".join(figures)}</div>'] if figures else []
-
-
-def _quantiles(found: Inspection) -> list[str]:
-    table = quantiles_of(found)
-    return ["<h2>Quantiles</h2>", _table(table[0], table[1:], "numbers")] if table else []
-
-
-def _sections(found: Inspection) -> list[str]:
-    shown = [section for section in sections_of(found) if section.title != "Note"]
-    return [part for title, rows in shown for part in (f"<h2>{_text(title)}</h2>", _table([], rows, "facts"))]
-
-
-def _records(records: Sequence[dict[str, Any]]) -> list[str]:
-    if not records:
-        return []
-    names = shown_fields(records)
-    rows = [[_shown(record[name]) if name in record else "" for name in names] for record in records]
-    return [f"<h2>First {len(rows)} records</h2>", _table(names, rows, "records")]
+def _row(record: dict[str, Any], fields: Sequence[str]) -> list[str]:
+    return [_shown(record[name]) if name in record else "" for name in fields]
 
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= _CELL else f"{text[:_CELL]}…"
-
-
-def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    head = f"<tr>{''.join(f'<th>{_text(name)}</th>' for name in heading)}</tr>" if heading else ""
-    first = "td" if kind == "records" else "th"
-    lines = "".join(f"<tr>{_cell(row[0], first)}{''.join(_cell(text, 'td') for text in row[1:])}</tr>" for row in rows)
-    return f'<div class="scroll"><table class="{kind}">{head}{lines}</table></div>'
-
-
-def _cell(text: str, tag: str) -> str:
-    return f"<{tag}>{_text(text)}</{tag}>"
-
-
-def _text(text: str) -> str:
-    """Text that is nothing but text in HTML."""
-    return escape(printable(text))

@@ -11,6 +11,7 @@ from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tally import Floats32, Share
 from prepcli.inspection.tars import CodeFacts, TarFacts
 from prepcli.printing import encodable
+from prepcli.reports import brief
 
 PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 NUM_TOP = 20
@@ -75,6 +76,9 @@ class Inspection:
     first_records: list[dict[str, Any]] = field(default_factory=list)
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
     """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
+
+    def __repr__(self) -> str:
+        return brief(self, "path", "kind", "title", "records", "hours", "speakers", "notes")
 
     def document(self) -> dict[str, Any]:
         """All but the columns, for `--json`."""

@@ -1,5 +1,6 @@
 """Which processor or GPU a rank computes on, and how many ranks one machine should have."""
 
+import importlib.util
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,8 +23,13 @@ def find_devices(wanted: str, local_rank: int, has_launcher: bool) -> Devices:
     """What `--devices` means here. A rank that a launcher started takes the GPU of its number on the machine.
 
     Raises:
-        UsageError: `wanted` is no choice, or there are not so many GPUs.
+        UsageError: `wanted` is no choice, there are not so many GPUs, or PyTorch is not installed.
     """
+    missing = [name for name in ("torch", "torchaudio") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"models need {' and '.join(missing)}: pip install 'prepcli[models]', or 'prepcli[nemo]' for NeMo's models"
+        )
     # Before PyTorch is first imported: its threads would else wait for each other in busy loops, against whom the
     # processes that decode have to compete (with other ranks on the same processors, ten times the time).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -30,7 +30,8 @@ from prepcli.formats.shar import (
 from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.shar.cuts import Entry, of_context, read_entry
-from prepcli.shar.plan import SharOptions, SharPlan, plan_shards
+from prepcli.shar.options import SharOptions
+from prepcli.shar.plan import SharPlan, plan_shards
 from prepcli.shar.segments import Audio, Segment, SegmentStore
 
 _T = TypeVar("_T")
@@ -181,9 +182,9 @@ class SharJob(Job):
         details: dict[str, Any] = {}
         if markers:
             shards = brace_text(0, len(markers) - 1)
-            details["cuts"] = str(self.out / CUTS_NAME.format(shards))
+            details["cuts"] = self.out / CUTS_NAME.format(shards)
             for field in [TARGET, CONTEXT] if self.shards.has_context else [TARGET]:
-                details[field] = str(self.out / AUDIO_NAME.format(field, shards))
+                details[field] = self.out / AUDIO_NAME.format(field, shards)
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)

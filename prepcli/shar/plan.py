@@ -2,21 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.limits import check_target_rate
 from prepcli.engine.split import Indices, by_count, mix64, shuffled
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, SourceFile
 from prepcli.manifest.parts import Floats, Ints
 from prepcli.manifest.sources import open_bytes
+from prepcli.shar.options import SharOptions
 
-OPUS_RATE = 48_000
-"""Hz. Decoders disagree on what an Opus file of another rate decodes to, so lhotse stores all Opus at this rate."""
 CONTEXT_FIELDS = {
     "context_audio_filepath": "audio_filepath",
     "context_audio_duration": "duration",
@@ -28,37 +25,6 @@ _CONTEXT_KEY = b'"context_audio_'
 _BLOCK_BYTES = 8 << 20
 # Below this, in hundredths of a second, floating point tells on which side of a half a value lies to 1e-6.
 _EXACT_HUNDREDTHS = 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class SharOptions:
-    """The options of `manifest-to-shar` that shape its output; `target_sample_rate` in Hz."""
-
-    audio_base_dir: Path | None = None
-    shard_size: int = 4096
-    audio_format: str = "flac"
-    target_sample_rate: int | None = None
-    shuffle: bool = False
-    shuffle_seed: int = 0
-    check_audio: bool = False
-
-    def check(self) -> None:
-        """Find what does not go together.
-
-        Raises:
-            UsageError: with the options' command-line names and what to do.
-        """
-        rate = self.target_sample_rate
-        if self.shard_size < 1:
-            raise UsageError("--shard-size must be above 0")
-        check_target_rate(rate)
-        if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
-            raise UsageError(f"lhotse keeps Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
-
-    @property
-    def sampling_rate(self) -> int | None:
-        """The rate of all stored audio in Hz; None: every file keeps its own."""
-        return OPUS_RATE if self.audio_format == "opus" else self.target_sample_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import ExistingSet, read_existing
 from prepcli.tarred.job import TarredJob
-from prepcli.tarred.plan import TarredOptions
+from prepcli.tarred.options import TarredOptions
 
 
 def concat_job(

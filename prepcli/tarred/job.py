@@ -36,7 +36,8 @@ from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.tarred.merge import merge_set
-from prepcli.tarred.plan import TakenNames, TarredOptions, TarredPlan, TarSet, plan_sets
+from prepcli.tarred.options import TarredOptions
+from prepcli.tarred.plan import TakenNames, TarredPlan, TarSet, plan_sets
 
 SAME_LENGTH_SECONDS = 0.02
 """A duration that differs from the file's by less is taken for the file's, rounded."""

@@ -16,7 +16,8 @@ from prepcli.formats.tarred import (
     metadata_yaml,
 )
 from prepcli.manifest.durations import read_durations
-from prepcli.tarred.plan import TarredOptions, TarSet
+from prepcli.tarred.options import TarredOptions
+from prepcli.tarred.plan import TarSet
 
 CHUNK_BYTES = 1 << 20
 
@@ -73,8 +74,8 @@ def merge_set(
     folder = out / tar_set.folder
     manifests = brace_text(SHARD_MANIFEST_NAME, num_shards) if options.shard_manifests else manifest_name(version)
     return {
-        f"{tar_set.folder}tarred_audio_filepaths": str(folder / brace_text(TAR_NAME, num_shards)),
-        f"{tar_set.folder}manifest_filepath": str(folder / manifests),
+        f"{tar_set.folder}tarred_audio_filepaths": folder / brace_text(TAR_NAME, num_shards),
+        f"{tar_set.folder}manifest_filepath": folder / manifests,
     }
 
 

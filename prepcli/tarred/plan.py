@@ -7,70 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.limits import check_target_rate
 from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, shuffled
 from prepcli.errors import RejectReason, UsageError
 from prepcli.formats.names import loader_stem, tagged
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.records import file_identity, segment_identity
-
-
-@dataclass(frozen=True, slots=True)
-class TarredOptions:
-    """The options of `manifest-to-tarred` that shape its output; durations in seconds, rates in Hz.
-
-    One of `num_shards`, `shard_size` (records) and `shard_hours` says how the records are divided.
-    """
-
-    num_shards: int | None = None
-    shard_size: int | None = None
-    shard_hours: float | None = None
-    audio_base_dir: Path | None = None
-    min_duration: float | None = None
-    max_duration: float | None = None
-    shuffle: bool = False
-    shuffle_seed: int = 0
-    sort_in_shards: bool = False
-    keep_files_together: bool = False
-    slice_with_offset: bool = False
-    force_codec: str | None = None
-    target_sample_rate: int | None = None
-    remainder: str = "spread"
-    buckets_num: int = 1
-    dynamic_buckets_num: int = 30
-    shard_manifests: bool = True
-    only_manifests: bool = False
-    check_audio: bool = False
-
-    def check(self) -> None:
-        """Find what does not go together.
-
-        Raises:
-            UsageError: with the options' command-line names and what to do.
-        """
-        divided_by = [value for value in (self.num_shards, self.shard_size, self.shard_hours) if value is not None]
-        if len(divided_by) != 1:
-            raise UsageError("give one of --num-shards, --shard-size and --shard-hours")
-        if not divided_by[0] > 0:
-            raise UsageError("--num-shards, --shard-size and --shard-hours must be above 0")
-        low, high = self.min_duration, self.max_duration
-        if low is not None and high is not None and low >= high:
-            raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
-        if self.remainder == "drop":
-            if self.shard_hours is not None:
-                raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
-            if self.keep_files_together:
-                raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
-        check_target_rate(self.target_sample_rate)
-        if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
-            raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
-        if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
-            raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
-        if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
-            raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
-        if self.only_manifests and self.check_audio:
-            raise UsageError("--only-manifests reads no audio: leave out --check-audio")
+from prepcli.tarred.options import TarredOptions
 
 
 @dataclass(frozen=True, slots=True)

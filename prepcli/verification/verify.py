@@ -12,6 +12,7 @@ from typing import IO
 import msgspec
 from tqdm import tqdm
 
+from prepcli.calls import shows_progress
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.publish import Marker, PublishedFile
 from prepcli.engine.status import read_status, workspaces_of
@@ -196,7 +197,7 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
             for number in (numbers or shard_manifests or sorted(totals))
         ]
         results = map_in_order(check_shard, shards, num_workers)
-        for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not sys.stderr.isatty()):
+        for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not _shows_bar()):
             _add(shard, prefix, report)
             if (totals[shard.number], digests[shard.number]) != (shard.num_lines, shard.lines_digest):
                 report.problems.append(
@@ -217,10 +218,14 @@ def _verify_shar(folder: Path, codes_in: Path | None, sha256: Hashed, num_worker
     report.problems += problems
     hashes: list[Hashes] = []
     results = map_in_order(check_shar_shard, shards, num_workers)
-    for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not sys.stderr.isatty()):
+    for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not _shows_bar()):
         _add(shard, "", report)
         hashes.append(shard.id_hashes)
     report.problems += repeated_ids(shards, hashes)
+
+
+def _shows_bar() -> bool:
+    return shows_progress() and sys.stderr.isatty()
 
 
 def _add(shard: ShardReport, prefix: str, report: VerifyReport) -> None:

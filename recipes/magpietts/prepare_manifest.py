@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -26,20 +27,23 @@ from numpy.typing import NDArray
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.cli.groups import takes
-from prepcli.cli.options import AudioBaseDir, JobOptions
-from prepcli.cli.output import run_or_plan
+from prepcli.calls import CONTINUE_WITH
+from prepcli.cli.building import build_command
+from prepcli.cli.output import show_report
 from prepcli.corpora.speaker import speaker_name
 from prepcli.engine.job import Advance, Job
+from prepcli.engine.options import JobOptions
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import merge_rejects
-from prepcli.engine.report import CONTINUE_WITH
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
+from prepcli.options import AudioBaseDir, Manifest, Option
 from prepcli.printing import printable
 from prepcli.records import AUDIO_LIES_IN, Records, file_identity
 from prepcli.shar.cuts import language_of, speaker_of, text_field
@@ -248,35 +252,37 @@ def _stats(
         yield f"           {count:,} {reason}: rejects/{reason}.jsonl"
 
 
-@takes(common=JobOptions)
-def prepare_manifest(
-    manifest: Annotated[str, typer.Argument(help="NeMo manifest(s): a path, several with commas, or brace forms.")],
-    out: Annotated[Path, typer.Argument(help="Directory for manifest.json, rejects/ and stats.txt.")],
-    audio_base_dir: AudioBaseDir = None,
-    language: Annotated[
-        str | None, typer.Option(help="With --dataset: makes the speaker string from plain speaker names or numbers.")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="See --language.")] = None,
-    duration_tolerance: Annotated[
-        float,
-        typer.Option(
-            help="Seconds by which a record's duration may differ from its file's (one that ends more than 0.02 s "
-            "after its file can never be used)."
-        ),
-    ] = 0.1,
-    *,
-    common: JobOptions,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PrepareManifest(JobOptions):
     """Check a manifest for Magpie-TTS: fields, text, speakers, files, durations.
 
     Example: python prepare_manifest.py train.json clean/ --language en --dataset LibriTTS
     """
-    options = common.engine()
-    workspace = Workspace(out)
-    spool = None if common.dry_run else workspace.root
-    options_of_job = (audio_base_dir, language, dataset, duration_tolerance, options.num_workers)
-    job = PrepareJob(expand_paths(manifest), workspace, spool, *options_of_job)
-    run_or_plan(job, workspace, options, dry_run=common.dry_run, as_json=common.as_json)
+
+    manifest: Manifest
+    out: Annotated[Path, Option("Directory for manifest.json, rejects/ and stats.txt.", is_argument=True)]
+    audio_base_dir: AudioBaseDir = None
+    language: Annotated[
+        str | None, Option("With --dataset: makes the speaker string from plain speaker names or numbers.")
+    ] = None
+    dataset: Annotated[str | None, Option("See --language.")] = None
+    duration_tolerance: Annotated[
+        float,
+        Option(
+            "Seconds by which a record's duration may differ from its file's (one that ends more than 0.02 s "
+            "after its file can never be used)."
+        ),
+    ] = 0.1
+
+
+def prepare_manifest(options: PrepareManifest) -> Report:
+    """Run the job."""
+    engine = options.engine()
+    workspace = Workspace(options.out)
+    spool = None if options.dry_run else workspace.root
+    options_of_job = (options.audio_base_dir, options.language, options.dataset, options.duration_tolerance)
+    job = PrepareJob(expand_paths(options.manifest), workspace, spool, *options_of_job, engine.num_workers)
+    return run_command(job, workspace, options, engine)
 
 
 if __name__ == "__main__":
@@ -285,7 +291,7 @@ if __name__ == "__main__":
     os.environ.setdefault(CONTINUE_WITH, shlex.join(["python", *words]))
     try:
         app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command()(prepare_manifest)
+        app.command()(build_command([], PrepareManifest, lambda: prepare_manifest, show_report))
         app()
     except PrepcliError as error:
         print(f"prepare_manifest: {printable(str(error))}", file=sys.stderr)

@@ -1,4 +1,4 @@
-# Sourced by the wrappers beside it: turns a prepcli command into a Slurm job.
+# Sourced by submit.sh and submit_pipeline.sh: turns a prepcli command into a Slurm job.
 # shellcheck shell=bash disable=SC2153
 set -euo pipefail
 slurm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -9,28 +9,6 @@ source "$cluster_env"
 die() {
     printf '%s: %s\n' "$(basename "$0")" "$*" >&2
     exit 2
-}
-
-# submit_command cpu|gpu COMMAND [SBATCH OPTIONS --] ARGUMENTS: what every wrapper does with its own arguments.
-submit_command() {
-    local kind=$1 command=$2 options=() data_set
-    shift 2
-    if [[ $# == 0 || $1 == -h || $1 == --help ]]; then
-        printf 'usage: %s [--dry-run] [SBATCH OPTIONS --] ARGUMENTS\n\nSubmits: prepcli %s ARGUMENTS\n' \
-            "$(basename "$0")" "$command"
-        printf 'on the %s partition that %s names. See %s.\n' "$kind" "$cluster_env" "$slurm_dir/README.md"
-        exit 0
-    fi
-    # Without a --, all arguments are the command's.
-    if has_word -- "$@"; then
-        while [[ $1 != -- ]]; do
-            options+=("$1")
-            shift
-        done
-        shift
-    fi
-    data_set=${DATA_SET:-$(stem "${1:-}")}
-    submit "$kind" "$data_set" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"
 }
 
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS
@@ -54,8 +32,8 @@ submit() {
         gpu) tasks=$GPU_TASKS cpus=$GPU_CPUS_PER_TASK partition=$GPU_PARTITION time=$GPU_TIME ;;
         *) die "a step runs on cpu or gpu, not on '$kind'" ;;
     esac
-    case $step in # one process's work, unless --ntasks says otherwise
-        estimate-bins* | download) tasks=1 ;;
+    case ${words[1]:-} in # one process's work, unless --ntasks says otherwise
+        estimate-* | download | inspect | verify) tasks=1 ;;
     esac
     local ids=%j
     if [[ -n $array ]]; then

@@ -11,7 +11,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError
 from prepcli.tarred.job import TarredJob
-from prepcli.tarred.plan import TarredOptions
+from prepcli.tarred.options import TarredOptions
 from tests.conftest import MINI_CORPUS, read_lines, tree
 
 

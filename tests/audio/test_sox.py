@@ -63,6 +63,36 @@ def test_wavpack_cut_short(wavpack: bytes) -> None:
         assert caught.value.reason is RejectReason.UNREADABLE_AUDIO
 
 
+def test_a_sox_that_cannot_be_started_is_not_the_records_fault(
+    wavpack: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_process(*_: object, **__: object) -> None:
+        raise OSError("Cannot allocate memory")
+
+    info = probe_bytes(wavpack, "a.wv")
+    monkeypatch.setattr("sox.core.subprocess.Popen", no_process)
+    with pytest.raises(OSError):
+        probe_bytes(wavpack, "a.wv")
+    monkeypatch.undo()
+    monkeypatch.setattr("sox.core.sox", lambda *_: (1, None, None))
+    monkeypatch.setattr("sox.transform.sox", lambda *_: (1, None, None))
+    with pytest.raises(OSError, match=r"sox cannot be run on a\.wv"):
+        read_segment(wavpack, info, name="a.wv")
+
+
+def test_nothing_is_printed_and_nothing_is_left(
+    wavpack: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    info = probe_bytes(wavpack, "a.wv")
+    read_segment(wavpack, info, 0, 100)
+    with pytest.raises(RecordRejected) as caught:
+        probe_bytes(wavpack[: len(wavpack) // 2], "a.wv")
+    assert "\n" not in caught.value.detail
+    assert capfd.readouterr() == ("", "")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("prepcli-")] == []
+
+
 @pytest.fixture
 def real_rate(speech: Samples) -> bytes:
     """SPHERE whose sampling rate is a real number: sox reads it, libsndfile wants an integer."""

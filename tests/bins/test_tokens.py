@@ -11,7 +11,8 @@ import sentencepiece
 
 from prepcli.bins.durations import duration_bins
 from prepcli.bins.nested import nested_bins
-from prepcli.bins.tokens import TokenBinsOptions, TokenBinsReport, estimate_token_bins
+from prepcli.bins.options import TokenBinsOptions
+from prepcli.bins.tokens import TokenBinsReport, estimate_token_bins
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.conftest import write_lines

@@ -8,7 +8,8 @@ import pytest
 import sentencepiece
 
 from prepcli.bins.nested import nested_bins, place
-from prepcli.bins.two_d import Bins2dOptions, estimate_bins_2d
+from prepcli.bins.options import Bins2dOptions
+from prepcli.bins.two_d import estimate_bins_2d
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import WORDS_DIFFER, TokenizerSpec
 from tests.conftest import write_lines

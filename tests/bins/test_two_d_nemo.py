@@ -13,8 +13,9 @@ import yaml
 
 from prepcli.bins.loader_config import write_loader_config
 from prepcli.bins.nested import nested_bins, place
-from prepcli.bins.tokens import TokenBinsOptions, estimate_token_bins
-from prepcli.bins.two_d import Bins2dOptions, estimate_bins_2d
+from prepcli.bins.options import Bins2dOptions, TokenBinsOptions
+from prepcli.bins.tokens import estimate_token_bins
+from prepcli.bins.two_d import estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.bins.test_nested import by_the_book
 from tests.conftest import MINI_CORPUS, read_lines, write_lines

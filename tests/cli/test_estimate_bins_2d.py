@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
-from prepcli.bins.two_d import Bins2dOptions, estimate_bins_2d
+from prepcli.bins.options import Bins2dOptions
+from prepcli.bins.two_d import estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.conftest import write_lines
 from tests.running import prepcli, prepcli_without

@@ -15,7 +15,8 @@ import torch
 
 from prepcli.codes.encoding import Pool
 from prepcli.codes.job import CodesJob, codes_workspace
-from prepcli.codes.plan import CodesOptions, InputShard, ShardSize, find_input, pools
+from prepcli.codes.options import CodesOptions
+from prepcli.codes.plan import InputShard, ShardSize, find_input, pools
 from prepcli.codes.shard_index import MemberDecoder, index_shard
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
@@ -65,7 +66,7 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
         options = replace(OPTIONS, **changes)
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
         job = CodesJob(folder, out or folder, options, num_workers=2)
-        return run_job(job, codes_workspace(out or folder, options.codec_name), RunOptions(num_workers=2))
+        return run_job(job, codes_workspace(out or folder, str(options.codec_name)), RunOptions(num_workers=2))
 
     return run
 

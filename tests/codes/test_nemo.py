@@ -12,7 +12,7 @@ import torch
 
 from prepcli.audio.resample import resample
 from prepcli.codes.job import CodesJob, codes_workspace
-from prepcli.codes.plan import CodesOptions
+from prepcli.codes.options import CodesOptions
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.errors import UsageError
 from prepcli.models.codecs import load_codec

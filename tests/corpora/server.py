@@ -26,6 +26,7 @@ class Site:
     url: str = ""
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     answered: list[int] = field(default_factory=list)
+    proxy_authorization: str | None = None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -36,6 +37,7 @@ class _Handler(BaseHTTPRequestHandler):
         site = self.server.site
         wanted = self.headers.get("Range")
         site.asked.append((self.path, wanted))
+        site.proxy_authorization = self.headers.get("Proxy-Authorization")
         if site.refusals:
             status, headers = site.refusals.pop(0)
             return self._answer(status, headers, b"")

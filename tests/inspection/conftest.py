@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.inspection.inspect import InspectOptions, inspect
+from prepcli.inspection.inspect import inspect
+from prepcli.inspection.options import InspectOptions
 from prepcli.inspection.report import Inspection
 from tests.conftest import MINI_CORPUS
 from tests.running import prepcli

@@ -3,10 +3,12 @@
 import html
 import re
 import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from prepcli.inspection.page import page_of
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
@@ -62,7 +64,7 @@ def test_it_refers_to_nothing_outside(page: Path) -> None:
     Links().feed(text)
     assert not re.search(r"https?:|@import|url\((?!#)", text)
     assert "default-src 'none'" in text
-    assert html.escape(EVIL) in text
+    assert str(escape(EVIL)) in text
 
 
 def test_a_browser_renders_it_and_obeys_no_text(page: Path) -> None:
@@ -102,10 +104,19 @@ def test_a_page_of_each_kind(kind: str, request: pytest.FixtureRequest) -> None:
     found = look(request.getfixturevalue(kind))
     page = page_of(found, "prepcli inspect x --html 'a b'.html")
     assert page.count("<svg") == (0 if kind == "codes" else 3)
-    assert "<code>prepcli inspect x --html &#x27;a b&#x27;.html</code>" in page
+    assert "<code>prepcli inspect x --html &#39;a b&#39;.html</code>" in page
     assert page.count("<table") == page.count("</table>") >= 2
 
 
 def test_one_record_and_one_value(tmp_path: Path) -> None:
     found = look(write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 3}]))
     assert page_of(found, "").count("<svg") == 1
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib.backends.backend_agg"])
+def test_without_what_the_page_needs(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    done = prepcli("inspect", MINI_CORPUS / "manifest.json", "--html", tmp_path / "page.html")
+    assert (done.code, done.out) == (2, "")
+    assert done.error_line.endswith(f"--html needs {package.partition('.')[0]}: pip install 'prepcli[plot]'")
+    assert not list(tmp_path.iterdir())

@@ -9,7 +9,8 @@ import pytest
 
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.manifest.index import index_manifests
-from prepcli.shar.plan import SharOptions, hundredths, plan_shards, turns_of_ids
+from prepcli.shar.options import SharOptions
+from prepcli.shar.plan import hundredths, plan_shards, turns_of_ids
 from tests.conftest import write_lines
 
 

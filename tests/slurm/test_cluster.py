@@ -31,11 +31,11 @@ class Tarring:
     def submit(
         self, *options: object, more: tuple[object, ...] = (), stuck_after: int | None = None, **env: str
     ) -> str:
-        """Submit by the wrapper; the job's number. `stuck_after`: the disk stands still after so many units."""
+        """Submit by submit.sh; the job's number. `stuck_after`: the disk stands still after so many units."""
         if stuck_after is not None:
             self.hold.touch()
             env |= {"SLOW_DISK": f"{self.hold}:{self.out}:{stuck_after}", "PREPCLI_MODULE": "tests.slurm.slow_disk"}
-        words = [SCRIPTS / "manifest_to_tarred.sh", *options, "--", *self.arguments, *more]
+        words = [SCRIPTS / "submit.sh", "manifest-to-tarred", *options, "--", *self.arguments, *more]
         said = self.cluster.run(*words, cwd=self.folder, environ=env)
         found = re.search(r"manifest\.manifest-to-tarred: job (\d+), logs (\S+)-\1\*\.log", said)
         assert found, said
@@ -86,7 +86,7 @@ def test_killed_step_is_continued_by_another_number_of_tasks(tarring: Tarring, u
     tarring.hold.unlink()
     status = prepcli("status", tarring.out, "--json").json
     assert status["state"] != "finished"
-    assert "manifest_to_tarred.sh --ntasks=3 -- " in status["continue_with"]
+    assert "submit.sh manifest-to-tarred --ntasks=3 -- " in status["continue_with"]
     again = tarring.submit("--ntasks=2", "--nodes=2")
     assert tarring.cluster.wait(again) == ["COMPLETED"], tarring.log(again)
     assert tree(tarring.out) == undisturbed
@@ -152,7 +152,7 @@ def test_array_fills_exactly_the_holes(tarring: Tarring, undisturbed: dict[str, 
     markers = tarring.out.with_name("out.prepcli") / "done"
     before = {path.name: path.stat().st_mtime_ns for path in markers.iterdir()}
     assert len(before) == NUM_SHARDS // 2
-    refused = cluster.run("bash", "-c", f"{SCRIPTS}/manifest_to_tarred.sh --array=1,3 -- a b 2>&1; true")
+    refused = cluster.run("bash", "-c", f"{SCRIPTS}/submit.sh manifest-to-tarred --array=1,3 -- a b 2>&1; true")
     assert "with --world-size N" in refused
     second = tarring.submit("--array=1,3", more=("--world-size", 4))
     assert cluster.wait(second) == ["COMPLETED", "COMPLETED"]

@@ -1,0 +1,110 @@
+"""The functions of the API, made of the list of commands: their names, signatures and docstrings.
+
+`prepcli/__init__.py` looks a function up here when it is first asked for. Editors and type checkers read
+`prepcli/__init__.pyi`, which `scripts/update_generated.py` writes from the same declarations.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from prepcli.calls import called
+from prepcli.commands import BY_PYTHON_NAME, Command
+from prepcli.errors import PrepcliError
+from prepcli.options import Declared, declared, in_python, make_options, words_of
+
+WIDTH = 112
+"""Characters of a line of a docstring."""
+
+
+@lru_cache
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of the API with this name, e.g. `manifest_to_tarred`."""
+    command = BY_PYTHON_NAME[name]
+    signature = signature_of(command)
+
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            values = signature.bind(*arguments, **keywords).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        return call(command, values)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "prepcli"
+    function.__doc__ = docstring_of(command)
+    function.__dict__["__signature__"] = signature
+    function.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+    return function
+
+
+def call(command: Command, values: dict[str, Any]) -> Any:
+    """Do what a command does.
+
+    Raises:
+        PrepcliError: its message names the arguments of Python.
+    """
+    options = make_options(command.load_options(), values)
+    try:
+        with called([*command.name.split(), *words_of(options)], progress=getattr(options, "progress", False)):
+            return command.load_function()(options)
+    except PrepcliError as error:
+        error.args = (in_python(str(error), type(options)), *error.args[1:])
+        raise
+
+
+def parameters_of(command: Command) -> list[Declared]:
+    """The options that exist in Python, in the order of the signature."""
+    return [one for one in declared(command.load_options()) if one.option.only != "command line"]
+
+
+def is_positional(one: Declared) -> bool:
+    """Whether an argument may be given without its name."""
+    return one.option.is_argument or one.is_required
+
+
+def signature_of(command: Command) -> inspect.Signature:
+    """The signature with the types that a caller may give."""
+    parameters = []
+    for one in parameters_of(command):
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_positional(one) else inspect.Parameter.KEYWORD_ONLY
+        default = inspect.Parameter.empty if one.is_required else one.default
+        parameters.append(inspect.Parameter(one.name, kind, default=default, annotation=_annotation(one)))
+    # What may be left out comes after what must be there.
+    parameters.sort(key=lambda one: (one.kind, one.default is not inspect.Parameter.empty))
+    return inspect.Signature(parameters)
+
+
+def _annotation(one: Declared) -> Any:
+    value: Any = str | PathLike[str] if one.type is Path or one.option.is_argument else one.type
+    if one.is_list:
+        value = value | tuple[value, ...] | list[value]
+    return value | None if one.is_optional else value
+
+
+def docstring_of(command: Command) -> str:
+    """The docstring: what the help says, all arguments, and what the function's own docstring adds."""
+    options = command.load_options()
+    description = re.sub(r"\n\nExample: prepcli .*", "", inspect.getdoc(options) or "", flags=re.DOTALL)
+    own = inspect.getdoc(command.load_function()) or ""
+    summary, _, rest = own.partition("\n\n")
+    assert rest.startswith("Returns:"), f"{command.python_name} has a docstring without Returns: {summary}"
+    arguments = "\n".join(line for one in parameters_of(command) for line in _argument_lines(one, options))
+    description = _rewrapped(in_python(description, options, only_names=True))
+    return f"{description}\n\nArgs:\n{arguments}\n\n{rest}\n"
+
+
+def _rewrapped(text: str) -> str:
+    return "\n\n".join(textwrap.fill(part, WIDTH) for part in text.split("\n\n"))
+
+
+def _argument_lines(one: Declared, options: type) -> Iterator[str]:
+    text = one.option.help_in_python or in_python(one.option.help, options, only_names=True)
+    if one.option.shown_default:
+        text += f" Default: {one.option.shown_default}."
+    yield from textwrap.wrap(f"{one.name}: {text}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

@@ -1,0 +1,278 @@
+"""The options of the commands that estimate bins."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress
+
+if TYPE_CHECKING:
+    from prepcli.engine.rejects import Budget
+    from prepcli.manifest.inputs import DataSet, Mix
+    from prepcli.tokenizers.counting import TokenizerSpec
+
+AudioInput = Annotated[
+    str,
+    Option(
+        "Manifest(s): a path, several with commas, or brace forms; [[a.json,0.7],[b.json,0.3]]; an "
+        "input_cfg .yaml; a Shar or tarred directory; or key=value with manifest_filepath, shar_path, "
+        "cuts_path or input_cfg.",
+        metavar="INPUT",
+        is_argument=True,
+    ),
+]
+NumExamples = Annotated[
+    int,
+    Option(
+        "Use so many examples, from the start of each input in proportion to its weight. -1: all.",
+        names=("--num-examples", "-n"),
+    ),
+]
+MinDuration = Annotated[float | None, Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"))]
+MaxDuration = Annotated[float | None, Option("Leave out longer examples (seconds).", names=("--max-duration", "-u"))]
+BatchDuration = Annotated[float, Option("Seconds in a batch, for the share of padding.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerOptions:
+    """What counts tokens."""
+
+    tokenizer: Annotated[
+        tuple[str, ...],
+        Option(
+            "A SentencePiece model; a Hugging Face tokenizer.json, folder or name; a folder with one of them. "
+            "Several, one a language: with --langs.",
+            names=("--tokenizer", "-t"),
+            metavar="TOKENIZER...",
+        ),
+    ]
+    langs: Annotated[
+        tuple[str, ...],
+        Option(
+            "The language of each tokenizer.",
+            names=("--langs", "-a"),
+            metavar="LANG...",
+            shown_default="one for all",
+        ),
+    ] = ()
+    prompt_format: Annotated[
+        str | None,
+        Option(
+            "Count texts in one of NeMo's prompts, e.g. canary (with the extra nemo).", names=("--prompt-format", "-f")
+        ),
+    ] = None
+    prompt: Annotated[
+        str | None,
+        Option(
+            "Slots of the prompt for records without them: [{'role':'user','slots':{'source_lang':'en'}}].",
+            names=("--prompt", "-p"),
+        ),
+    ] = None
+
+    def spec(self) -> "TokenizerSpec":
+        """The same for `prepcli.tokenizers`; raises `UsageError` for tokenizers and languages that do not match."""
+        from prepcli.tokenizers.counting import TokenizerSpec
+
+        return TokenizerSpec(
+            tokenizers=self.tokenizer, langs=self.langs, prompt_format=self.prompt_format, prompt=self.prompt
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What is shown of the bins, and what is tolerated."""
+
+    quiet: Annotated[bool, Option("Print the bins and nothing else.", names=("--quiet", "-q"), only="command line")] = (
+        False
+    )
+    plot: Annotated[Path | None, Option("Draw the data with the bins.", metavar="FILE.png")] = None
+    write_config: Annotated[
+        Path | None,
+        Option(
+            "Put the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of a file "
+            "that is there, whose other keys and comments stay, or into a new file.",
+            metavar="FILE.yaml",
+        ),
+    ] = None
+    as_json: Json = False
+    max_rejects: MaxRejects = 0.05
+
+    def check(self, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
+        """Raise `UsageError` for what must not or could not be done after all the work.
+
+        That is a senseless budget, a plot nowhere, and a file of output that is one of the input: of `data` (called
+        only if there is a need) or `tokenizers`.
+        """
+        from prepcli.input_files import refuse_input_as_output
+
+        if self.write_config is not None:
+            from prepcli.bins.loader_config import check_loader_config
+
+            check_loader_config(self.write_config)
+
+        def inputs() -> "Iterator[str | Path]":
+            from prepcli.manifest.input_files import files_in, files_of
+
+            yield from files_of(data())
+            for name in tokenizers:
+                yield from files_in(name)
+
+        refuse_input_as_output("--plot", self.plot, inputs)
+        refuse_input_as_output("--write-config", self.write_config, inputs)
+        self.budget()
+        if self.plot is not None:
+            from prepcli.plotting import check_plot
+
+            check_plot(self.plot)
+
+    def budget(self) -> "Budget":
+        """The rejects to tolerate; raises `UsageError` for a senseless number."""
+        from prepcli.engine.rejects import Budget
+
+        return Budget(self.max_rejects)
+
+
+@dataclass(frozen=True)
+class BinsOptions:
+    """What to estimate, and from which examples; durations in seconds, both limits included."""
+
+    num_buckets: Annotated[int, Option("Number of buckets.", names=("--buckets", "-b"), minimum=2)] = 30
+    num_examples: NumExamples = -1
+    min_duration: MinDuration = None
+    max_duration: MaxDuration = None
+    batch_duration: BatchDuration = 360.0
+    num_workers: NumWorkers = None
+    progress: Progress = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateBins(BinsOptions, OutputOptions):
+    """Estimate duration bins for bucketed training, and how much padding they leave.
+
+    The bins are those of lhotse and NeMo; the lines to paste into a training config are NeMo's. Weights of the
+    input decide which examples come first (-n); over all of them they change nothing.
+
+    Example: prepcli estimate-bins train.json -b 30 -u 40 --plot bins.png
+    """
+
+    data: AudioInput
+    text_field: Annotated[str, Option("Ignored: durations need no text; calls can be shared.")] = "text"
+    lang_field: Annotated[str, Option("Ignored: durations need no language; calls can be shared.")] = "lang"
+
+
+@dataclass(frozen=True)
+class Bins2dOptions:
+    """What to estimate, and from which examples; durations in seconds, both limits included."""
+
+    num_buckets: Annotated[int, Option("Number of buckets of durations.", names=("--buckets", "-b"), minimum=1)] = 30
+    sub_buckets: Annotated[
+        int, Option("Number of buckets of tokens in each of these.", names=("--sub-buckets", "-s"), minimum=1)
+    ] = 2
+    token_outlier_threshold: Annotated[
+        float,
+        Option("Leave out examples whose tokens per second are so many standard deviations above the mean."),
+    ] = 4.0
+    num_examples: NumExamples = -1
+    min_duration: MinDuration = None
+    max_duration: MaxDuration = None
+    text_field: Annotated[str, Option("The field with the transcript.")] = "text"
+    lang_field: Annotated[str, Option("The field with the language.")] = "lang"
+    batch_duration: BatchDuration = 360.0
+    num_workers: NumWorkers = None
+    progress: Progress = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateBins2d(Bins2dOptions, TokenizerOptions, OutputOptions):
+    """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
+
+    The numbers are those of NeMo's script, and so are the lines to paste into a training config. max_tps is only
+    needed where low quality data have long transcripts for little audio.
+
+    Example: prepcli estimate-bins-2d train.json -t tokenizer.model -b 30 -s 5 -u 40 --plot bins.png
+    """
+
+    data: AudioInput
+
+
+@dataclass(frozen=True)
+class TokenBinsOptions:
+    """What to estimate, and from which examples; lengths in tokens, limits included.
+
+    `sub_buckets` None: by one length alone, which is the input's, or with `measure_total_length` that of input and
+    output. `max_tpt`: leave out examples with more output tokens per input token.
+    """
+
+    num_buckets: Annotated[int, Option("Number of buckets of lengths.", names=("--buckets", "-b"), minimum=2)] = 30
+    sub_buckets: Annotated[
+        int | None,
+        Option(
+            "Number of buckets of output tokens in each of these.",
+            names=("--sub-buckets", "-s"),
+            minimum=1,
+            shown_default="one dimension",
+        ),
+    ] = None
+    token_outlier_threshold: Annotated[
+        float,
+        Option("Leave out examples whose output per input is so many standard deviations above the mean."),
+    ] = 6.0
+    num_examples: NumExamples = -1
+    min_tokens: Annotated[
+        float | None, Option("Leave out examples with fewer tokens.", names=("--min-tokens", "-l"))
+    ] = None
+    max_tokens: Annotated[
+        float | None, Option("Leave out examples with more tokens.", names=("--max-tokens", "-u"))
+    ] = None
+    max_tpt: Annotated[
+        float | None, Option("Leave out examples with more output tokens per input token than this.")
+    ] = None
+    measure_total_length: Annotated[
+        bool,
+        Option(
+            "An example is as long as input and output together (decoder-only models); else as its input. In two "
+            "dimensions this is for --min-tokens and --max-tokens alone.",
+            names=("--measure-total-length", "-m"),
+        ),
+    ] = False
+    token_equivalent_duration: Annotated[
+        float, Option("Seconds of audio that count as one token, where the input does not say.")
+    ] = 0.08
+    audio_locator_tag: Annotated[
+        str | None, Option("What stands for audio in a prompt, where the input does not say.")
+    ] = None
+    batch_tokens: Annotated[float, Option("Tokens in a batch, for the share of padding.")] = 16_000
+    num_workers: NumWorkers = None
+    progress: Progress = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
+    """Estimate bins by number of tokens, for bucketed training on texts and conversations.
+
+    With --prompt-format the lengths are those that NeMo's samplers measure. Without one the last turn of an example is
+    its output (of pairs the target, of plain texts all), and everything before it the input.
+
+    Example: prepcli estimate-token-bins input_cfg.yaml -t tokenizer.model -b 30 -s 5
+    """
+
+    data: Annotated[
+        str,
+        Option(
+            "An input_cfg with entries of type txt, txt_pair or multimodal_conversation.",
+            metavar="INPUT.yaml",
+            is_argument=True,
+        ),
+    ]
+
+
+def lower_limit(value: float | None) -> float:
+    """A minimum, where there is one."""
+    return -math.inf if value is None else value
+
+
+def upper_limit(value: float | None) -> float:
+    """A maximum, where there is one."""
+    return math.inf if value is None else value

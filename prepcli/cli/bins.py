@@ -1,0 +1,178 @@
+"""What the commands that estimate bins print: for people, to paste, and for scripts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from prepcli.cli.output import print_json
+
+if TYPE_CHECKING:
+    from prepcli.bins.command import Counted
+    from prepcli.bins.durations import BinsReport
+    from prepcli.bins.options import OutputOptions
+    from prepcli.bins.tokens import TokenBinsReport
+    from prepcli.bins.two_d import Bins2dReport, Paddings
+
+
+def show_bins(options: "OutputOptions", report: "BinsReport") -> None:
+    """The bins of durations."""
+    _show(options, report, plain_list(report.bucket_duration_bins), lambda: _lines_of_bins(report))
+
+
+def show_bins_2d(options: "OutputOptions", report: "Bins2dReport") -> None:
+    """The bins in two dimensions."""
+    _show(options, report, _pairs(report), lambda: _lines_of_bins_2d(report))
+
+
+def show_token_bins(options: "OutputOptions", report: "TokenBinsReport") -> None:
+    """The bins of tokens."""
+    _show(options, report, _token_bins(report), lambda: _lines_of_token_bins(report))
+
+
+def _show(options: "OutputOptions", report: "Counted", bins: str, lines: Callable[[], list[str]]) -> None:
+    """The bins alone, the lines, or the report in JSON."""
+    if options.as_json:
+        print_json(document(report))
+    else:
+        typer.echo(bins if options.quiet else "\n".join(lines()))
+
+
+def notes(report: "Counted", left_out_by: str) -> list[str]:
+    """What was not used, worded as NeMo's scripts word it; `left_out_by`: the filters that have discarded."""
+    lines = []
+    if report.num_discarded:
+        total = report.num_examples + report.num_discarded
+        lines.append(
+            f"Note: we discarded {report.num_discarded}/{total} ({report.num_discarded / total:.2%}) utterances "
+            f"due to {left_out_by} filtering."
+        )
+    if report.num_skipped:
+        lines.append(f"Note: we passed over {report.num_skipped} lines with a true _skipme.")
+    if report.num_rejected:
+        lines.append(f"Note: {report.num_rejected} lines cannot be used; the first is {report.first_rejected}")
+    return lines
+
+
+def document(report: Any) -> dict[str, Any]:
+    """The report as `--json` prints it: all its fields but those that hold a number for each example."""
+    from dataclasses import asdict, replace
+
+    arrays = [one.name for one in fields(report) if not one.repr]
+    found = asdict(replace(report, **{name: getattr(report, name)[:0] for name in arrays}))
+    return {name: value for name, value in found.items() if name not in arrays}
+
+
+def plain_list(values: Sequence[object]) -> str:
+    """Bins as NeMo's scripts print them."""
+    return f"[{','.join(map(str, values))}]"
+
+
+def percentiles_text(percentiles: Mapping[str, float], spec: str = ".2f") -> str:
+    """`p50 3.20  p100 9.00`, for a line."""
+    return "  ".join(f"{name} {value:{spec}}" for name, value in percentiles.items())
+
+
+def _lines_of_bins(report: "BinsReport") -> list[str]:
+    """What people read, with the lines to paste worded as NeMo's script words them."""
+    padding = ", ".join(f"{count}: {share:.1%}" for count, share in report.padding_by_num_buckets.items())
+    return [
+        *notes(report, "min/max duration"),
+        f"Used {report.num_examples} examples for the estimation.",
+        "Use the following options in your config:",
+        f"\tnum_buckets={report.num_buckets}",
+        f"\tbucket_duration_bins={plain_list(report.bucket_duration_bins)}",
+        f"\tmax_duration={report.max_duration}",
+        "",
+        f"{report.hours:,.2f} hours; seconds at percentiles: {percentiles_text(report.percentiles)}",
+        f"Padding in batches of {report.batch_duration:g} s: {report.padding:.1%} with these bins, "
+        f"{report.padding_without_buckets:.1%} without bucketing.",
+        f"Padding by number of buckets: {padding}",
+        "",
+        "bucket   longer than    up to (s)     examples        hours",
+        *(
+            f"{number:6d} {bucket.above:13.3f} {bucket.up_to:12.3f} {bucket.num_examples:12,} {bucket.hours:12,.2f}"
+            for number, bucket in enumerate(report.buckets)
+        ),
+    ]
+
+
+def _lines_of_bins_2d(report: "Bins2dReport") -> list[str]:
+    """What people read, with the lines to paste worded as NeMo's script words them."""
+    text = percentiles_text
+    return [
+        *notes(report, "min/max duration"),
+        *(f"Note: {note}." for note in report.notes),
+        f"Used {report.num_examples} examples for the estimation.",
+        "Use the following options in your config:",
+        f"\tnum_buckets={report.num_buckets}",
+        f"\tbucket_duration_bins={_pairs(report)}",
+        f"\tmax_duration={report.max_duration}",
+        f"\tmax_tps={plain_list([f'{ratio:.2f}' for ratio in report.max_tps])}",
+        "",
+        f"{report.hours:,.2f} hours, {report.num_tokens:,} tokens",
+        f"seconds at percentiles: {text(report.percentiles)}",
+        f"tokens at percentiles: {text(report.token_percentiles, '.0f')}",
+        f"tokens per second at percentiles: {text(report.tps_percentiles)}",
+        f"The bins were made without {report.num_outliers:,} outliers in tokens per second; no bucket takes "
+        f"{report.num_unplaced:,} examples, and max_tps would leave out {report.num_above_max_tps:,} more.",
+        f"Padding in batches of {report.batch_duration:g} s: {_both(report.padding)} with these bins, "
+        f"{_both(report.padding_with_durations_alone)} with their durations alone, "
+        f"{_both(report.padding_without_buckets)} without bucketing.",
+        "",
+        "bucket   longer than    up to (s)       tokens      max tps     examples        hours",
+        *(
+            f"{number:6d} {bucket.above:13.3f} {bucket.up_to:12.3f} {bucket.max_tokens:12,} {bucket.max_tps:12.2f} "
+            f"{bucket.num_examples:12,} {bucket.hours:12,.2f}"
+            for number, bucket in enumerate(report.buckets)
+        ),
+    ]
+
+
+def _both(paddings: "Paddings") -> str:
+    return f"{paddings.seconds:.1%} of seconds and {paddings.tokens:.1%} of tokens"
+
+
+def _pairs(report: "Bins2dReport") -> str:
+    return plain_list([f"[{size:.3f},{limit}]" for size, limit in report.bucket_duration_bins])
+
+
+def _lines_of_token_bins(report: "TokenBinsReport") -> list[str]:
+    """What people read, with the lines to paste worded as NeMo's script words them."""
+    text = percentiles_text
+    measured = "input and output" if report.measure_total_length else "input"
+    max_tpt = report.max_tpt if isinstance(report.max_tpt, float) else plain_list(report.max_tpt)
+    return [
+        *notes(report, "token count"),
+        *(f"Note: {note}." for note in report.notes),
+        f"Used {report.num_examples} examples for the estimation.",
+        "Use the following options in your config:",
+        f"\tnum_buckets={report.num_buckets}",
+        f"\tbucket_duration_bins={_token_bins(report)}",
+        f"\tmax_tokens={report.max_tokens}",
+        f"\tmax_tpt={max_tpt}",
+        "",
+        f"{report.num_input_tokens:,} tokens of input, {report.num_output_tokens:,} of output",
+        f"tokens by which buckets are chosen, at percentiles: {text(report.input_percentiles, '.0f')}",
+        f"output tokens at percentiles: {text(report.output_percentiles, '.0f')}",
+        f"output tokens per input token at percentiles: {text(report.tpt_percentiles)}",
+        f"Suggestion for one limit: max_tpt={report.suggested_max_tpt}, which leaves out "
+        f"{report.num_above_suggested:,} of {report.num_examples:,} examples.",
+        f"The bins were made without {report.num_outliers:,} outliers in output tokens per input token; no bucket "
+        f"takes {report.num_unplaced:,} examples.",
+        f"Padding in batches of {report.batch_tokens:g} tokens ({measured}): {_shares(report.padding)} with these "
+        f"bins, {_shares(report.padding_without_buckets)} without bucketing.",
+    ]
+
+
+def _shares(paddings: list[float]) -> str:
+    return " and ".join(
+        f"{share:.1%} of {what}" for share, what in zip(paddings, ("the length", "the output"), strict=False)
+    )
+
+
+def _token_bins(report: "TokenBinsReport") -> str:
+    return plain_list(
+        [f"[{one[0]},{one[1]}]" if isinstance(one, tuple) else str(one) for one in report.bucket_duration_bins]
+    )

@@ -1,0 +1,94 @@
+"""A typer command of a dataclass of options: names, types, defaults and help all follow from it."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from prepcli.calls import called
+from prepcli.errors import IncompleteError, TooManyRejectsError
+from prepcli.options import Declared, Options, declared, words_of
+from prepcli.processes import is_own_rank
+
+Show = Callable[[Any, Any], None]
+"""Prints a report, given the options and the report."""
+
+
+def build_command(
+    words: Sequence[str], options: type[Options], function: Callable[[], Callable[[Options], Any]], show: Show
+) -> Callable[..., None]:
+    """What typer makes a command of. `words` name it (`download an4`), `function` loads what does the work."""
+    on_command_line = [one for one in declared(options) if one.option.only != "Python"]
+
+    def command(**values: Any) -> None:
+        given = {one.name: _value(one, values[one.name]) for one in on_command_line}
+        _run(words, options(**given), function, show)
+
+    parameters = [_parameter(one) for one in on_command_line]
+    # Where typer looks for options and for their types.
+    command.__dict__["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = options.__doc__
+    return command
+
+
+def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]], show: Show) -> None:
+    """Call the function and print its report, also that of a run with too many rejects."""
+    try:
+        with called([*words, *words_of(options)], progress=True):
+            report = function()(options)
+    except TooManyRejectsError as error:
+        if not is_own_rank() and error.report is not None:
+            show(options, error.report)
+        raise
+    except IncompleteError as error:
+        if error.document is not None and getattr(options, "as_json", False) and not is_own_rank():
+            from prepcli.cli.output import print_json
+
+            print_json(error.document)
+        raise
+    if not is_own_rank():
+        show(options, report)
+
+
+def _parameter(one: Declared) -> inspect.Parameter:
+    value_type: Any = _choices(one) if one.choices else one.type
+    if one.is_list:
+        value_type = list[value_type]
+    default = inspect.Parameter.empty if one.is_required else _default(one, value_type)
+    if default is None:
+        value_type = value_type | None
+    settings: dict[str, Any] = {"help": one.option.help, "metavar": one.option.metavar}
+    if one.option.shown_default is not None:
+        settings["show_default"] = one.option.shown_default or False
+    if one.option.minimum is not None:
+        settings["min"] = one.type(one.option.minimum)
+    if one.option.must_exist is not None:
+        settings |= {"exists": True, "dir_okay": one.option.must_exist == "folder"}
+        settings["file_okay"] = one.option.must_exist == "file"
+    declare = typer.Argument(**settings) if one.option.is_argument else typer.Option(*one.names, **settings)
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[value_type, declare]
+    )
+
+
+def _choices(one: Declared) -> Any:
+    return Enum(one.name, {value: value for value in one.choices}, type=str)
+
+
+def _default(one: Declared, value_type: Any) -> Any:
+    if one.is_list:
+        return None
+    if one.choices and one.default is not None:
+        return value_type(one.default)
+    return False if one.switches_off else one.default
+
+
+def _value(one: Declared, value: Any) -> Any:
+    if one.is_list:
+        return tuple(value or ())
+    if isinstance(value, Enum):
+        return value.value
+    return not value if one.switches_off else value

@@ -1,0 +1,35 @@
+"""`extend-codec-codes` from its options to its report."""
+
+from functools import partial
+
+from prepcli.codes.job import CodesJob, codes_workspace
+from prepcli.codes.options import ExtendCodecCodes
+from prepcli.engine.report import Report
+from prepcli.models.codecs import codec_name
+from prepcli.models.ranks import run_on_devices
+
+
+def extend_codec_codes(options: ExtendCodecCodes) -> Report:
+    """Give every cut its codec codes.
+
+    Returns:
+        The report of the run; `outputs` has `target_codes` and, where there is context audio, `context_codes`.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
+        >>> report.outputs["target_codes"]
+        'shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
+    """
+    engine = options.engine()
+    name = codec_name(options.codec_model, options.codec_name)
+    out = options.output_dir or options.shar_dir
+    make_job = partial(
+        CodesJob, options.shar_dir, out, options, partial=options.partial, num_workers=engine.num_workers
+    )
+    return run_on_devices(make_job, options.devices, codes_workspace(out, name), options, engine)

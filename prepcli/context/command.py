@@ -1,0 +1,51 @@
+"""`extend-context-audio` from its options to its report."""
+
+from functools import partial
+
+from prepcli.context.job import ContextJob
+from prepcli.context.options import ExtendContextAudio
+from prepcli.engine.report import Report
+from prepcli.engine.workspace import Workspace
+from prepcli.input_files import refuse_input_as_output
+from prepcli.manifest.sources import expand_paths
+from prepcli.models.ranks import run_on_devices
+
+
+def extend_context_audio(options: ExtendContextAudio) -> Report:
+    """Give each record its context audio.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the extended manifest.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
+        >>> report.outputs["manifest"]
+        'context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
+    """
+    engine = options.engine()
+    workspace = Workspace(options.out)
+    manifests = expand_paths(options.manifest)
+    make_job = partial(
+        ContextJob,
+        manifests,
+        options.out,
+        None if options.dry_run else workspace.root,
+        options,
+        batch_duration=options.batch_duration,
+        num_workers=engine.num_workers,
+    )
+    after = None
+    if options.plot is not None:
+        from prepcli.context.plot import plot_contexts
+        from prepcli.plotting import check_plot
+
+        refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
+        check_plot(options.plot)  # now, not after hours of work
+        after = partial(plot_contexts, path=options.plot)
+    return run_on_devices(make_job, options.devices, workspace, options, engine, after)

@@ -1,0 +1,239 @@
+"""The options of `download`: those that all corpora share, and a dataclass per corpus."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from prepcli.engine.options import JobOptions
+from prepcli.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.corpora.prepare import Fetching
+    from prepcli.engine.run import RunOptions
+
+DataRoot = Annotated[Path, Option("Folder for the corpus, its audio and its manifests.", shapes_output=False)]
+DestRoot = Annotated[Path, Option("Directory of the slices and manifests.", shapes_output=False)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchOptions(JobOptions):
+    """Where archives come from, and whether to stop when they are there."""
+
+    base_url: Annotated[
+        str | None,
+        Option(
+            "Fetch from this address, to which the archive's name is added.",
+            shown_default="the publisher's",
+            shapes_output=False,
+        ),
+    ] = None
+    archive: Annotated[
+        tuple[Path, ...],
+        Option(
+            "An archive that is there already, under its published name; checked as if it were fetched. Repeatable.",
+            metavar="FILE",
+            must_exist="file",
+            shown_default="",
+            shapes_output=False,
+        ),
+    ] = ()
+    checksums: Annotated[
+        Path | None,
+        Option(
+            "For mirrors with other archives: lines of md5sum or sha256sum, instead of the published checksums.",
+            metavar="FILE",
+            shapes_output=False,
+        ),
+    ] = None
+    keep_archives: Annotated[bool, Option("Keep the archives in D/archives.", shapes_output=False)] = False
+    fetch_only: Annotated[
+        bool,
+        Option("Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.", shapes_output=False),
+    ] = False
+
+    def fetching(self, engine: "RunOptions") -> "Fetching":
+        """The same for `prepcli.corpora.prepare`; raises `UsageError` for a list of checksums that is none."""
+        from prepcli.corpora.fetch import read_checksums
+        from prepcli.corpora.prepare import Fetching
+
+        return Fetching(
+            base_url=self.base_url,
+            archives=self.archive,
+            checksums=read_checksums(self.checksums) if self.checksums else {},
+            keep_archives=self.keep_archives,
+            overwrite=engine.overwrite and not engine.rank.restarts,
+            num_workers=engine.num_workers,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLibrispeech(FetchOptions):
+    """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
+
+    Writes D/LibriSpeech/<set>-processed/*.wav and D/<data_set>.json with audio_filepath, duration, lower-case text,
+    speaker and chapter. Paths are relative to the manifest. The archives are checked by the published checksums.
+
+    Run the same command again to continue, also in the middle of an archive; other data sets can be added later.
+
+    Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
+    """
+
+    SUMMARY: ClassVar[str] = "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR."
+
+    data_root: DataRoot
+    data_sets: Annotated[
+        str,
+        Option(
+            "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500, "
+            "with commas between; ALL of these; or mini (dev_clean_2 and train_clean_5)."
+        ),
+    ] = "dev_clean"
+    audio_format: Annotated[
+        Literal["wav", "flac"], Option("wav: convert the published FLAC; flac: use it as it is.")
+    ] = "wav"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadAn4(FetchOptions):
+    """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
+
+    Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav beside each .sph. Nobody publishes a checksum
+    of the archive: its length, the CRC inside and the end of the tar are checked; --checksums takes your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download an4 --data-root data/
+    """
+
+    SUMMARY: ClassVar[str] = (
+        "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA or CMU."
+    )
+
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadAishell(FetchOptions):
+    """Fetch AISHELL-1 and make NeMo manifests of it.
+
+    Writes D/data_aishell/train.json, dev.json and test.json, and vocab.txt with the characters of all texts, the most
+    frequent first. The recordings stay as they are published. Texts have no blanks.
+
+    Run the same command again to continue.
+
+    Example: prepcli download aishell --data-root data/
+    """
+
+    SUMMARY: ClassVar[str] = "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR."
+
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadAishell2(JobOptions):
+    """Make NeMo manifests of a copy of AISHELL-2.
+
+    Writes D/train.json, dev.json and test.json (what is there of them), and D/vocab.txt with the characters of the
+    training texts, the most frequent first. The recordings stay where they are; the manifests name them absolutely.
+
+    Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
+    """
+
+    SUMMARY: ClassVar[str] = "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request to AISHELL: needs your copy."
+
+    audio_folder: Annotated[
+        Path, Option("The corpus: holds iOS/data, or transcript/ and wav/.", must_exist="folder", shapes_output=False)
+    ]
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLjspeech(FetchOptions):
+    """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
+
+    Writes D/LJSpeech-1.1/{train,val,test}_manifest.json with text and normalized_text, and
+    D/filelists/ljs_audio_text_{train,val,test}_filelist.txt with lines path|normalised text, paths from D.
+    The recordings stay as they are published.
+
+    Run the same command again to continue.
+
+    Example: prepcli download ljspeech --data-root data/
+    """
+
+    SUMMARY: ClassVar[str] = (
+        "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com."
+    )
+
+    data_root: DataRoot
+    val_size: Annotated[int, Option("Utterances of the validation part.", minimum=0)] = 100
+    test_size: Annotated[int, Option("Utterances of the test part.", minimum=0)] = 500
+    split_seed: Annotated[int, Option("Another seed gives another split; the same on every machine.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadFisher(JobOptions):
+    """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
+
+    Reads LDC2004S13-Part1 and LDC2005S13-Part2 as the LDC ships them, one part alone as well. Writes
+    DEST/{train,val,test}/fe_03_NNNNN_A_001.wav (8 kHz, 16 bits) and DEST/manifest_{train,val,test}.json: 80, 10 and
+    10 % of the conversations by their sorted numbers.
+
+    A slice joins utterances of one speaker until --min-slice-duration is reached, without the silence between them;
+    what is left at the end of a conversation is listed as a reject. A record is a line of a transcript. Recordings
+    that are compressed with shorten need sph2pipe (`lhotse install-sph2pipe`); the others are read as they are.
+
+    Memory, per worker: a slice, or a whole conversation (80 MB in all) where it is compressed. Run the same command
+    again to continue after an interruption.
+
+    Example: prepcli download fisher --ldc-root /corpora/LDC --dest-root fisher/ --remove-noises
+    """
+
+    SUMMARY: ClassVar[str] = (
+        "English telephone talk, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both."
+    )
+
+    ldc_root: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Folder with LDC2004S13, LDC2005S13 or both, and their transcripts; may be given more than once.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ]
+    dest_root: DestRoot
+    min_slice_duration: Annotated[float, Option("Minimum seconds of speech per slice.", minimum=0)] = 10.0
+    keep_low_conf: Annotated[bool, Option("Keep lines with (( )), of which the transcriber was not sure.")] = False
+    remove_noises: Annotated[bool, Option("Leave [laughter], [noise] and the like out of the text.")] = False
+    noises_to_emoji: Annotated[bool, Option("Write laughter and other noises as emoji.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadHub5(JobOptions):
+    """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
+
+    Reads hub5e_00/english/*.sph and the reference hub5e00.english.000405.stm, less the stretches that it leaves out
+    of scoring. Writes DEST/audio/en_4156_a_001.wav (8 kHz, 16 bits), DEST/manifest_hub5.json and DEST/vocab.txt, the
+    characters of the texts.
+
+    Slices are made as by `download fisher`. Recordings that are compressed with shorten need sph2pipe
+    (`lhotse install-sph2pipe`). Run the same command again to continue after an interruption.
+
+    Example: prepcli download hub5 --data-root /corpora/LDC --dest-root hub5/
+    """
+
+    SUMMARY: ClassVar[str] = (
+        "English telephone talk, a test set of 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43."
+    )
+
+    data_root: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Folder with LDC2002S09 and LDC2002T43; may be given more than once.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ]
+    dest_root: DestRoot
+    min_slice_duration: Annotated[
+        float, Option("Minimum seconds of speech per slice; 0: each utterance by itself.", minimum=0)
+    ] = 10.0

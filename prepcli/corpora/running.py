@@ -1,0 +1,159 @@
+"""Preparing the data sets of a corpus one after the other: fetched, unpacked, converted; one report for all."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prepcli.corpora.data_set import DataSet
+from prepcli.corpora.job import CorpusJob, workspace_of
+from prepcli.corpora.options import FetchOptions
+from prepcli.corpora.prepare import (
+    Fetching,
+    check_given,
+    ensure_index,
+    ensure_unpacked,
+    is_ready,
+    note_scarce_space,
+    plan_fetching,
+)
+from prepcli.engine.dry_run import dry_run_report
+from prepcli.engine.options import JobOptions
+from prepcli.engine.report import Report
+from prepcli.engine.run import RunOptions, run_job
+from prepcli.engine.running import with_continuation
+from prepcli.engine.signals import stop_on_signals
+from prepcli.errors import IncompleteError, TooManyRejectsError, UsageError
+
+
+@dataclass
+class DownloadReport:
+    """What became of the data sets of a corpus: `data_sets` has the report of each, and the rest adds them up."""
+
+    data_sets: dict[str, Report] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """That of all data sets, or of the first that is not done."""
+        states = [report.status for report in self.data_sets.values()]
+        return next((state for state in states if state not in ("done", "nothing_to_do")), states[-1])
+
+    @property
+    def records_in(self) -> int:
+        """Utterances of the transcripts."""
+        return sum(report.records_in for report in self.data_sets.values())
+
+    @property
+    def records_out(self) -> int:
+        """Records in the manifests."""
+        return sum(report.records_out for report in self.data_sets.values())
+
+    @property
+    def rejects_by_reason(self) -> dict[str, int]:
+        """How many records could not be used, and why."""
+        counts: Counter[str] = Counter()
+        for report in self.data_sets.values():
+            counts.update(report.rejects_by_reason)
+        return dict(sorted(counts.items()))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio in the output."""
+        return sum(report.seconds for report in self.data_sets.values())
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The manifests by their names without `.json`."""
+        return {name: path for report in self.data_sets.values() for name, path in report.outputs.items()}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.data_sets.values()))
+
+
+def prepare_data_sets(
+    data_sets: Sequence[DataSet], data_root: Path, fetch: FetchOptions, options: JobOptions
+) -> DownloadReport:
+    """Prepare each data set, or plan it.
+
+    Raises:
+        TooManyRejectsError: for all data sets that have too many; the others are prepared all the same.
+        PrepcliError: what fetching and the engine raise.
+    """
+    engine = options.engine()
+    fetching = fetch.fetching(engine)
+    check_given(data_sets, data_root, fetching)
+    if options.dry_run:
+        plans = {data_set.name: _plan(data_set, data_root, fetching, engine) for data_set in data_sets}
+        return DownloadReport(plans)
+    alone = engine.rank.world_size == 1
+    waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
+    if waiting and not alone:
+        raise UsageError(
+            f"{', '.join(waiting)}: fetching and unpacking is one process's work. Run the same command once without "
+            "ranks and with --fetch-only, then this one"
+        )
+    if alone:
+        note_scarce_space(data_sets, data_root, fetching)
+    report = DownloadReport()
+    for data_set in data_sets:
+        try:
+            with stop_on_signals():  # also between fetching and converting, which listen for themselves
+                if alone:
+                    ensure_unpacked(data_set, data_root, fetching)
+                report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
+        except IncompleteError as error:
+            raise with_continuation(error, data_set.command, workspace_of(data_set, data_root)) from None
+    problems = list(_too_many(report, engine))
+    if problems:
+        raise TooManyRejectsError("; ".join(problems), report)
+    return report
+
+
+def _convert(data_set: DataSet, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
+    if fetch_only:
+        return _bare_report(data_set, data_root, "fetched", {})
+    workspace = workspace_of(data_set, data_root)
+    index = ensure_index(data_set, data_root, workspace.root)
+    return run_job(CorpusJob(data_set, data_root, index), workspace, engine)
+
+
+def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
+    for one in report.data_sets.values():
+        if one.status == "too_many_rejects":
+            yield (
+                f"{one.rejects:,} of {one.records_in:,} records were rejected, more than --max-rejects allows "
+                f"({engine.budget}); see {one.rejects_filepath}"
+            )
+
+
+def _plan(data_set: DataSet, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:
+    """The plan of converting, or while it is not unpacked that of fetching."""
+    if not is_ready(data_set, data_root):
+        archive = plan_fetching(data_set, data_root, fetching)
+        plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
+        return _bare_report(data_set, data_root, "dry_run", plan)
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
+        job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
+        return dry_run_report(job, engine.rank, str(data_root))
+
+
+def _bare_report(data_set: DataSet, data_root: Path, status: str, details: dict[str, Any]) -> Report:
+    """A report of a data set whose records are not known yet."""
+    return Report(
+        command=data_set.command,
+        status=status,
+        out=str(data_root),
+        records_in=0,
+        records_out=0,
+        rejects=0,
+        rejects_by_reason={},
+        skipped=0,
+        units=0,
+        units_done=0,
+        seconds=0.0,
+        num_bytes=0,
+        digest="",
+        details=details,
+    )

@@ -1,0 +1,42 @@
+"""`status` from its options to its report."""
+
+from pathlib import Path
+
+from prepcli.engine.options import ShowStatus
+from prepcli.engine.status import Status, not_started, read_status, workspaces_of
+from prepcli.errors import UsageError
+
+
+def status(options: ShowStatus) -> list[Status]:
+    """Read how far runs are.
+
+    Returns:
+        The state of each run: of an output there are several where runs have added to it. Of several outputs those
+        without a run have the state `not_started`.
+
+    Raises:
+        UsageError: there is no run of prepcli for the one output.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_tarred("manifest.json", "watched", num_shards=2)
+        >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
+        [('watched', 'finished', 48)]
+    """
+    outs = list(dict.fromkeys(_named(path) for path in options.out))
+    if not outs:
+        raise UsageError("OUT is missing: give the output directories of other commands")
+    found = []
+    for path in outs:
+        try:
+            found += [read_status(workspace) for workspace in workspaces_of(path)]
+        except UsageError:
+            if len(outs) == 1 and not options.watch:
+                raise
+            found.append(not_started(path))
+    return found
+
+
+def _named(path: Path) -> Path:
+    """`out.prepcli` means `out`: patterns of the shell catch both."""
+    return path.with_name(path.name.removesuffix(".prepcli")) if path.name != ".prepcli" else path

@@ -1,0 +1,90 @@
+"""The options of every job."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress
+from prepcli.processes import available_processors
+
+if TYPE_CHECKING:
+    from prepcli.engine.run import RunOptions
+
+Devices = Annotated[
+    str,
+    Option(
+        "auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.",
+        shapes_output=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """What every job may be told; none of it shapes the output."""
+
+    dry_run: Annotated[
+        bool,
+        Option(
+            "Print the plan and write nothing.",
+            shapes_output=False,
+            help_in_python="Write nothing; the report has the status 'dry_run' and the plan in its details.",
+        ),
+    ] = False
+    as_json: Json = False
+    overwrite: Annotated[bool, Option("Start again instead of continuing.", shapes_output=False)] = False
+    retry_rejects: Annotated[
+        bool,
+        Option("Do units again whose records were rejected for missing or unreadable audio.", shapes_output=False),
+    ] = False
+    max_rejects: MaxRejects = 0.05
+    num_workers: NumWorkers = None
+    rank: Annotated[
+        int | None,
+        Option("This process's part, from 0.", shown_default="from Slurm or torchrun", shapes_output=False),
+    ] = None
+    world_size: Annotated[
+        int | None,
+        Option("How many ranks there are.", shown_default="from Slurm or torchrun", shapes_output=False),
+    ] = None
+    launch_id: Annotated[
+        str | None, Option("A name for the ranks that are started together by hand.", shapes_output=False)
+    ] = None
+    progress: Progress = False
+
+    def engine(self) -> "RunOptions":
+        """The engine's options; raises `UsageError` for those that fit neither each other nor the launcher."""
+        from prepcli.engine.ranks import detect_rank
+        from prepcli.engine.rejects import Budget
+        from prepcli.engine.run import RunOptions
+
+        return RunOptions(
+            rank=detect_rank(os.environ, self.rank, self.world_size, self.launch_id),
+            num_workers=self.num_workers or available_processors(),
+            overwrite=self.overwrite,
+            retry_rejects=self.retry_rejects,
+            budget=Budget(self.max_rejects),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowStatus:
+    """Show how far runs are: done, missing, rejects, rate, time to go, slowest rank, and how to continue.
+
+    Several outputs become one table, followed by those that have stopped. Reads only the files in OUT.prepcli/, so it
+    works while ranks run, also on other machines. With --watch the exit code is 4 if a run has stopped unfinished;
+    where the output is no terminal, a line appears only when something has changed.
+
+    Example: prepcli status clean/ context/ shar/ --watch
+    """
+
+    out: Annotated[
+        tuple[Path, ...], Option("Output directories of other commands.", metavar="OUT...", is_argument=True)
+    ]
+    as_json: Json = False
+    watch: Annotated[
+        bool,
+        Option("Show it again and again, until nothing runs and nothing waits for its start.", only="command line"),
+    ] = False
+    every: Annotated[float, Option("Seconds between two looks of --watch.", minimum=0.1, only="command line")] = 5.0

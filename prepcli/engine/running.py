@@ -1,0 +1,70 @@
+"""Running a job as a command: planned or run, with its continuation named and its rejects judged."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prepcli.calls import command_line
+from prepcli.engine.dry_run import dry_run_report
+from prepcli.engine.job import Job
+from prepcli.engine.options import JobOptions
+from prepcli.engine.report import Report
+from prepcli.engine.run import RunOptions, run_job
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import IncompleteError, TooManyRejectsError
+from prepcli.printing import printable_command
+from prepcli.processes import is_own_rank
+
+if TYPE_CHECKING:
+    from prepcli.engine.rejects import Budget
+
+After = Callable[[Report], object]
+"""Called with the report of a finished run."""
+
+
+def run_command(
+    job: Job, workspace: Workspace, options: JobOptions, engine: RunOptions, after: After | None = None
+) -> Report:
+    """Run the job, or plan it where `options` say so.
+
+    Raises:
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
+        PrepcliError: what the engine raises; an `IncompleteError` says how to continue.
+    """
+    if options.dry_run:
+        return dry_run_report(job, engine.rank, str(workspace.out))
+    try:
+        report = run_job(job, workspace, engine)
+    except IncompleteError as error:
+        raise with_continuation(error, job.command, workspace) from None
+    return conclude(report, engine.budget, after)
+
+
+def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
+    """The same error with the command that continues; the report in it says the same."""
+    continue_with = command_line()
+    found = type(error)(f"{error}. Continue with: {printable_command(continue_with)}")
+    found.document = {
+        "command": command,
+        "status": "incomplete",
+        "out": str(workspace.out),
+        "message": str(error),
+        "continue_with": continue_with,
+    }
+    return found
+
+
+def conclude(report: Report, budget: "Budget", after: After | None = None) -> Report:
+    """The report of a run, unless it has too many rejects; `after` is called first where this is no rank of ours.
+
+    Raises:
+        TooManyRejectsError: with the report.
+    """
+    if after is not None and report.status != "incomplete" and not is_own_rank():
+        after(report)
+    if report.status == "too_many_rejects":
+        raise TooManyRejectsError(
+            f"{report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "
+            f"allows ({budget}); see {report.rejects_filepath}",
+            report,
+        )
+    return report

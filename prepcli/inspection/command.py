@@ -1,0 +1,33 @@
+"""`inspect` from its options to its report."""
+
+from prepcli.inspection.inspect import inspect as look
+from prepcli.inspection.options import Inspect
+from prepcli.inspection.report import Inspection
+
+
+def inspect(options: Inspect) -> Inspection:
+    """Say what something is.
+
+    Returns:
+        What was found; durations in seconds, rates in Hz.
+
+    Raises:
+        UsageError: there is nothing, it is not known here, or it is damaged.
+        IncompleteError: a worker process was killed.
+
+    Example:
+        >>> import prepcli
+        >>> found = prepcli.inspect("manifest.json")
+        >>> found.kind, found.records, found.speakers
+        ('manifest', 48, 8)
+    """
+    if options.html is not None:
+        from prepcli.inspection.page import check_page
+
+        check_page(options.html)
+    found = look(options.path, options)
+    if options.html is not None:
+        from prepcli.inspection.page import write_page
+
+        write_page(found, options.html)
+    return found

@@ -1,0 +1,82 @@
+"""Running a job with a model: here, or as one rank process per GPU."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from tempfile import TemporaryFile
+from typing import IO
+
+from prepcli.calls import shows_progress, words_called
+from prepcli.engine.job import Job
+from prepcli.engine.launch import spawn_ranks
+from prepcli.engine.options import JobOptions
+from prepcli.engine.report import Report
+from prepcli.engine.run import RunOptions
+from prepcli.engine.running import After, conclude, run_command, with_continuation
+from prepcli.engine.workspace import Workspace, read_document
+from prepcli.errors import IncompleteError, PrepcliError, UsageError
+from prepcli.models.devices import find_devices
+
+
+def run_on_devices(
+    make_job: Callable[..., Job],
+    devices: str,
+    workspace: Workspace,
+    options: JobOptions,
+    engine: RunOptions,
+    after: After | None = None,
+) -> Report:
+    """Run `make_job(device=...)` on what `--devices` says; see `run_command` for the rest.
+
+    Several GPUs and no launcher: the command is started once for each of them, and this process waits.
+    """
+    has_launcher = engine.rank.launcher != "none"
+    found = find_devices(devices, engine.rank.local_rank, has_launcher)
+    if found.num_ranks > 1 and not options.dry_run:
+        # Made here too, so that a wrong call is found before the ranks start.
+        return run_ranks(found.num_ranks, make_job(device="cpu"), workspace, engine, after)
+    if found.num_ranks > 1:
+        engine = replace(engine, rank=replace(engine.rank, world_size=found.num_ranks))
+    return run_command(make_job(device=found.device), workspace, options, engine, after)
+
+
+def run_ranks(num_ranks: int, job: Job, workspace: Workspace, engine: RunOptions, after: After | None = None) -> Report:
+    """Start the command as `num_ranks` processes, wait for them, and return the one report.
+
+    Where progress is shown the ranks print it, and their errors, themselves; else the error has their last words.
+
+    Raises:
+        PrepcliError: what the ranks have failed of.
+    """
+    before, _ = _stored(workspace)
+    with ExitStack() as stack:
+        files = [stack.enter_context(TemporaryFile()) for _ in range(0 if shows_progress() else num_ranks)]
+        code = spawn_ranks(words_called(), num_ranks, files)
+        said = [words for file in files if (words := _last_words(file))]
+    now, report = _stored(workspace)
+    if code not in (0, 3) or report is None:
+        raise _error(code, said, job.command, workspace)
+    if now == before:
+        report.status = "nothing_to_do"
+    return conclude(report, engine.budget, after)
+
+
+def _error(code: int, said: list[str], command: str, workspace: Workspace) -> PrepcliError:
+    """One error for all ranks."""
+    if code not in (1, 2):
+        error: PrepcliError = with_continuation(IncompleteError("interrupted, or a rank died"), command, workspace)
+    else:
+        error = {1: PrepcliError, 2: UsageError}[code](said[0] if said else f"a rank has ended with exit code {code}")
+    error.is_said = shows_progress()
+    return error
+
+
+def _last_words(file: IO[bytes]) -> str:
+    file.seek(0)
+    lines = file.read().decode("utf-8", "replace").splitlines()
+    return next((line.removeprefix("prepcli: ") for line in reversed(lines) if line.startswith("prepcli: ")), "")
+
+
+def _stored(workspace: Workspace) -> tuple[float, Report | None]:
+    report = read_document(workspace.report_file, Report)
+    return (workspace.report_file.stat().st_mtime_ns if report else 0.0), report

@@ -1,0 +1,279 @@
+"""One declaration per option: a field of a dataclass, from which the command line, the API and the docs follow.
+
+A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `bool`, `int`, `float`, `str`, `Path` or
+a `Literal` of strings, with `| None` where there may be no value, or `tuple[TYPE, ...]` for several values.
+"""
+
+import inspect
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from prepcli.errors import UsageError
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option beside its name, type and default.
+
+    Attributes:
+        help: one or two sentences, with the unit of the value.
+        names: on the command line; `--field-name` where there are none. A flag that switches a default of True off has
+            the one name `--no-...`; a pair is written `--shuffle/--no-shuffle`.
+        metavar: what stands for the value in `--help`.
+        shown_default: what `--help` shows as the default; an empty text shows none.
+        minimum: the smallest value.
+        must_exist: the value is the path of something that is there.
+        is_argument: on the command line it stands by itself, without a name.
+        shapes_output: it belongs to the settings in `plan.json`, with which alone a run can be continued.
+        only: it exists in one of the two alone.
+        help_in_python: the help for Python, where it differs.
+    """
+
+    help: str
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    shown_default: str | None = None
+    minimum: float | None = None
+    must_exist: Literal["file", "folder"] | None = None
+    is_argument: bool = False
+    shapes_output: bool = True
+    only: Literal["command line", "Python"] | None = None
+    help_in_python: str | None = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option as its dataclass declares it; `type` is that of one value, without `None`."""
+
+    name: str
+    type: Any
+    is_optional: bool
+    is_list: bool
+    default: Any
+    option: Option
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is MISSING
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a `Literal`; of other types none."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names on the command line; a pair is one of them."""
+        return self.option.names or (f"--{self.name.replace('_', '-')}",)
+
+    @property
+    def switches_off(self) -> bool:
+        """Whether it is a flag of the one name `--no-...`."""
+        return self.type is bool and self.default is True and "/" not in self.names[0]
+
+    def words(self, value: Any) -> list[str]:
+        """The words of a command line that give the value; none for the default."""
+        if value == self.default or value is None:
+            return []
+        if self.type is bool:
+            on, _, off = self.names[0].partition("/")
+            return [on if value or self.switches_off else off]
+        values = list(map(str, value if self.is_list else [value]))
+        return values if self.option.is_argument else [word for one in values for word in (self._long_name, one)]
+
+    @property
+    def _long_name(self) -> str:
+        return next(name for name in self.names if name.startswith("--"))
+
+
+_DECLARED: dict[type, tuple[Declared, ...]] = {}
+
+
+def declared(options: type) -> tuple[Declared, ...]:
+    """The options of a dataclass: arguments, what is required, its own, and those of its bases."""
+    if options not in _DECLARED:
+        _DECLARED[options] = tuple(_all_declared(options))
+    return _DECLARED[options]
+
+
+def _all_declared(options: type) -> list[Declared]:
+    types = get_type_hints(options, include_extras=True)
+    defaults = {one.name: () if one.default_factory is not MISSING else one.default for one in fields(options)}
+    names = [name for one in options.__mro__[:-1] for name in inspect.get_annotations(one)]
+    found = [_declared(name, types[name], defaults[name]) for name in dict.fromkeys(names) if name in defaults]
+    return sorted(found, key=lambda one: (not one.option.is_argument, not one.is_required))
+
+
+def _declared(name: str, annotation: Any, default: Any) -> Declared:
+    option = Option("")
+    if get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        option = next((one for one in metadata if isinstance(one, Option)), option)
+    is_optional = get_origin(annotation) in (Union, UnionType)
+    if is_optional:
+        annotation = next(one for one in get_args(annotation) if one is not NoneType)
+    is_list = get_origin(annotation) is tuple
+    return Declared(name, get_args(annotation)[0] if is_list else annotation, is_optional, is_list, default, option)
+
+
+def settings_of(options: Any) -> dict[str, Any]:
+    """The options that shape the output, under their names with dashes, as JSON values: a plan's settings."""
+    return {
+        f"--{one.name.replace('_', '-')}": str(value) if isinstance(value, Path) else value
+        for one in declared(type(options))
+        if one.option.shapes_output
+        for value in [getattr(options, one.name)]
+    }
+
+
+def words_of(options: Any) -> list[str]:
+    """The words of a command line that give these options, without those that are at their defaults."""
+    words: list[str] = []
+    arguments: list[str] = []
+    for one in declared(type(options)):
+        if one.option.only != "Python":
+            target = arguments if one.option.is_argument else words
+            target += one.words(getattr(options, one.name))
+    if any(argument.startswith("-") for argument in arguments):
+        return [*words, "--", *arguments]
+    return [*arguments, *words]
+
+
+def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
+    """The dataclass of values that Python code has given.
+
+    Raises:
+        UsageError: a value of the wrong type or out of range; it names the argument of Python.
+    """
+    by_name = {one.name: one for one in declared(options)}
+    return options(**{name: _converted(by_name[name], value) for name, value in values.items()})
+
+
+def _converted(one: Declared, value: Any) -> Any:
+    if value is None and (one.is_optional or one.is_list):
+        return () if one.is_list else None
+    if not one.is_list:
+        return _one_value(one, value)
+    if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
+        value = [value]
+    return tuple(_one_value(one, item) for item in value)
+
+
+def _one_value(one: Declared, value: Any) -> Any:
+    converted = value
+    if one.type in (str, Path) and isinstance(value, (str, os.PathLike)):
+        converted = one.type(os.fspath(value))
+        check_text(str(value), one.name)
+    elif one.type in (int, float) and not isinstance(value, (str, bool)):
+        with_index = one.type is float or hasattr(value, "__index__")
+        converted = one.type(value) if with_index and hasattr(value, "__float__") else value
+    if one.choices:
+        if value not in one.choices:
+            raise UsageError(f"{one.name} takes {', '.join(map(repr, one.choices))}, not {value!r}")
+    elif not isinstance(converted, one.type) or isinstance(converted, bool) != (one.type is bool):
+        raise UsageError(f"{one.name} takes a value of type {one.type.__name__}, not {value!r}")
+    if one.option.minimum is not None and not converted >= one.option.minimum:
+        raise UsageError(f"{one.name} must be {one.option.minimum:g} or more, not {value!r}")
+    wanted = one.option.must_exist
+    if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
+        raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
+    return converted
+
+
+def check_text(text: str, name: str = "an argument") -> None:
+    """Refuse a text that is not UTF-8 (manifests and plans are JSON, and could not hold it), and an empty one.
+
+    Raises:
+        UsageError: naming it.
+    """
+    if not text:
+        raise UsageError(f"{name} is empty: is a variable of the shell not set?")
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        shown = ascii(text).strip("'\"")
+        raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
+
+
+_FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?(?:( )(-?[\w.+-]*\w))?")
+
+
+def in_python(text: str, options: type, *, only_names: bool = False) -> str:
+    """A message or a help text about options of the command line, with the arguments of Python in their place.
+
+    `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder drop` becomes
+    `remainder='drop'`; with `only_names` there are no values. Options that the dataclass does not have stay.
+    """
+    by_flag = dict(_flags(options))
+
+    def replaced(found: re.Match[str]) -> str:
+        if found[1] not in by_flag:
+            return found[0]
+        one, is_on = by_flag[found[1]]
+        space, word = found[2] or "", found[3] or ""
+        if only_names:
+            return f"{one.name}{space}{word}"
+        if one.type is bool:
+            return f"{one.name}={is_on}{space}{word}"
+        if word in one.choices:
+            return f"{one.name}={word!r}"
+        is_number = one.type in (int, float) and re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?|nan|inf", word)
+        return f"{one.name}={word}" if is_number else f"{one.name}{space}{word}"
+
+    return _FLAG.sub(replaced, text).replace("un the same command again", "un the same call again")
+
+
+def _flags(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
+    for one in declared(options):
+        for name in one.names if one.option.only != "command line" else ():
+            on, _, off = name.partition("/")
+            yield on, (one, not one.switches_off)
+            yield off, (one, False)
+
+
+AudioBaseDir = Annotated[
+    Path | None,
+    Option("Folder that relative audio paths start from.", shown_default="the manifest's folder", must_exist="folder"),
+]
+Manifest = Annotated[
+    str,
+    Option(
+        "NeMo manifest(s): a path, several with commas, or brace forms.",
+        metavar="MANIFEST",
+        is_argument=True,
+        shapes_output=False,
+    ),
+]
+Json = Annotated[
+    bool,
+    Option(
+        "Print the summary as one JSON object on stdout.", names=("--json",), only="command line", shapes_output=False
+    ),
+]
+NumWorkers = Annotated[
+    int | None,
+    Option(
+        "Local worker processes.",
+        minimum=1,
+        shown_default="the processors this process may use",
+        shapes_output=False,
+    ),
+]
+MaxRejects = Annotated[
+    float,
+    Option(
+        "Rejects to tolerate: a share (below 1) or a count. More: exit code 3.",
+        shapes_output=False,
+        help_in_python="Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.",
+    ),
+]
+Progress = Annotated[
+    bool,
+    Option("Show a progress bar, and notes, on stderr.", only="Python", shapes_output=False),
+]

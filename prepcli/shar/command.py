@@ -1,0 +1,34 @@
+"""`manifest-to-shar` from its options to its report."""
+
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.engine.workspace import Workspace
+from prepcli.manifest.sources import expand_paths
+from prepcli.shar.job import SharJob
+from prepcli.shar.options import ManifestToShar
+
+
+def manifest_to_shar(options: ManifestToShar) -> Report:
+    """Turn manifests into Lhotse Shar shards.
+
+    Returns:
+        The report of the run; `outputs` has `cuts`, `target_audio` and, where there is any, `context_audio`.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["cuts"]
+        'shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
+    """
+    engine = options.engine()
+    workspace = Workspace(options.out)
+    work = None if options.dry_run else workspace.root
+    job = SharJob(expand_paths(options.manifest), options.out, work, options, num_workers=engine.num_workers)
+    return run_command(job, workspace, options, engine)

@@ -1,0 +1,47 @@
+"""`manifest-to-tarred` from its options to its report."""
+
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import UsageError
+from prepcli.manifest.sources import expand_paths
+from prepcli.tarred.concat import concat_job
+from prepcli.tarred.job import TarredJob
+from prepcli.tarred.options import ManifestToTarred
+
+
+def manifest_to_tarred(options: ManifestToTarred) -> Report:
+    """Turn manifests into tar shards.
+
+    Returns:
+        The report of the run; `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_tarred("manifest.json", "tarred", num_shards=4)
+        >>> report.records_out, report.rejects_by_reason
+        (48, {})
+        >>> report.outputs["manifest_filepath"]
+        'tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
+    """
+    engine = options.engine()
+    manifests = expand_paths(options.manifest)
+    out, concat_to = options.out, options.concat_to
+    if concat_to is not None:
+        if out is not None and out.absolute() != concat_to.absolute():
+            raise UsageError(f"--concat-to {concat_to} adds to that directory; leave OUT ({out}) out")
+        job, workspace = concat_job(
+            manifests, concat_to, options, engine.num_workers, options.dry_run, options.overwrite
+        )
+    elif out is None:
+        raise UsageError("OUT is missing: where should the data set go?")
+    else:
+        workspace = Workspace(out)
+        work = None if options.dry_run else workspace.root
+        job = TarredJob(manifests, out, work, options, num_workers=engine.num_workers)
+    return run_command(job, workspace, options, engine)

@@ -1,0 +1,113 @@
+"""The options of `manifest-to-tarred`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prepcli.audio.limits import check_target_rate
+from prepcli.engine.options import JobOptions
+from prepcli.errors import UsageError
+from prepcli.options import AudioBaseDir, Manifest, Option
+
+
+@dataclass(frozen=True)
+class TarredOptions:
+    """What shapes a tarred data set; durations in seconds, rates in Hz.
+
+    One of `num_shards`, `shard_size` (records) and `shard_hours` says how the records are divided.
+    """
+
+    num_shards: Annotated[int | None, Option("Number of shards.")] = None
+    shard_size: Annotated[int | None, Option("Maximum number of records per shard.")] = None
+    shard_hours: Annotated[float | None, Option("Approximate hours of audio per shard.")] = None
+    audio_base_dir: AudioBaseDir = None
+    min_duration: Annotated[float | None, Option("Leave out shorter records (seconds).")] = None
+    max_duration: Annotated[float | None, Option("Leave out records of this length and above (seconds).")] = None
+    shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
+    shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
+    sort_in_shards: Annotated[bool, Option("Shortest first within a shard.")] = False
+    keep_files_together: Annotated[bool, Option("All segments of an audio file go into one shard.")] = False
+    slice_with_offset: Annotated[bool, Option("Cut every segment out and store it alone.")] = False
+    force_codec: Annotated[
+        Literal["flac", "wav", "opus", "mp3"] | None,
+        Option("Encode audio to this format.", shown_default="as the files are"),
+    ] = None
+    target_sample_rate: Annotated[
+        int | None, Option("Resample to this rate (Hz).", shown_default="as the files are")
+    ] = None
+    remainder: Annotated[
+        Literal["spread", "drop"],
+        Option("Spread what does not divide evenly, or drop it (and list it as rejects)."),
+    ] = "spread"
+    buckets_num: Annotated[
+        int, Option("Static buckets: as many data sets of equal duration ranges, bucket1/, bucket2/, ...")
+    ] = 1
+    dynamic_buckets_num: Annotated[int, Option("Duration bins to write into metadata.yaml.")] = 30
+    shard_manifests: Annotated[
+        bool,
+        Option(
+            "Only the one manifest over all shards.",
+            names=("--no-shard-manifests",),
+            help_in_python="Write a manifest for each shard, beside the one over all shards.",
+        ),
+    ] = True
+    only_manifests: Annotated[bool, Option("Write the manifests without the tars, to look at them first.")] = False
+    check_audio: Annotated[
+        bool,
+        Option("Decode copied files too, to find damage in them.", names=("--check-audio/--no-check-audio",)),
+    ] = False
+    concat_to: Annotated[
+        Path | None, Option("Add the shards to the tarred set in this directory.", shapes_output=False)
+    ] = None
+
+    def check(self) -> None:
+        """Find what does not go together.
+
+        Raises:
+            UsageError: with the options' command-line names and what to do.
+        """
+        divided_by = [value for value in (self.num_shards, self.shard_size, self.shard_hours) if value is not None]
+        if len(divided_by) != 1:
+            raise UsageError("give one of --num-shards, --shard-size and --shard-hours")
+        if not divided_by[0] > 0:
+            raise UsageError("--num-shards, --shard-size and --shard-hours must be above 0")
+        low, high = self.min_duration, self.max_duration
+        if low is not None and high is not None and low >= high:
+            raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
+        if self.remainder == "drop":
+            if self.shard_hours is not None:
+                raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
+            if self.keep_files_together:
+                raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
+        check_target_rate(self.target_sample_rate)
+        if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
+            raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
+        if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
+            raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
+        if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
+            raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
+        if self.only_manifests and self.check_audio:
+            raise UsageError("--only-manifests reads no audio: leave out --check-audio")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestToTarred(TarredOptions, JobOptions):
+    """Turn NeMo manifests into tar shards with their manifests.
+
+    Writes OUT/audio_{i}.tar, OUT/sharded_manifests/manifest_{i}.json, OUT/tarred_audio_manifest.json and
+    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them. Files that need no change are copied
+    byte for byte. Run the same command again to continue after an interruption.
+
+    Example: prepcli manifest-to-tarred train.json tarred/ --num-shards 64 --shuffle --force-codec flac
+    """
+
+    manifest: Manifest
+    out: Annotated[
+        Path | None,
+        Option(
+            "Directory for the data set (with --concat-to: may be left out).",
+            metavar="OUT",
+            is_argument=True,
+            shapes_output=False,
+        ),
+    ] = None

@@ -1,0 +1,25 @@
+"""`verify` from its options to its report."""
+
+from prepcli.processes import available_processors
+from prepcli.verification.options import Verify
+from prepcli.verification.verify import VerifyReport
+from prepcli.verification.verify import verify as check
+
+
+def verify(options: Verify) -> VerifyReport:
+    """Check a data set.
+
+    Returns:
+        What was checked; `problems` is empty, and `status` is `ok`, where nothing is wrong.
+
+    Raises:
+        UsageError: there is no data set.
+        IncompleteError: a worker process was killed.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
+        >>> prepcli.verify("verified").problems
+        []
+    """
+    return check(options.out, options.num_workers or available_processors())

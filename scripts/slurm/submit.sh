@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Submits a prepcli command as a Slurm job: submit.sh COMMAND [--dry-run] [SBATCH OPTIONS --] ARGUMENTS
+#
+#   submit.sh manifest-to-tarred train.json tarred --num-shards 512
+#   submit.sh manifest-to-tarred --ntasks=32 --time=1:00:00 -- train.json tarred --num-shards 512
+#   submit.sh manifest-to-shar --array=0-15 -- train.json shar
+#   submit.sh extend-context-audio --dry-run -- train.json context     # prints the sbatch line
+#
+# Without a --, all arguments are the command's. Commands with a model run on the GPU partition, one rank per GPU; the
+# others on the CPU partition. Settings of the site: cluster.env. See README.md.
+# shellcheck source=scripts/slurm/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+case ${1:-} in
+    "" | -h | --help)
+        sed -n '2,10s/^# \?//p' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+esac
+command=$1
+shift
+[[ $command =~ ^[a-z][a-z0-9-]*$ ]] \
+    || die "'$command' is not a command of prepcli: submit.sh COMMAND [SBATCH OPTIONS --] ARGUMENTS"
+
+kind=cpu
+case $command in
+    extend-context-audio | extend-codec-codes) kind=gpu ;; # as in pipeline_steps.py
+esac
+options=()
+if has_word -- "$@"; then
+    while [[ $1 != -- ]]; do
+        options+=("$1")
+        shift
+    done
+    shift
+fi
+(($#)) || die "$command needs arguments: prepcli $command --help lists them"
+submit "$kind" "${DATA_SET:-$(stem "$1")}" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"

@@ -1,0 +1,142 @@
+"""Write what follows from the declarations of options: `prepcli/__init__.pyi` and the tables in `docs/commands.md`.
+
+Run it after changing an option or a docstring of a command: python scripts/update_generated.py
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import prepcli
+from prepcli.api import docstring_of, is_positional, parameters_of
+from prepcli.commands import COMMANDS, Command
+from prepcli.engine.options import JobOptions
+from prepcli.options import Declared, declared
+
+ROOT = Path(__file__).parents[1]
+STUB = ROOT / "prepcli/__init__.pyi"
+PAGE = ROOT / "docs/commands.md"
+JOB = {one.name for one in declared(JobOptions)}
+TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
+
+
+def stub() -> str:
+    """The text of `prepcli/__init__.pyi`."""
+    hints = {command.name: get_type_hints(command.load_function())["return"] for command in COMMANDS}
+    parts = [
+        '"""Made by scripts/update_generated.py of the options of each command; do not edit."""',
+        "",
+        "from collections.abc import Sequence",
+        "from os import PathLike",
+        "from typing import Literal",
+        "",
+        *sorted({line for hint in hints.values() for line in _imports(hint)} | set(_error_imports())),
+        "",
+        "__all__: list[str]",
+        "__version__: str",
+    ]
+    for command in sorted(COMMANDS, key=lambda one: one.python_name):
+        parts += ["", *_function(command, _type_text(hints[command.name]))]
+    return "\n".join(parts) + "\n"
+
+
+def _error_imports() -> list[str]:
+    return [f"from prepcli.errors import {name} as {name}" for name in prepcli.__all__ if name.endswith("Error")]
+
+
+def _imports(hint: Any) -> list[str]:
+    of_items = getattr(hint, "__args__", ())
+    found = [] if of_items else [f"from {hint.__module__} import {hint.__name__} as {hint.__name__}"]
+    return found + [line for item in of_items for line in _imports(item)]
+
+
+def _type_text(hint: Any) -> str:
+    items = getattr(hint, "__args__", ())
+    return f"list[{items[0].__name__}]" if items else str(hint.__name__)
+
+
+def _function(command: Command, returns: str) -> list[str]:
+    parameters = parameters_of(command)
+    positional = sorted((one for one in parameters if is_positional(one)), key=lambda one: not one.is_required)
+    keywords = [one for one in parameters if not is_positional(one)]
+    doc = docstring_of(command).rstrip().splitlines()
+    return [
+        f"def {command.python_name}(",
+        *(f"    {_parameter(one)}," for one in positional),
+        *(["    *,"] if keywords else []),
+        *(f"    {_parameter(one)}," for one in keywords),
+        f") -> {returns}:",
+        f'    """{doc[0]}',
+        *(f"    {line}".rstrip() for line in doc[1:]),
+        '    """',
+    ]
+
+
+def _parameter(one: Declared) -> str:
+    value = "str | PathLike[str]" if one.type is Path or one.option.is_argument else one.type.__name__
+    if one.choices:
+        value = f"Literal[{', '.join(map(_quoted, one.choices))}]"
+    if one.is_list:
+        value += f" | Sequence[{value}]"
+    if one.is_optional:
+        value += " | None"
+    default = _quoted(one.default) if isinstance(one.default, str) else repr(one.default)
+    return f"{one.name}: {value}" + ("" if one.is_required else f" = {default}")
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def page(text: str) -> str:
+    """`docs/commands.md` with the tables as they should be."""
+    commands: dict[str, type] = {command.name: command.load_options() for command in COMMANDS}
+
+    def table(found: re.Match[str]) -> str:
+        is_job = found[1] == "every job"
+        options = declared(JobOptions if is_job else commands[found[1]])
+        rows = [_row(one) for one in options if is_job or one.name not in JOB or not _has_job_options(options)]
+        lines = ["| option | in Python | default | what it does |", "|---|---|---|---|", *rows]
+        if not is_job and _has_job_options(options):
+            lines += ["", "And the [options of every job](#options-of-every-job)."]
+        return "\n".join([f"<!-- options: {found[1]} -->", *lines, "<!-- end of options -->"])
+
+    return TABLE.sub(table, text)
+
+
+def _has_job_options(options: tuple[Declared, ...]) -> bool:
+    return {one.name for one in options} >= JOB
+
+
+def _row(one: Declared) -> str:
+    option = one.option
+    flags = one.option.metavar or one.name.upper() if option.is_argument else ", ".join(reversed(one.names))
+    default = "required" if one.is_required else option.shown_default
+    if default is None:
+        is_plain = isinstance(one.default, (str, float)) or type(one.default) is int
+        default = f"`{one.default}`" if is_plain else ""
+    cells = [
+        "" if option.only == "Python" else f"`{flags}`",
+        "" if option.only == "command line" else f"`{one.name}`",
+        default,
+        option.help,
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def wanted() -> dict[Path, str]:
+    """Each file with the text that it should have."""
+    return {STUB: stub(), PAGE: page(PAGE.read_text(encoding="utf-8"))}
+
+
+def main() -> None:
+    """Write the files that differ."""
+    for path, text in wanted().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"updated {path.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

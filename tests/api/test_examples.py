@@ -1,0 +1,100 @@
+"""The examples in the docstrings of the API do what they show."""
+
+import doctest
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prepcli as library
+from prepcli.corpora.fetch import Archive
+from prepcli.engine.rejects import Budget
+from tests.conftest import MINI_CORPUS
+from tests.corpora.conftest import archives, checksums, serve  # noqa: F401 - fixtures
+from tests.corpora.make_fisher import Said, make_fisher
+from tests.corpora.miniatures import aishell2, checksum_list, write_files
+from tests.corpora.test_hub5 import stm, write_tree
+from tests.tokenizer_models import corpus_texts, train_sentencepiece
+from tests.toy_codec import use_toy_codec
+
+
+def run_example(name: str) -> None:
+    """Run the examples of a docstring; what they print must be what they show."""
+    function = getattr(library, name)
+    test = doctest.DocTestParser().get_doctest(function.__doc__, {}, name, None, None)
+    assert test.examples
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert result.failed == 0, "".join(said)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the mini corpus in it."""
+    shutil.copytree(MINI_CORPUS, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest_to_tarred", "manifest_to_shar", "estimate_bins", "inspect", "verify", "status"]
+)
+def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
+    run_example(name)
+
+
+@pytest.mark.parametrize("name", ["estimate_bins_2d", "estimate_token_bins"])
+def test_examples_with_a_tokenizer(name: str, corpus: Path) -> None:
+    train_sentencepiece(corpus / "tokenizer.model")
+    (corpus / "texts.txt").write_text("".join(f"{text}\n" for text in corpus_texts()[:48]), encoding="utf-8")
+    (corpus / "texts.yaml").write_text(f"- {{type: txt, paths: '{corpus}/texts.txt'}}\n")
+    run_example(name)
+
+
+def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
+    use_toy_codec(monkeypatch.setattr)
+    (corpus / "codec.nemo").write_bytes(b"toy")
+    run_example("extend_codec_codes")
+
+
+def test_the_example_with_a_speaker_model(corpus: Path) -> None:
+    pytest.importorskip("resemblyzer")
+    run_example("extend_context_audio")
+
+
+@pytest.mark.parametrize("name", ["download_librispeech", "download_an4", "download_aishell", "download_ljspeech"])
+def test_examples_that_fetch(
+    name: str,
+    corpus: Path,
+    serve: Callable[..., Any],  # noqa: F811
+    archives: dict[str, bytes],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a server on this machine instead of the publisher's; the miniatures have more odd lines than a corpus."""
+    monkeypatch.setattr(Budget, "exceeded", lambda *_: False)
+    url = serve().url
+    sums = {name: f"md5:{digest}" for digest, name in map(str.split, checksum_list(archives).splitlines())}
+    monkeypatch.setattr(
+        Archive, "at", lambda self, *_: replace(self, urls=(f"{url}/{self.name}",), checksum=sums.get(self.name))
+    )
+    run_example(name)
+
+
+def test_the_example_with_a_copy_of_aishell2(corpus: Path) -> None:
+    write_files(aishell2(nemo_layout=True), corpus / "AISHELL-2")
+    run_example("download_aishell2")
+
+
+def test_the_example_with_a_copy_of_fisher(corpus: Path) -> None:
+    make_fisher(corpus / "LDC", 10, 20.0)
+    run_example("download_fisher")
+
+
+def test_the_example_with_a_copy_of_hub5(corpus: Path) -> None:
+    said = [Said(0.5, 12.0, "A", 300, "HE IS A POLICE OFFICER")]
+    write_tree(corpus / "LDC", {"en_4156": said}, [stm("en_4156", said[0])], 15.0)
+    run_example("download_hub5")

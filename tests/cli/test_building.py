@@ -1,0 +1,156 @@
+"""Commands that are built of a dataclass, and command lines that are built of its values."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from prepcli.cli.building import build_command
+from prepcli.cli.variadic import VariadicCommand
+from prepcli.errors import UsageError
+from prepcli.options import Option, in_python, make_options, settings_of, words_of
+
+
+@dataclass(frozen=True)
+class Shared:
+    size: Annotated[int, Option("How large (metres).", names=("--size", "-s"), minimum=1)] = 2
+    note: Annotated[str | None, Option("A note.", shapes_output=False)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw(Shared):
+    """Draw a shape.
+
+    Example: prepcli draw here --colour red
+    """
+
+    path: Annotated[Path, Option("Where.", metavar="PATH", is_argument=True, shapes_output=False)]
+    colour: Annotated[Literal["red", "blue"], Option("Which colour.")]
+    ratio: Annotated[float | None, Option("Width by height.", shown_default="as it is")] = None
+    tags: Annotated[tuple[str, ...], Option("Some tags.", names=("--tag", "-t"))] = ()
+    last: Annotated[bool, Option("The last one.")] = False
+    frame: Annotated[bool, Option("No frame around it.", names=("--no-frame",))] = True
+    fill: Annotated[bool, Option("Fill it.", names=("--fill/--no-fill",))] = True
+    in_python: Annotated[bool, Option("Not on the command line.", only="Python")] = False
+    loud: Annotated[bool, Option("Not in Python.", only="command line")] = False
+
+
+def run(*arguments: str) -> tuple[int, list[Draw], str]:
+    seen: list[Draw] = []
+    app = typer.Typer(rich_markup_mode=None)
+    command = build_command(["draw"], Draw, lambda: seen.append, lambda *_: None)
+    app.command("draw", cls=VariadicCommand)(command)
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, seen, result.output
+
+
+EVERYTHING = Draw(
+    path=Path("here"),
+    colour="blue",
+    ratio=-0.5,
+    tags=("a", "b c"),
+    last=True,
+    frame=False,
+    fill=False,
+    size=3,
+    note="n",
+)
+
+
+def test_values_become_a_dataclass() -> None:
+    words = [
+        "here",
+        "--colour",
+        "blue",
+        "--ratio",
+        "-0.5",
+        "-t",
+        "a",
+        "--tag",
+        "b c",
+        "--last",
+        "--no-frame",
+        "--no-fill",
+    ]
+    code, seen, output = run(*words, "-s", "3", "--note", "n")
+    assert code == 0, output
+    assert seen == [EVERYTHING]
+
+
+def test_defaults_hold() -> None:
+    assert run("here", "--colour", "red")[1] == [Draw(path=Path("here"), colour="red")]
+
+
+@pytest.mark.parametrize(
+    "options", [EVERYTHING, Draw(path=Path("-x"), colour="red"), Draw(path=Path("--"), colour="blue", tags=("-t",))]
+)
+def test_words_give_the_same_values(options: Draw) -> None:
+    assert run(*words_of(options))[1] == [options]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["here"], ["--colour", "red"], ["here", "--colour", "green"], ["here", "--colour", "red", "-s", "0"]]
+)
+def test_what_is_wrong_is_refused(arguments: list[str]) -> None:
+    code, seen, _ = run(*arguments)
+    assert (code, seen) == (2, [])
+
+
+def test_help_shows_what_is_declared() -> None:
+    output = run("--help")[2]
+    for words in ("Draw a shape.", "-s, --size", "How large (metres).", "(as it is)", "red|blue", "--no-fill", "PATH"):
+        assert words in output
+    assert "--in-python" not in output
+    assert output.index("--colour") < output.index("--ratio") < output.index("--size")
+
+
+def test_settings_are_what_shapes_the_output() -> None:
+    settings = settings_of(EVERYTHING)
+    assert (settings["--size"], settings["--frame"], settings["--tags"]) == (3, False, ("a", "b c"))
+    assert not {"--note", "--path"} & set(settings)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"size": 2.5}, "size takes a value of type int, not 2.5"),
+        ({"size": 0}, "size must be 1 or more, not 0"),
+        ({"last": 1}, "last takes a value of type bool, not 1"),
+        ({"ratio": "x"}, "ratio takes a value of type float, not 'x'"),
+        ({"colour": "green"}, "colour takes 'red', 'blue', not 'green'"),
+        ({"tags": ["a", 1]}, "tags takes a value of type str, not 1"),
+        ({"path": "\udcff"}, "is no name in UTF-8"),
+        ({"note": ""}, "note is empty"),
+        ({"size": None}, "size takes a value of type int, not None"),
+    ],
+)
+def test_values_from_python_are_checked(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        make_options(Draw, {"path": "here", "colour": "red"} | values)
+    assert words in str(raised.value)
+
+
+def test_values_from_python_are_converted() -> None:
+    made = make_options(Draw, {"path": "here", "colour": "red", "tags": "a", "ratio": 2, "note": Path("n")})
+    assert made == Draw(path=Path("here"), colour="red", tags=("a",), ratio=2.0, note="n")
+    assert isinstance(made.ratio, float)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("give --size or --note", "give size or note"),
+        ("--size 3 is large", "size=3 is large"),
+        ("--colour red clashes with --last", "colour='red' clashes with last=True"),
+        ("leave --no-frame out; --no-fill too", "leave frame=False out; fill=False too"),
+        ("--size (-s): a number", "size: a number"),
+        ("--other 3 stays, and so does a--size", "--other 3 stays, and so does a--size"),
+        ("--tag x, --tag", "tags x, tags"),
+        ("run the same command again", "run the same call again"),
+    ],
+)
+def test_messages_for_python(text: str, expected: str) -> None:
+    assert in_python(text, Draw) == expected

@@ -1,0 +1,55 @@
+"""What works, and what is said, where prepcli is installed without extras."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS
+from tests.running import prepcli
+
+MANIFEST = MINI_CORPUS / "manifest.json"
+EXTRAS = ("torch", "torchaudio", "nemo", "lhotse", "matplotlib", "jinja2", "sentencepiece", "tokenizers", "resemblyzer")
+
+
+@pytest.fixture(autouse=True)
+def nothing_but_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing what belongs to an extra fails, in workers too: they are forked."""
+    for package in EXTRAS:
+        for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
+
+
+def test_shards_shar_and_bins(tmp_path: Path) -> None:
+    tarred, shar = tmp_path / "tarred", tmp_path / "shar"
+    for words in (
+        ("manifest-to-tarred", MANIFEST, tarred, "--num-shards", 2, "--force-codec", "opus"),
+        ("manifest-to-shar", MANIFEST, shar, "--shard-size", 24, "--target-sample-rate", 16000),
+        ("estimate-bins", shar, "-b", 3),
+        ("inspect", tarred),
+        ("status", tarred, shar),
+        ("verify", tarred),
+        ("verify", shar),
+    ):
+        done = prepcli(*words)
+        assert done.code == 0, (words, done.err)
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (("extend-context-audio", MANIFEST, "OUT"), "models"),
+        (("extend-codec-codes", MINI_CORPUS, "--codec-model", "name", "--devices", "cpu"), "models"),
+        (("inspect", MANIFEST, "--html", "page.html"), "plot"),
+        (("estimate-bins", MANIFEST, "--plot", "bins.png"), "plot"),
+    ],
+)
+def test_the_extra_is_named(
+    words: tuple[object, ...], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = prepcli(*words)
+    assert done.code == 2
+    assert f"pip install 'prepcli[{extra}]'" in done.error_line
+    assert not (tmp_path / "OUT").exists()
