@@ -14,6 +14,7 @@ from prepcli.inspection.plots import draw
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.sections import quantiles_of, sections_of, shown_fields
 from prepcli.plotting import new_figure
+from prepcli.printing import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
