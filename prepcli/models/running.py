@@ -55,7 +55,11 @@ class Running:
 
         found: Pieces = []
         for piece in self._pieces:
-            found += wait_for(piece) if isinstance(piece, Future) else [piece]
+            if isinstance(piece, Future):
+                own: Pieces = wait_for(piece)
+                found += own
+            else:
+                found.append(piece)
         too_large, row = [], 0
         for one in found:
             if one is None:
@@ -110,7 +114,7 @@ def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None"
 def _free_memory() -> None:
     import torch
 
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 

@@ -52,7 +52,7 @@ def embed(encoder: SpeakerEncoder, audio: Audio, places: NDArray[np.int64], batc
             rows = torch.zeros(len(batch), int(places[batch[0]]))
             for row, number in enumerate(batch):
                 rows[row, : lengths[number]] = torch.from_numpy(audio[number])
-            (result[batch],) = runner.run(encoder.embed, rows, torch.from_numpy(lengths[batch])).result()
+            (result[batch],) = runner.run(encoder.embed, rows, torch.from_numpy(lengths[batch])).result().tensors
     return result
 
 
