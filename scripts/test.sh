@@ -50,9 +50,8 @@ else
     say "shellcheck: not installed, skipped"
 fi
 
-# A group of tests stays in one process: those that import NeMo do so once (tests/conftest.py).
-step pytest "$python" -m pytest -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder \
-    ${chosen[@]+"${chosen[@]}"} "$@"
+# tests/scheduling.py says which process runs which tests.
+step pytest "$python" -m pytest -n auto --maxprocesses 8 ${chosen[@]+"${chosen[@]}"} "$@"
 
 if ((${#failed[@]})); then
     printf -v list '%s, ' "${failed[@]}"

@@ -14,6 +14,7 @@ import pytest
 from tests import seeds
 from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
+from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler  # a hook
 from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
@@ -53,18 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
     fuzzing.examples_only = config.option.markexpr == "not slow"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What makes a run short: NeMo is imported by one process, what a file's tests share is made once, longest first.
-
-    With `--dist loadgroup`, pytest-xdist gives each group to one process, in the order of this list.
-    """
+    """Tests that use a fixture with NeMo are marked `nemo`; files with long tests come first (`tests.scheduling`)."""
     for item in items:
-        needs_nemo = item.get_closest_marker("nemo") or NEMO_FIXTURES.intersection(getattr(item, "fixturenames", ()))
-        item.add_marker(pytest.mark.xdist_group("nemo" if needs_nemo else item.path.stem))
-        if needs_nemo:
+        if NEMO_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.nemo)
-    items.sort(key=lambda item: (item.get_closest_marker("nemo") is None, item.get_closest_marker("slow") is None))
+    nemo = {item.path for item in items if item.get_closest_marker("nemo")}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in nemo, item.path not in slow))
 
 
 def pytest_report_header() -> str:

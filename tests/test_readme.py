@@ -42,6 +42,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.nemo
 def test_all_commands_of_the_readme_in_their_order_and_what_trainers_read_then(tmp_path: Path) -> None:
     pytest.importorskip("nemo", reason="the tour ends with a codec of NeMo's")

@@ -74,6 +74,7 @@ def test_closed_pipe_is_no_error() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_bar_and_a_pipe_does_not(tmp_path: Path) -> None:
     """The run must take longer than the bar's delay: 1,920 records to encode."""
     records = (MINI_CORPUS / "manifest.json").read_text().splitlines()

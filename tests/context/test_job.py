@@ -296,6 +296,7 @@ def test_plot(tmp_path: Path) -> None:
         assert not (tmp_path / "new.prepcli").exists()
 
 
+@pytest.mark.slow
 def test_ranks_that_the_command_starts_print_one_summary(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """As on a machine with three GPUs, but on the processor."""
     code = (
