@@ -1,6 +1,7 @@
 """The command line in this process, which spares hundreds of starts, or in a process of its own."""
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -75,6 +76,8 @@ def run_here(
             _settings(list(map(str, argv)), clean_environment(**environ or {}), cwd),
             warnings.catch_warnings(),
         ):
+            # Worker processes are forked from here: what is alive need not be searched for cycles, and copied, in each.
+            gc.freeze()
             warnings.simplefilter("error", RuntimeWarning)  # NumPy's, which would be printed
             try:
                 function()

@@ -114,7 +114,6 @@ def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], 
         (("--codec-name", "x_OP_"), "NeMo takes '_OP_' in a path for a brace expression"),
         (("--batch-duration", 0), "--batch-duration 0.0 is no number of seconds"),
         (("--pool-duration", -1), "--pool-duration -1.0 is no number of seconds"),
-        (("--precision", "fp16"), "--precision takes fp32, tf32, bf16, not fp16"),
     ],
 )
 def test_wrong_options(corpus: Path, options: tuple[object, ...], message: str) -> None:
@@ -123,6 +122,12 @@ def test_wrong_options(corpus: Path, options: tuple[object, ...], message: str) 
     assert done.code == 2
     assert message in done.error_line
     assert tree(corpus.parent) == before
+
+
+def test_an_unknown_precision(corpus: Path) -> None:
+    done = prepcli("extend-codec-codes", corpus, "--codec-model", "some_name", "--precision", "fp16")
+    assert done.code == 2
+    assert "'fp16' is not one of 'fp32', 'tf32', 'bf16'" in done.err
 
 
 def test_dry_run(corpus: Path) -> None:

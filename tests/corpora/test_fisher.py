@@ -462,5 +462,6 @@ def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
     there = {"PATH": f"{counting.parent}:{os.environ['PATH']}"}
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf", environ=there)
     assert done.code == 0, done.err
-    assert len((tmp_path / "calls").read_text().splitlines()) == 3  # its header, its length, its samples
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len([call for call in calls if "-t wav" in call]) == 2  # to learn its length, and for its samples
     check_one_slice_a_speaker(tmp_path / "out", source)
