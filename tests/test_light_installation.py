@@ -21,6 +21,7 @@ def nothing_but_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, package, None)
 
 
+@pytest.mark.slow
 def test_shards_shar_and_bins(tmp_path: Path) -> None:
     tarred, shar = tmp_path / "tarred", tmp_path / "shar"
     for words in (

@@ -50,7 +50,9 @@ def check(
     return [int(best) for best in chosen.best]
 
 
-@pytest.mark.parametrize(("count", "dim"), [(1, 8), (2, 192), (3, 192), (700, 16), (5000, 192)])
+@pytest.mark.parametrize(
+    ("count", "dim"), [(1, 8), (2, 192), (3, 192), (700, 16), pytest.param(5000, 192, marks=pytest.mark.slow)]
+)
 def test_random(count: int, dim: int) -> None:
     check(unit_rows(count, dim))
 

@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import MINI_CORPUS, tree
 from tests.running import HANG_SECONDS, clean_environment, prepcli
 
 OPTIONS = ("--num-shards", "6", "--num-workers", "1")
 
 
+@pytest.mark.slow
 def test_two_ranks(tmp_path: Path) -> None:
     alone, out = tmp_path / "alone", tmp_path / "out"
     manifest = MINI_CORPUS / "manifest.json"

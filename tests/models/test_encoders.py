@@ -95,6 +95,7 @@ def test_random_model_tells_voices_apart(nemo_encoder: SpeakerEncoder, audio: Au
     assert (nemo_encoder.sampling_rate, nemo_encoder.min_samples, nemo_encoder.dim) == (16000, 320, 32)
 
 
+@pytest.mark.slow
 def test_resemblyzer_as_the_package_has_it(resemblyzer_encoder: ResemblyzerEncoder, audio: Audio) -> None:
     package = pytest.importorskip("resemblyzer")
     theirs = package.VoiceEncoder("cpu", verbose=False)

@@ -297,6 +297,7 @@ def test_shuffle_is_a_permutation_with_a_seed(with_context: Path, tmp_path: Path
     assert sorted(first) == sorted(plain) == sorted(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", [[], ["--shuffle"]])
 def test_the_bytes_do_not_depend_on_workers_or_ranks(with_context: Path, tmp_path: Path, shuffle: list[str]) -> None:
     options = ["--audio-base-dir", MINI_CORPUS, "--shard-size", 7, "--audio-format", "opus", *shuffle]

@@ -75,6 +75,7 @@ def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
         assert supervision.language == cut.lang == record["lang"]
 
 
+@pytest.mark.slow
 def test_lhotse_reads_opus(corpus: Path) -> None:
     """All of it at 48 kHz, and recognisably what it was."""
     records = expected(corpus)
