@@ -14,7 +14,7 @@ FALLBACK_FORMAT = "flac"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetFormat:
     """What stored audio should be; None leaves a property as the source has it. `sampling_rate` in Hz."""
 
     format: str | None = None
@@ -62,7 +62,7 @@ def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> St
 def convert(
     source: bytes | str,
     info: AudioInfo,
-    wanted: Wanted,
+    wanted: TargetFormat,
     start: int = 0,
     num_samples: int | None = None,
     *,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
+from prepcli.audio.convert import Stored, TargetFormat, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
@@ -83,7 +83,7 @@ class TarredJob(Job):
         self.out = out
         self.options = options
         self.base = base
-        self.wanted = Wanted(options.force_codec, options.target_sample_rate)
+        self.wanted = TargetFormat(options.force_codec, options.target_sample_rate)
         self._work = work
         self._num_workers = num_workers
         self._plan: Plan | None = None
