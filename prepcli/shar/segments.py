@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple
 
-from prepcli.audio.convert import Stored, TargetFormat, convert, copy, read_file
+from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.encode import encode, lossless_subtype
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
@@ -171,7 +171,7 @@ class SegmentStore:
             length = probe_bytes(stored.data, path).num_samples  # codecs of blocks may give more, or fewer
         return Audio(stored.data, stored.format, stored.sampling_rate, length)
 
-    def _one_channel(self, segment: Segment, info: AudioInfo) -> Stored:
+    def _one_channel(self, segment: Segment, info: AudioInfo) -> EncodedAudio:
         path, start, num_samples, channel = segment
         samples = select_channel(read_segment(path, info, start, num_samples), channel)
         mono = encode(samples, info.sampling_rate, "wav", lossless_subtype(info, "wav"))
