@@ -112,7 +112,7 @@ class SegmentDecoder:
         return info
 
 
-def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
+def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
     """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out.
 
     None: memory is taken when there is audio to put there, for a manifest may claim that a file lasts a year.
@@ -150,7 +150,7 @@ def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: 
 def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     audio = None if slot is None else _view(_Worker.slots[slot], batch)
     with with_notes(_Worker.workspace, DECODING):
-        decoded = fill(_Worker.decoder, batch, audio)
+        decoded = decode_batch(_Worker.decoder, batch, audio)
     if slot is None:
         return decoded
     decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
