@@ -114,7 +114,7 @@ def overlap(folder: Path, runs: int) -> None:
     import torch
 
     from prepcli.models.batches import equal_length_batches
-    from prepcli.models.feed import Batch, SegmentDecoder, decoded_batches
+    from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
     from prepcli.processes import worker_context

@@ -24,7 +24,7 @@ from prepcli.formats.names import check_loadable
 from prepcli.formats.shar import brace_text
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
-from prepcli.models.feed import DecodingPool
+from prepcli.models.prefetch import DecodingPool
 from prepcli.models.protocols import Codec
 from prepcli.options import settings_of
 from prepcli.processes import no_interruption, wait_for

@@ -23,7 +23,7 @@ from prepcli.formats.npy import npy_bytes
 from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
-from prepcli.models.feed import Batch, Decoded
+from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
 from prepcli.records import Records

@@ -32,7 +32,7 @@ from prepcli.errors import RejectReason, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
-from prepcli.models.feed import Batch, SegmentDecoder, decoded_batches
+from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
 from prepcli.records import Records, settings_over

@@ -23,7 +23,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.errors import InputChangedError, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.input_files import FileState
-from prepcli.models.feed import decode_batch
+from prepcli.models.prefetch import decode_batch
 from prepcli.models.sinc import resample_sinc
 from prepcli.verification.verify import verify
 from tests.audio_files import write_audio

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
 from prepcli.models.batches import equal_length_batches
-from prepcli.models.feed import SegmentDecoder
+from prepcli.models.prefetch import SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.resemblyzer import DIM, PARTIAL_FRAMES, ResemblyzerEncoder, num_partials, weights_file
 from prepcli.models.running import ModelRunner
