@@ -60,10 +60,10 @@ class Bundle:
     def batches(self, encoder: SpeakerEncoder, most_samples: int) -> Iterator[Batch[int]]:
         """What must be decoded, in the order in which `embed` takes it."""
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
-        places = encoder.places(np.maximum(num_samples, encoder.min_samples))
-        self._batches = equal_length_batches(places, most_samples)
+        padded_lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
+        self._batches = equal_length_batches(padded_lengths, most_samples)
         for batch in self._batches:
-            yield Batch(tuple(self.numbers[batch].tolist()), int(places[batch[0]]))
+            yield Batch(tuple(self.numbers[batch].tolist()), int(padded_lengths[batch[0]]))
 
     def embed(
         self, encoder: SpeakerEncoder, feed: Iterator[Decoded], device: str, writer: UnitWriter, advance: Advance
