@@ -149,7 +149,9 @@ class SharJob(Job):
         for number in numbers:
             try:
                 entry = read_entry(
-                    Record.parse(self.records.line(number)), int(self.shards.turns[number]), self.shards.has_context
+                    Record.parse(self.records.line(number)),
+                    int(self.shards.occurrence[number]),
+                    self.shards.has_context,
                 )
                 found = self._find_audio(number, entry, store)
             except RecordRejected as rejected:
