@@ -123,7 +123,7 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
         raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
     if num_buckets > len(sizes):
         raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
-    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
+    places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
     return [float(sizes[place]) for place in places]
 
 
@@ -133,7 +133,7 @@ def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
     return {f"p{share}": float(values[rank]) for share, rank in zip(PERCENTILES, ranks, strict=True)}
 
 
-def walk(
+def greedy_cut_points(
     sizes: npt.NDArray[Any],
     target: Any,
     guess: int,
