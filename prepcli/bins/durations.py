@@ -77,7 +77,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         num_examples=options.num_examples,
     )
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
+        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)
     bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
     sample = evenly(durations)
@@ -172,7 +172,7 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
     ]
 
 
-def why_none(found: Durations) -> str:
+def explain_empty(found: Durations) -> str:
     """Why no example was found, in brackets for a message."""
     reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
     if found.num_discarded:
