@@ -117,9 +117,9 @@ class Pool:
                     )
                 continue
             own = np.flatnonzero((rates == rate) & (frames >= codec.min_frames))
-            most_samples = int(self._options.batch_duration * codec.sampling_rate)
+            max_samples = int(self._options.batch_duration * codec.sampling_rate)
             batches += [
-                own[batch] for batch in equal_length_batches(frames[own] * codec.samples_per_frame, most_samples)
+                own[batch] for batch in equal_length_batches(frames[own] * codec.samples_per_frame, max_samples)
             ]
         self._num_frames = frames
         return batches

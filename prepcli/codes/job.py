@@ -141,12 +141,12 @@ class CodesJob(Job):
         assert codec is not None
         on_gpu = self.device.startswith("cuda")
         decoder = MemberDecoder(None if on_gpu else codec.sampling_rate)
-        most_samples = int(self.options.batch_duration * max(codec.sampling_rate, HIGHEST_RATE if on_gpu else 0))
+        max_samples = int(self.options.batch_duration * max(codec.sampling_rate, HIGHEST_RATE if on_gpu else 0))
 
         with (
             ThreadPoolExecutor(1) as writing,
             DecodingPool[Member](
-                decoder, most_samples, execution.num_workers, execution.context, execution.workspace
+                decoder, max_samples, execution.num_workers, execution.context, execution.workspace
             ) as workers,
         ):
             make = partial(Pool, codec=codec, options=self.options, resamples=on_gpu)

@@ -57,11 +57,11 @@ class Bundle:
         self._batches: list[Indices] = []
         self._rejects: dict[int, RecordRejected] = {}
 
-    def batches(self, encoder: SpeakerEncoder, most_samples: int) -> Iterator[Batch[int]]:
+    def batches(self, encoder: SpeakerEncoder, max_samples: int) -> Iterator[Batch[int]]:
         """What must be decoded, in the order in which `embed` takes it."""
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
         padded_lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
-        self._batches = equal_length_batches(padded_lengths, most_samples)
+        self._batches = equal_length_batches(padded_lengths, max_samples)
         for batch in self._batches:
             yield Batch(tuple(self.numbers[batch].tolist()), int(padded_lengths[batch[0]]))
 
