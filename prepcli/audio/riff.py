@@ -135,8 +135,10 @@ def _is_tail_of_chunks(offset: int, source: Source) -> bool:
 
 
 def with_open_end(data: bytes) -> bytes:
-    """Return a copy of a WAV file whose data size of 0 is replaced by "up to the end of the file"."""
+    """Return a WAV file whose data size of 0 is replaced by "up to the end of the file"; other sizes stay."""
     start = data_start(data)
+    if any(data[start - 4 : start]):
+        return data
     return data[: start - 4] + b"\xff\xff\xff\xff" + data[start:]
 
 
