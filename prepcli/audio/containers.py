@@ -9,6 +9,8 @@ from prepcli.audio.source import Source
 # for CAF files that lack a few bytes and for SPHERE, and it says so for whole AIFF files that came through a pipe.
 # Sizes that writers to a pipe leave behind.
 _UNKNOWN = frozenset({0, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 64) - 1, (1 << 63) - 1})
+# sox says 0x7F000000 bytes of audio in an AIFF on a pipe, rounded down to whole samples, and adds the header's size.
+_SOX_AIFF = range(0x7F000000 - 4096, 0x7F000000 + (1 << 16))
 _W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")
 _SPHERE_FIELD = re.compile(rb"^(\w+) -(?:i|s\d+) (\S+)", re.MULTILINE)
 _MAX_CHUNKS = 1000
@@ -20,7 +22,8 @@ def promised_bytes(head: bytes, source: Source) -> int | None:
     Knows NIST SPHERE, AIFF, AU, Wave64 and CAF; `head` is the start of the file (1024 bytes are enough).
     """
     if head[:4] == b"FORM":
-        return _known(int.from_bytes(head[4:8], "big"), 8)
+        size = int.from_bytes(head[4:8], "big")
+        return None if size in _SOX_AIFF else _known(size, 8)
     if head[:4] == b".snd":
         return _known(int.from_bytes(head[8:12], "big"), int.from_bytes(head[4:8], "big"))
     if head[:16] == _W64_RIFF:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # No frame of a usual encoder is longer; where STREAMINFO names no largest frame, this much of the end is searched.
 _TAIL_BYTES = 1 << 17
 _STREAMINFO_END = 42
+# Of audio as it is, one byte in 32,768 starts what looks like a frame, and hardly any passes the CRC-8 of the header.
+_MAX_SYNC_CODES, _MAX_HEADERS = 4096, 4
 # Bytes: x^(8 * 32767) = 1 modulo the polynomial of the frames' checksum.
 _CRC_PERIOD = 32767
 _SUBTYPES = {8: "PCM_S8", 16: "PCM_16", 24: "PCM_24"}
@@ -73,15 +75,20 @@ def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
     None where no whole frame ends there: the file is cut, or something follows the audio. Both checksums of the
     frame are verified, so a cut within the last frame is seen too. One case in 65 000 slips through, and, for a
     checksum goes on fitting without a zero at its end, a file that lacks exactly its last byte if that was zero.
+    Also None for files that are made to have thousands of frame headers there.
     """
     end = _audio_end(tail)
     for sync in (b"\xff\xf8", b"\xff\xf9"):
-        at = tail.rfind(sync, 0, end)
-        while at >= 0:
+        at, num_headers = end, 0
+        for _ in range(_MAX_SYNC_CODES):
+            at = tail.rfind(sync, 0, at)
+            if at < 0 or num_headers == _MAX_HEADERS:
+                break
             last = _frame_end(tail[at : at + 16], info)
-            if last is not None and last == (info.num_samples or last) and _crc16_fits(tail[at:end]):
-                return last
-            at = tail.rfind(sync, 0, at + 1)
+            if last is not None and last == (info.num_samples or last):
+                num_headers += 1
+                if _crc16_fits(tail[at:end]):
+                    return last
     return None
 
 

@@ -19,6 +19,7 @@ _BIT_RATES = {
 # Hz by version bits (3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5) and rate index.
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _HIGHEST_BIT_RATE = 14
+_MAX_TAGS = 1000
 
 
 class Scan(NamedTuple):
@@ -122,7 +123,9 @@ def _xing_frames(frame: bytes) -> int | None:
 def skip_id3v2(data: bytes) -> int:
     """Return where what follows the ID3v2 tags at the start of a file begins; 0 where there are none."""
     at = 0
-    while data[at : at + 3] == b"ID3" and len(data) >= at + 10:
+    for _ in range(_MAX_TAGS):
+        if data[at : at + 3] != b"ID3" or len(data) < at + 10:
+            break
         size = 0
         for byte in data[at + 6 : at + 10]:  # seven bits a byte
             size = size << 7 | byte & 0x7F

@@ -107,12 +107,20 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
 
 
 def _probe_after_tag(source: Source, name: str) -> AudioInfo:
-    """Look at what follows an ID3v2 tag: libsndfile skips the tag, and reads a file that was cut as a shorter one."""
+    """Return what follows an ID3v2 tag.
+
+    libsndfile skips the tag. It then reads AU from the wrong byte, and does not read the last bytes of WAV and AIFF, as
+    many as the tag has. Only FLAC may be copied as it is.
+    """
     data = source.everything()
     start = mpeg.skip_id3v2(data)
     after = ByteSource(data[start:])
     info = _probe(after, after.data[:_HEAD_BYTES], name)
-    return info if info.data_offset is None else replace(info, data_offset=start + info.data_offset)
+    return replace(
+        info,
+        format="flac" if info.format == "flac" else NOT_PASSABLE,
+        data_offset=None if info.data_offset is None else start + info.data_offset,
+    )
 
 
 def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:

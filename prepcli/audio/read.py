@@ -228,9 +228,13 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
 
 
 def _mended(source: Source, info: AudioInfo) -> ByteSource | None:
-    """Return the file with the length its header lacks, so that libsndfile can read it; None if sox must."""
+    """Return the file with the length its header lacks and without a tag before it, as libsndfile reads it.
+
+    None if sox must read the file.
+    """
     head = source.read(0, 16)
-    if head[:3] == b"ID3":
+    is_tagged = head[:3] == b"ID3"
+    if is_tagged:
         data = source.everything()
         source = ByteSource(data[mpeg.skip_id3v2(data) :])
         head = source.read(0, 16)
@@ -242,7 +246,7 @@ def _mended(source: Source, info: AudioInfo) -> ByteSource | None:
         data = source.everything()
         found = mpeg.scan(data)
         return ByteSource(mpeg.with_length(data, found)) if found is not None else None
-    return None
+    return source if is_tagged and isinstance(source, ByteSource) else None
 
 
 def select_channel(samples: "NDArray[Any]", channel: int | None) -> "NDArray[Any]":

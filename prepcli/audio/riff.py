@@ -120,7 +120,10 @@ def _finish(
 
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
     """Whether the bytes from `offset` on are whole chunks up to the end of the file: then "0 bytes of data" is true."""
-    while (left := source.size - offset) > 0:
+    for _ in range(_MAX_CHUNKS):
+        left = source.size - offset
+        if left <= 0:
+            return True
         header = source.read(offset, 8)
         if len(header) < 8 or not header[:4].isalnum():
             return False
@@ -128,12 +131,14 @@ def _is_tail_of_chunks(offset: int, source: Source) -> bool:
         if size + 8 > left:
             return False
         offset += 8 + size + (size & 1)
-    return True
+    return False
 
 
 def with_open_end(data: bytes) -> bytes:
-    """Return a copy of a WAV file whose data size of 0 is replaced by "up to the end of the file"."""
+    """Return a WAV file whose data size of 0 is replaced by "up to the end of the file"; other sizes stay."""
     start = data_start(data)
+    if any(data[start - 4 : start]):
+        return data
     return data[: start - 4] + b"\xff\xff\xff\xff" + data[start:]
 
 

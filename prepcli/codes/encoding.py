@@ -20,7 +20,7 @@ from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.shar import TARGET, shard_text
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
-from prepcli.models.feed import Batch, Decoded
+from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
@@ -117,9 +117,9 @@ class Pool:
                     )
                 continue
             own = np.flatnonzero((rates == rate) & (frames >= codec.min_frames))
-            most_samples = int(self._options.batch_duration * codec.sampling_rate)
+            max_samples = int(self._options.batch_duration * codec.sampling_rate)
             batches += [
-                own[batch] for batch in equal_length_batches(frames[own] * codec.samples_per_frame, most_samples)
+                own[batch] for batch in equal_length_batches(frames[own] * codec.samples_per_frame, max_samples)
             ]
         self._num_frames = frames
         return batches

@@ -24,7 +24,7 @@ from prepcli.formats.names import check_loadable
 from prepcli.formats.shar import brace_text
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
-from prepcli.models.feed import DecodingPool
+from prepcli.models.prefetch import DecodingPool
 from prepcli.models.protocols import Codec
 from prepcli.options import settings_of
 from prepcli.processes import no_interruption, wait_for
@@ -141,12 +141,12 @@ class CodesJob(Job):
         assert codec is not None
         on_gpu = self.device.startswith("cuda")
         decoder = MemberDecoder(None if on_gpu else codec.sampling_rate)
-        most_samples = int(self.options.batch_duration * max(codec.sampling_rate, HIGHEST_RATE if on_gpu else 0))
+        max_samples = int(self.options.batch_duration * max(codec.sampling_rate, HIGHEST_RATE if on_gpu else 0))
 
         with (
             ThreadPoolExecutor(1) as writing,
             DecodingPool[Member](
-                decoder, most_samples, execution.num_workers, execution.context, execution.workspace
+                decoder, max_samples, execution.num_workers, execution.context, execution.workspace
             ) as workers,
         ):
             make = partial(Pool, codec=codec, options=self.options, resamples=on_gpu)

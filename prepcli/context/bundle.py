@@ -23,7 +23,7 @@ from prepcli.formats.npy import npy_bytes
 from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
-from prepcli.models.feed import Batch, Decoded
+from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
 from prepcli.records import Records
@@ -57,13 +57,13 @@ class Bundle:
         self._batches: list[Indices] = []
         self._rejects: dict[int, RecordRejected] = {}
 
-    def batches(self, encoder: SpeakerEncoder, most_samples: int) -> Iterator[Batch[int]]:
+    def batches(self, encoder: SpeakerEncoder, max_samples: int) -> Iterator[Batch[int]]:
         """What must be decoded, in the order in which `embed` takes it."""
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
-        places = encoder.places(np.maximum(num_samples, encoder.min_samples))
-        self._batches = equal_length_batches(places, most_samples)
+        padded_lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
+        self._batches = equal_length_batches(padded_lengths, max_samples)
         for batch in self._batches:
-            yield Batch(tuple(self.numbers[batch].tolist()), int(places[batch[0]]))
+            yield Batch(tuple(self.numbers[batch].tolist()), int(padded_lengths[batch[0]]))
 
     def embed(
         self, encoder: SpeakerEncoder, feed: Iterator[Decoded], device: str, writer: UnitWriter, advance: Advance

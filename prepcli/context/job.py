@@ -32,7 +32,7 @@ from prepcli.errors import RejectReason, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
-from prepcli.models.feed import Batch, SegmentDecoder, decoded_batches
+from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
 from prepcli.records import Records, settings_over
@@ -145,18 +145,18 @@ class ContextJob(Job):
         """Decode in worker processes, embed and select here; the workers are a few batches ahead, across bundles."""
         encoder = self._encoder
         assert encoder is not None
-        most_samples = int(self._batch_duration * encoder.sampling_rate)
+        max_samples = int(self._batch_duration * encoder.sampling_rate)
         made: deque[Bundle] = deque()
 
         def batches() -> Iterator[Batch[int]]:
             for unit in units:
                 made.append(self._bundle(unit))
-                yield from made[-1].batches(encoder, most_samples)
+                yield from made[-1].batches(encoder, max_samples)
 
         feed = decoded_batches(
             SegmentDecoder(self.records, encoder.sampling_rate, encoder.min_samples),
             batches(),
-            most_samples,
+            max_samples,
             execution.num_workers,
             execution.context,
             execution.tick,

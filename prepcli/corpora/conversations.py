@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.record import LONGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,14 @@ def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[R
 
 
 def parse_span(start: str, end: str) -> tuple[float, float]:
-    """Start and end of an utterance in seconds; raises `RecordRejected` where they are no span of time."""
+    """Start and end of an utterance in seconds; raises `RecordRejected` where they are not a span of time."""
     try:
         times = float(start), float(end)
     except ValueError:
-        raise RecordRejected(RejectReason.BAD_FIELD, f"{start!r} and {end!r} are no times in seconds") from None
-    if not 0 <= times[0] < float("inf"):
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{start!r} and {end!r} are not times in seconds") from None
+    if not 0 <= times[0] <= LONGEST:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"the utterance starts at {start} s")
-    if not times[0] < times[1] < float("inf"):
+    if not times[0] < times[1] <= LONGEST:
         raise RecordRejected(RejectReason.BAD_DURATION, f"the utterance lasts from {start} s to {end} s")
     return times
 

@@ -24,6 +24,7 @@ MAX_RETRY_AFTER = 600.0
 _TIMEOUTS = (30, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 _BLOCK = 1 << 20
+_MAX_LENGTH_DIGITS = 20
 
 Progress = Callable[[int, int | None], None]
 """Called as bytes arrive: bytes there so far, bytes in all (None: the server does not say)."""
@@ -164,7 +165,7 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
 
 def _receive(response: "Response", url: str, part: Part, progress: Progress) -> None:
     length = response.headers.get("Content-Length", "")
-    total = int(length) if length.isdecimal() else None
+    total = int(length) if length.isdecimal() and len(length) <= _MAX_LENGTH_DIGITS else None
     content_range = response.headers.get("Content-Range", "")
     status = f"{response.status_code} {response.reason or ''}".strip()
     if response.status_code == 416:

@@ -1,6 +1,7 @@
 """Unpacking an archive that a stranger made: inside one folder, plain files only, and whole or not at all."""
 
 import bz2
+import errno
 import gzip
 import hashlib
 import posixpath
@@ -19,6 +20,10 @@ _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
 """At every read tarfile copies what it holds and does not need yet: with 1 MiB half of the time was spent on that."""
 _END_OF_TAR = bytes(1024)
+_MALFORMED = (EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)
+"""What Python raises for archives that are cut or damaged; `tarfile` parses extended headers without checks."""
+_BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""The archive's fault, not the disk's: a name is too long, or is that of a file and of a folder."""
 _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
 
 
@@ -86,7 +91,7 @@ def unpack(archive: Path, into: Path) -> None:
         try:
             with opener(raw, "rb") if opener else raw as plain:
                 _unpack(_Tail(plain), into, archive.name)
-        except (EOFError, zlib.error, tarfile.TarError) as error:
+        except _MALFORMED as error:
             raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
         except OSError as error:
             if error.errno is not None:  # the disk is full, ...
@@ -111,15 +116,24 @@ class _Tail:
 
 def _unpack(stream: _Tail, into: Path, name: str) -> None:
     source: Any = stream  # all that tarfile asks of a stream is `read`
+    into.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=source, mode="r|", bufsize=_TAR_BLOCK) as tar:
         for member in tar:
             target = into / _safe_name(member, name)
-            if member.isdir():
-                target.mkdir(parents=True, exist_ok=True)
-            elif member.isreg():
-                content = tar.extractfile(member)
-                assert content is not None
-                _write(content, target)
+            try:
+                if member.isdir():
+                    target.mkdir(parents=True, exist_ok=True)
+                elif member.isreg():
+                    content = tar.extractfile(member)
+                    assert content is not None
+                    _write(content, target)
+            except OSError as error:
+                if error.errno not in _BAD_NAMES:
+                    raise
+                raise UnsafeArchiveError(
+                    f"{name} is not to be trusted: its member {_short(member.name)} cannot be unpacked "
+                    f"({error.strerror}); nothing of it is kept"
+                ) from error
     while stream.read(_BLOCK):  # the CRC stands behind everything
         pass
     if stream.tail != _END_OF_TAR:
@@ -145,6 +159,11 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
             f"{archive} is not to be trusted: its member {name!r} is neither a file nor a folder; nothing of it is kept"
         )
     return posixpath.normpath(name)
+
+
+def _short(name: str) -> str:
+    """A member's name for a message, at most 200 characters of it."""
+    return repr(name if len(name) <= 200 else f"{name[:200]}...")
 
 
 def _write(content: IO[bytes], target: Path) -> None:

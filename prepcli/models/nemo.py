@@ -8,6 +8,7 @@ import logging
 import os
 import tarfile
 import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from prepcli.errors import UsageError
 
 _CONFIG = "model_config.yaml"
+_MALFORMED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, LookupError, ArithmeticError, RecursionError)
+"""What tarfile and PyYAML raise for files that are not what they should be, beside PyYAML's own errors."""
 
 
 def is_file(name: str) -> bool:
@@ -38,7 +41,7 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
             member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
             file = tar.extractfile(member) if member else None
             config = yaml.safe_load(file.read()) if file else None
-    except (tarfile.TarError, OSError, EOFError, yaml.YAMLError) as error:
+    except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
             f"{option} {path} is no .nemo file (a tar archive with {_CONFIG}): {_first_line(error)}"
         ) from None

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from prepcli.audio.convert import Wanted
+from prepcli.audio.convert import TargetFormat
 from prepcli.engine.job import Advance, Job
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
@@ -72,7 +72,7 @@ class SharJob(Job):
         self.manifests = manifests
         self.out = out
         self.options = options
-        self.wanted = Wanted(
+        self.wanted = TargetFormat(
             None if options.audio_format == "original" else options.audio_format, options.sampling_rate
         )
         self._work = work
@@ -149,7 +149,9 @@ class SharJob(Job):
         for number in numbers:
             try:
                 entry = read_entry(
-                    Record.parse(self.records.line(number)), int(self.shards.turns[number]), self.shards.has_context
+                    Record.parse(self.records.line(number)),
+                    int(self.shards.occurrence[number]),
+                    self.shards.has_context,
                 )
                 found = self._find_audio(number, entry, store)
             except RecordRejected as rejected:

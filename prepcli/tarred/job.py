@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
+from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
@@ -83,7 +83,7 @@ class TarredJob(Job):
         self.out = out
         self.options = options
         self.base = base
-        self.wanted = Wanted(options.force_codec, options.target_sample_rate)
+        self.wanted = TargetFormat(options.force_codec, options.target_sample_rate)
         self._work = work
         self._num_workers = num_workers
         self._plan: Plan | None = None
@@ -223,7 +223,7 @@ class TarredJob(Job):
             return {}
         return {name: member.sampling_rate for name in ("sampling_rate", "sample_rate") if name in record.fields}
 
-    def _load(self, path: str, record: Record) -> tuple[AudioInfo, Stored]:
+    def _load(self, path: str, record: Record) -> tuple[AudioInfo, EncodedAudio]:
         """Read, check and, where asked for, cut and encode the record's audio."""
         take_in_hand(path, record.offset, record.duration)
         if self.options.slice_with_offset:
@@ -239,7 +239,7 @@ class TarredJob(Job):
             return info, self._copy(data, info, path)
         return info, convert(data, info, self.wanted, name=path)
 
-    def _copy(self, data: bytes, info: AudioInfo, path: str) -> Stored:
+    def _copy(self, data: bytes, info: AudioInfo, path: str) -> EncodedAudio:
         return copy(data, info, decode=self.options.check_audio, name=path)
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:

@@ -163,9 +163,8 @@ def test_id3v2_before_flac(tmp_path: Path) -> None:
     assert refuses(id3v2() + tagged) is not None  # libsndfile skips one tag only
 
 
-@pytest.mark.parametrize("format", ["wav", "mp3"])
-def test_id3v2_before_other_formats(format: str) -> None:
-    data = encode(tones(2), RATE, format)
+def test_id3v2_before_mp3() -> None:
+    data = encode(tones(2), RATE, "mp3")
     tagged = id3v2() + data
     info, bare = probe_bytes(tagged, "a"), probe_bytes(data, "a")
     assert (info.format, info.num_samples) == (bare.format, bare.num_samples)

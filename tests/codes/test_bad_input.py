@@ -45,6 +45,23 @@ def no_tar(folder: Path) -> Path:
     return path
 
 
+def deep_configuration(folder: Path) -> Path:
+    return with_configuration(folder, b"[" * 5000)
+
+
+def impossible_date(folder: Path) -> Path:
+    return with_configuration(folder, b"trained: 2020-13-45")
+
+
+def with_configuration(folder: Path, text: bytes) -> Path:
+    path = folder / "m.nemo"
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo("model_config.yaml")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    return path
+
+
 def empty(folder: Path) -> Path:
     path = folder / "m.nemo"
     path.touch()
@@ -57,6 +74,8 @@ def empty(folder: Path) -> Path:
         (speaker_model, "holds a EncDecSpeakerLabelModel; a AudioCodecModel is needed"),
         (no_tar, "is no .nemo file"),
         (empty, "is no .nemo file"),
+        (deep_configuration, "is no .nemo file"),
+        (impossible_date, "is no .nemo file"),
         (lambda folder: folder / "nowhere.nemo", "there is no such file"),
     ],
 )

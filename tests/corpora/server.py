@@ -13,13 +13,14 @@ class Site:
     """What is served, how badly, and who asked for what.
 
     `cut_after`: bytes of the body after which the next connections break, one number each. `refusals`: answers
-    (status, headers) to the next requests. `damaged`: how often a byte in the middle is wrong. `without`: headers that
-    are not sent.
+    (status, headers) to the next requests. `headers`: of every answer with a file. `damaged`: how often a byte in the
+    middle is wrong. `without`: headers that are not sent.
     """
 
     files: dict[str, bytes]
     cut_after: list[int] = field(default_factory=list)
     refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
     ranges: bool = True
     damaged: int = 0
     without: frozenset[str] = frozenset()
@@ -46,7 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(404, {}, b"not here")
         etag = f'"{hashlib.md5(data).hexdigest()}"'
         headers = {"ETag": etag, "Last-Modified": "Tue, 03 Oct 2017 23:41:05 GMT"}
-        headers = {name: value for name, value in headers.items() if name not in site.without}
+        headers = {name: value for name, value in headers.items() if name not in site.without} | site.headers
         if site.damaged:
             site.damaged -= 1
             middle = len(data) // 2

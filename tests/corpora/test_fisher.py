@@ -134,6 +134,7 @@ ODD: list[Said | str] = [
     "7.00 8.00 C: nobody",
     "8.00 8.50 A: 50% of it",
     "9.00 99.00 A: too long",
+    "1e307 1.1e307 A: for ever",
     "99.00 99.50 B: too late",
     "9.50 10.01 B : a rounding over the end",
 ]
@@ -172,7 +173,7 @@ def test_oddities(tmp_path: Path, options: tuple[str, ...], texts: list[str]) ->
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--max-rejects", 20, "--json", *options)
     assert done.code == 0, done.err
     assert [record["text"] for record in all_records(tmp_path / "out")] == texts
-    assert done.json["records_in"] == 15 == done.json["records_out"] + done.json["rejects"]
+    assert done.json["records_in"] == 16 == done.json["records_out"] + done.json["rejects"]
     reasons = {text: reason for reason, text in rejects(tmp_path / "out")}
     sure = {"A: (( what was that ))": "low_confidence", "B: ((  ))": "low_confidence"}
     if "--keep-low-conf" in options:
@@ -187,6 +188,7 @@ def test_oddities(tmp_path: Path, options: tuple[str, ...], texts: list[str]) ->
         "C: nobody": "bad_field",
         "A: 50% of it": "bad_field",
         "A: too long": "beyond_audio",
+        "A: for ever": "bad_offset",
         "B: too late": "beyond_audio",
     }
 
@@ -465,3 +467,18 @@ def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len([call for call in calls if "-t wav" in call]) == 2  # to learn its length, and for its samples
     check_one_slice_a_speaker(tmp_path / "out", source)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["APIN,BPIN,CALL_ID\n1\n2,3,00001\n", 'CALL_ID,APIN,BPIN\n00001,"' + "1" * 200_000 + '",3\n'],
+    ids=["short row", "long field"],
+)
+def test_damaged_call_data(tmp_path: Path, table: str) -> None:
+    """A row that ends early names nobody; what is no table is one clear line."""
+    write_conversation(tmp_path / "ldc", 1, ODD[:1], 10.0)
+    (tmp_path / "ldc/fe_03_p1_calldata.tbl").write_text(table)
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0)
+    if done.code != 0:
+        assert done.code == 2
+        assert "fe_03_p1_calldata.tbl" in done.error_line

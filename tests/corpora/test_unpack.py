@@ -29,6 +29,17 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
     return buffer.getvalue()
 
 
+def several(*members: tuple[str, bytes, str]) -> bytes:
+    """A tar of empty members: name, kind, what a link points at."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as out:
+        for name, kind, link in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, link
+            out.addfile(info)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
 def test_whole(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     archive = tmp_path / "a.tgz"
@@ -68,6 +79,70 @@ def test_links_within_the_tree_are_left_out(tmp_path: Path) -> None:
     unpack(archive, tmp_path / "out")
     assert sorted(tree(tmp_path / "out")) == ["corpus/good", "corpus/later"]
     assert not (tmp_path / "out/corpus/link").is_symlink()
+
+
+def test_a_way_through_a_link_stays_inside(tmp_path: Path) -> None:
+    """Links are not made, so what would lead through one is a plain path: here into the folder, above it refused."""
+    archive = tmp_path / "a.tar"
+    for way, found in (("a/b/s/../../../evil", ["evil"]), ("a/b/s/../../../../evil", None)):
+        archive.write_bytes(several(("a/b/s", tarfile.SYMTYPE, "."), (way, tarfile.REGTYPE, "")))
+        if found is None:
+            with pytest.raises(UnsafeArchiveError, match="outside of the folder"):
+                unpack(archive, tmp_path / "refused/out")
+        else:
+            unpack(archive, tmp_path / "inner/out")
+            assert sorted(tree(tmp_path / "inner/out")) == found
+    assert not (tmp_path / "evil").exists()
+    assert not (tmp_path / "inner/evil").exists()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("a", tarfile.REGTYPE, ""), ("a/b", tarfile.REGTYPE, "")],
+        [("a/b", tarfile.REGTYPE, ""), ("a", tarfile.REGTYPE, "")],
+        [("a", tarfile.REGTYPE, ""), ("a", tarfile.DIRTYPE, "")],
+        [(".", tarfile.REGTYPE, "")],
+        [("a" * 300, tarfile.REGTYPE, "")],
+        [("a/" * 3000 + "b", tarfile.REGTYPE, "")],
+    ],
+)
+def test_members_that_cannot_all_be_there(tmp_path: Path, members: list[tuple[str, bytes, str]]) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(several(*members))
+    with pytest.raises(UnsafeArchiveError, match=r"a\.tar is not to be trusted: its member .* cannot be unpacked"):
+        unpack(archive, tmp_path / "out")
+
+
+def pax(**fields: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as out:
+        info = tarfile.TarInfo("corpus/a")
+        info.size, info.pax_headers = 3, {name.replace("_", "."): value for name, value in fields.items()}
+        out.addfile(info, io.BytesIO(b"abc"))
+    return buffer.getvalue()
+
+
+def long_names_without_end() -> bytes:
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 2
+    return (info.tobuf(tarfile.GNU_FORMAT) + b"a".ljust(512, b"\0")) * 5000 + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pax(GNU_sparse_map="0,1,2,x", GNU_sparse_major="0"),
+        pax(GNU_sparse_map="0,1", GNU_sparse_size="many"),
+        pax(GNU_sparse_major="1", GNU_sparse_minor="0", GNU_sparse_realsize="99", GNU_sparse_name="corpus/a"),
+        long_names_without_end(),
+    ],
+)
+def test_headers_that_python_chokes_on(tmp_path: Path, data: bytes) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(data)
+    with pytest.raises(DamagedArchiveError, match=r"a\.tar is damaged"):
+        unpack(archive, tmp_path / "out")
 
 
 def test_every_truncation_is_found(tmp_path: Path) -> None:

@@ -116,10 +116,14 @@ def _speakers(table: str) -> Iterator[tuple[tuple[str, str], str]]:
     """Of each conversation and channel the speaker's number, from the columns CALL_ID, APIN and BPIN."""
     with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
-        if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
-            raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
-        for row in rows:
-            for channel in "AB":
-                pin = (row[f"{channel}PIN"] or "").strip()
-                if pin:
-                    yield (f"fe_03_{row['CALL_ID'].strip():0>5}", channel), pin
+        try:
+            if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
+                raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
+            for row in rows:
+                call = (row["CALL_ID"] or "").strip()
+                for channel in "AB":
+                    pin = (row[f"{channel}PIN"] or "").strip()
+                    if call and pin:
+                        yield (f"fe_03_{call:0>5}", channel), pin
+        except csv.Error as error:
+            raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None
