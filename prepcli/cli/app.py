@@ -67,7 +67,7 @@ def build_app(words: Sequence[str]) -> typer.Typer:
 
     If they begin with a command, only this command is built: building all takes a third of the start-up time.
     """
-    app = _typer("prepcli", "Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.")
+    app = _typer("prepcli", "Turns speech corpora into training data: tar shards, Lhotse Shar, bucket bins.")
     app.callback()(_root)
     download = _typer(
         "download",
@@ -104,7 +104,7 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins."""
+    """Turns speech corpora into training data: tar shards, Lhotse Shar, bucket bins."""
 
 
 def _check_names() -> None:
