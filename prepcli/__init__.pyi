@@ -1,4 +1,4 @@
-"""Made by scripts/update_generated.py of the options of each command; do not edit."""
+"""Made by scripts/update_generated.py from the options of each command; do not edit."""
 
 from collections.abc import Sequence
 from os import PathLike
