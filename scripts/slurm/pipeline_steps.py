@@ -82,9 +82,7 @@ def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:
                 f"step {step} needs the field {error.args[0]}, which neither data set {fields['name']} nor defaults has"
             ) from None
         except (ValueError, IndexError, AttributeError):
-            raise ConfigError(
-                f"step {step}: {word} is not a template; write {{{{ and }}}} for braces"
-            ) from None
+            raise ConfigError(f"step {step}: {word} is not a template; write {{{{ and }}}} for braces") from None
         if filled != word and (not filled or re.fullmatch(r"--[a-z-]+=", filled)):
             continue
         words.append(filled)
