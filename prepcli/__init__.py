@@ -1,4 +1,4 @@
-"""prepcli turns speech corpora into what trainers read, at any scale.
+"""prepcli turns speech corpora into training data, at any scale.
 
 Each command of the command line is a function here: `prepcli manifest-to-tarred` is `prepcli.manifest_to_tarred`, and
 `prepcli download an4` is `prepcli.download_an4`. Nothing is imported before it is used.

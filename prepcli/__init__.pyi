@@ -1,4 +1,4 @@
-"""Made by scripts/update_generated.py of the options of each command; do not edit."""
+"""Made by scripts/update_generated.py from the options of each command; do not edit."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -41,34 +41,33 @@ def download_aishell(
     """Fetch AISHELL-1 and make NeMo manifests of it.
 
     Writes D/data_aishell/train.json, dev.json and test.json, and vocab.txt with the characters of all texts, the
-    most frequent first. The recordings stay as they are published. Texts have no blanks.
+    most frequent first. The recordings stay unchanged. Texts contain no spaces.
 
     Run the same call again to continue.
 
     Args:
         data_root: Folder for the corpus, its audio and its manifests.
-        base_url: Fetch from this address, to which the archive's name is added. Default: the publisher's.
-        archive: An archive that is there already, under its published name; checked as if it were fetched.
-            Repeatable.
-        checksums: For mirrors with other archives: lines of md5sum or sha256sum, instead of the published
-            checksums.
-        keep_archives: Keep the archives in D/archives.
-        fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -95,27 +94,28 @@ def download_aishell2(
 ) -> DownloadReport:
     """Make NeMo manifests of a copy of AISHELL-2.
 
-    Writes D/train.json, dev.json and test.json (what is there of them), and D/vocab.txt with the characters of the
-    training texts, the most frequent first. The recordings stay where they are; the manifests name them absolutely.
+    Writes D/train.json, dev.json and test.json (those that the copy has), and D/vocab.txt with the characters of
+    the training texts, the most frequent first. The recordings stay where they are; the manifests have absolute
+    paths.
 
     Args:
-        audio_folder: The corpus: holds iOS/data, or transcript/ and wav/.
+        audio_folder: Folder of the corpus; it contains iOS/data, or transcript/ and wav/.
         data_root: Folder for the corpus, its audio and its manifests.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -146,36 +146,34 @@ def download_an4(
 ) -> DownloadReport:
     """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
 
-    Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav beside each .sph. Nobody publishes a
-    checksum of the archive: its length, the CRC inside and the end of the tar are checked; checksums takes your
-    own.
+    Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav next to each .sph. There is no published
+    checksum of the archive: its length, its CRC and the end of the tar are checked; checksums adds your own.
 
     Run the same call again to continue.
 
     Args:
         data_root: Folder for the corpus, its audio and its manifests.
-        base_url: Fetch from this address, to which the archive's name is added. Default: the publisher's.
-        archive: An archive that is there already, under its published name; checked as if it were fetched.
-            Repeatable.
-        checksums: For mirrors with other archives: lines of md5sum or sha256sum, instead of the published
-            checksums.
-        keep_archives: Keep the archives in D/archives.
-        fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -206,33 +204,33 @@ def download_fisher(
 ) -> Report:
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
 
-    Reads LDC2004S13-Part1 and LDC2005S13-Part2 as the LDC ships them, one part alone as well. Writes
+    Reads LDC2004S13-Part1 and LDC2005S13-Part2 as the LDC ships them, or one of the two. Writes
     DEST/{train,val,test}/fe_03_NNNNN_A_001.wav (8 kHz, 16 bits) and DEST/manifest_{train,val,test}.json: 80, 10 and
     10 % of the conversations by their sorted numbers.
 
-    A slice joins utterances of one speaker until min_slice_duration is reached, without the silence between them;
-    what is left at the end of a conversation is listed as a reject. A record is a line of a transcript. Recordings
-    that are compressed with shorten need sph2pipe (`lhotse install-sph2pipe`); the others are read as they are.
+    A slice joins utterances of one speaker, without the silence between them, until min_slice_duration is reached;
+    the remainder at the end of a conversation is listed as a reject. A record is a line of a transcript. Recordings
+    that are compressed with shorten need sph2pipe (`lhotse install-sph2pipe`); the others are read directly.
 
-    Memory, per worker: a slice, or a whole conversation (80 MB in all) where it is compressed. Run the same command
-    again to continue after an interruption.
+    Memory per worker: one slice, or one whole conversation (80 MB) if it is compressed. Run the same call again to
+    continue after an interruption.
 
     Args:
-        ldc_root: Folder with LDC2004S13, LDC2005S13 or both, and their transcripts; may be given more than once.
+        ldc_root: Folder with LDC2004S13, LDC2005S13 or both, and their transcripts. Repeatable.
         dest_root: Directory of the slices and manifests.
         min_slice_duration: Minimum seconds of speech per slice.
-        keep_low_conf: Keep lines with (( )), of which the transcriber was not sure.
-        remove_noises: Leave [laughter], [noise] and the like out of the text.
+        keep_low_conf: Keep lines with (( )), where the transcriber was not sure.
+        remove_noises: Remove [laughter], [noise] and similar marks from the text.
         noises_to_emoji: Write laughter and other noises as emoji.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
         The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
@@ -266,26 +264,26 @@ def download_hub5(
 ) -> Report:
     """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
 
-    Reads hub5e_00/english/*.sph and the reference hub5e00.english.000405.stm, less the stretches that it leaves out
-    of scoring. Writes DEST/audio/en_4156_a_001.wav (8 kHz, 16 bits), DEST/manifest_hub5.json and DEST/vocab.txt,
+    Reads hub5e_00/english/*.sph and the reference hub5e00.english.000405.stm, without the segments that it excludes
+    from scoring. Writes DEST/audio/en_4156_a_001.wav (8 kHz, 16 bits), DEST/manifest_hub5.json and DEST/vocab.txt,
     the characters of the texts.
 
-    Slices are made as by `download fisher`. Recordings that are compressed with shorten need sph2pipe (`lhotse
+    Slices are made as in `download fisher`. Recordings that are compressed with shorten need sph2pipe (`lhotse
     install-sph2pipe`). Run the same call again to continue after an interruption.
 
     Args:
-        data_root: Folder with LDC2002S09 and LDC2002T43; may be given more than once.
+        data_root: Folder with LDC2002S09 and LDC2002T43. Repeatable.
         dest_root: Directory of the slices and manifests.
-        min_slice_duration: Minimum seconds of speech per slice; 0: each utterance by itself.
+        min_slice_duration: Minimum seconds of speech per slice; 0: one slice per utterance.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
         The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
@@ -325,37 +323,36 @@ def download_librispeech(
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
 
     Writes D/LibriSpeech/<set>-processed/*.wav and D/<data_set>.json with audio_filepath, duration, lower-case text,
-    speaker and chapter. Paths are relative to the manifest. The archives are checked by the published checksums.
+    speaker and chapter. Paths are relative to the manifest. The archives are checked with the published checksums.
 
     Run the same call again to continue, also in the middle of an archive; other data sets can be added later.
 
     Args:
         data_root: Folder for the corpus, its audio and its manifests.
         data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
-            with commas between; ALL of these; or mini (dev_clean_2 and train_clean_5).
-        audio_format: wav: convert the published FLAC; flac: use it as it is.
-        base_url: Fetch from this address, to which the archive's name is added. Default: the publisher's.
-        archive: An archive that is there already, under its published name; checked as if it were fetched.
-            Repeatable.
-        checksums: For mirrors with other archives: lines of md5sum or sha256sum, instead of the published
-            checksums.
-        keep_archives: Keep the archives in D/archives.
-        fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
+            separated by commas; ALL of these; or mini (dev_clean_2 and train_clean_5).
+        audio_format: wav: convert the published FLAC; flac: use it unchanged.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -390,38 +387,37 @@ def download_ljspeech(
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
 
     Writes D/LJSpeech-1.1/{train,val,test}_manifest.json with text and normalized_text, and
-    D/filelists/ljs_audio_text_{train,val,test}_filelist.txt with lines path|normalised text, paths from D. The
-    recordings stay as they are published.
+    D/filelists/ljs_audio_text_{train,val,test}_filelist.txt with lines path|normalised text, paths relative to D.
+    The recordings stay unchanged.
 
     Run the same call again to continue.
 
     Args:
         data_root: Folder for the corpus, its audio and its manifests.
-        val_size: Utterances of the validation part.
-        test_size: Utterances of the test part.
-        split_seed: Another seed gives another split; the same on every machine.
-        base_url: Fetch from this address, to which the archive's name is added. Default: the publisher's.
-        archive: An archive that is there already, under its published name; checked as if it were fetched.
-            Repeatable.
-        checksums: For mirrors with other archives: lines of md5sum or sha256sum, instead of the published
-            checksums.
-        keep_archives: Keep the archives in D/archives.
-        fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
+        val_size: Number of utterances in the validation part.
+        test_size: Number of utterances in the test part.
+        split_seed: Seed of the split; a seed gives the same split on every machine.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -448,28 +444,29 @@ def estimate_bins(
     write_config: str | PathLike[str] | None = None,
     max_rejects: float = 0.05,
 ) -> BinsReport:
-    """Estimate duration bins for bucketed training, and how much padding they leave.
+    """Estimate duration bins for bucketed training, and the share of padding in batches.
 
-    The bins are those of lhotse and NeMo; the lines to paste into a training config are NeMo's. Weights of the
-    input decide which examples come first (-n); over all of them they change nothing.
+    The bins, and the lines to paste into a training config, are identical to those of lhotse and NeMo. Input
+    weights only matter with -n: they decide which examples are used.
 
     Args:
-        data: Manifest(s): a path, several with commas, or brace forms; [[a.json,0.7],[b.json,0.3]]; an input_cfg
-            .yaml; a Shar or tarred directory; or key=value with manifest_filepath, shar_path, cuts_path or
-            input_cfg.
-        text_field: Ignored: durations need no text; calls can be shared.
-        lang_field: Ignored: durations need no language; calls can be shared.
+        data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
+            input_cfg .yaml; a Shar or tarred directory; or key=value with the key manifest_filepath, shar_path,
+            cuts_path or input_cfg.
+        text_field: Ignored; accepted so that the same call works for estimate-bins-2d.
+        lang_field: Ignored; accepted so that the same call works for estimate-bins-2d.
         num_buckets: Number of buckets.
-        num_examples: Use so many examples, from the start of each input in proportion to its weight. -1: all.
+        num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
+            -1: all.
         min_duration: Leave out shorter examples (seconds).
         max_duration: Leave out longer examples (seconds).
-        batch_duration: Seconds in a batch, for the share of padding.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        progress: Show a progress bar, and notes, on stderr.
-        plot: Draw the data with the bins.
-        write_config: Put the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of
-            a file that is there, whose other keys and comments stay, or into a new file.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
+        batch_duration: Seconds of audio per batch, to compute the share of padding.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        progress: Show a progress bar and notes on stderr.
+        plot: Plot the data with the bins.
+        write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
+            of an existing file, whose other keys and comments stay, or into a new file.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
 
     Returns:
         The bins in seconds, and the share of padding from 0 to 1; `durations` is a sorted array, seconds.
@@ -512,34 +509,35 @@ def estimate_bins_2d(
 ) -> Bins2dReport:
     """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
 
-    The numbers are those of NeMo's script, and so are the lines to paste into a training config. max_tps is only
-    needed where low quality data have long transcripts for little audio.
+    The bins, and the lines to paste into a training config, are identical to those of NeMo's script. max_tps is
+    only needed if the data contain long transcripts for little audio.
 
     Args:
-        data: Manifest(s): a path, several with commas, or brace forms; [[a.json,0.7],[b.json,0.3]]; an input_cfg
-            .yaml; a Shar or tarred directory; or key=value with manifest_filepath, shar_path, cuts_path or
-            input_cfg.
+        data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
+            input_cfg .yaml; a Shar or tarred directory; or key=value with the key manifest_filepath, shar_path,
+            cuts_path or input_cfg.
         tokenizer: A SentencePiece model; a Hugging Face tokenizer.json, folder or name; a folder with one of them.
-            Several, one a language: with langs.
-        num_buckets: Number of buckets of durations.
-        sub_buckets: Number of buckets of tokens in each of these.
-        token_outlier_threshold: Leave out examples whose tokens per second are so many standard deviations above
-            the mean.
-        num_examples: Use so many examples, from the start of each input in proportion to its weight. -1: all.
+            Several, one per language, need langs.
+        num_buckets: Number of duration buckets.
+        sub_buckets: Number of token buckets in each duration bucket.
+        token_outlier_threshold: Leave out examples with tokens per second more than this many standard deviations
+            above the mean.
+        num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
+            -1: all.
         min_duration: Leave out shorter examples (seconds).
         max_duration: Leave out longer examples (seconds).
         text_field: The field with the transcript.
         lang_field: The field with the language.
-        batch_duration: Seconds in a batch, for the share of padding.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        progress: Show a progress bar, and notes, on stderr.
+        batch_duration: Seconds of audio per batch, to compute the share of padding.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        progress: Show a progress bar and notes on stderr.
         langs: The language of each tokenizer. Default: one for all.
-        prompt_format: Count texts in one of NeMo's prompts, e.g. canary (with the extra nemo).
-        prompt: Slots of the prompt for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
-        plot: Draw the data with the bins.
-        write_config: Put the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of
-            a file that is there, whose other keys and comments stay, or into a new file.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
+        prompt_format: Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo).
+        prompt: Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
+        plot: Plot the data with the bins.
+        write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
+            of an existing file, whose other keys and comments stay, or into a new file.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
 
     Returns:
         The bins as pairs of seconds and tokens, `max_tps` in tokens per second, and the shares of padding from 0 to 1.
@@ -582,35 +580,36 @@ def estimate_token_bins(
 ) -> TokenBinsReport:
     """Estimate bins by number of tokens, for bucketed training on texts and conversations.
 
-    With prompt_format the lengths are those that NeMo's samplers measure. Without one the last turn of an example
-    is its output (of pairs the target, of plain texts all), and everything before it the input.
+    With prompt_format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
+    output (the target of a pair, the whole of a plain text), and everything before is its input.
 
     Args:
         data: An input_cfg with entries of type txt, txt_pair or multimodal_conversation.
         tokenizer: A SentencePiece model; a Hugging Face tokenizer.json, folder or name; a folder with one of them.
-            Several, one a language: with langs.
-        num_buckets: Number of buckets of lengths.
-        sub_buckets: Number of buckets of output tokens in each of these. Default: one dimension.
-        token_outlier_threshold: Leave out examples whose output per input is so many standard deviations above the
-            mean.
-        num_examples: Use so many examples, from the start of each input in proportion to its weight. -1: all.
+            Several, one per language, need langs.
+        num_buckets: Number of length buckets.
+        sub_buckets: Number of output token buckets in each length bucket. Default: one dimension.
+        token_outlier_threshold: Leave out examples whose output tokens per input token are more than this many
+            standard deviations above the mean.
+        num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
+            -1: all.
         min_tokens: Leave out examples with fewer tokens.
         max_tokens: Leave out examples with more tokens.
         max_tpt: Leave out examples with more output tokens per input token than this.
-        measure_total_length: An example is as long as input and output together (decoder-only models); else as its
-            input. In two dimensions this is for min_tokens and max_tokens alone.
-        token_equivalent_duration: Seconds of audio that count as one token, where the input does not say.
-        audio_locator_tag: What stands for audio in a prompt, where the input does not say.
-        batch_tokens: Tokens in a batch, for the share of padding.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        progress: Show a progress bar, and notes, on stderr.
+        measure_total_length: The length of an example is input plus output (decoder-only models), instead of input
+            only. With sub_buckets this affects only min_tokens and max_tokens.
+        token_equivalent_duration: Seconds of audio that count as one token, if the input does not say.
+        audio_locator_tag: Tag that stands for audio in a prompt, if the input does not say.
+        batch_tokens: Tokens per batch, to compute the share of padding.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        progress: Show a progress bar and notes on stderr.
         langs: The language of each tokenizer. Default: one for all.
-        prompt_format: Count texts in one of NeMo's prompts, e.g. canary (with the extra nemo).
-        prompt: Slots of the prompt for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
-        plot: Draw the data with the bins.
-        write_config: Put the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of
-            a file that is there, whose other keys and comments stay, or into a new file.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
+        prompt_format: Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo).
+        prompt: Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
+        plot: Plot the data with the bins.
+        write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
+            of an existing file, whose other keys and comments stay, or into a new file.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
 
     Returns:
         The bins in tokens, or with `sub_buckets` as pairs of input and output tokens, and the shares of padding.
@@ -648,45 +647,46 @@ def extend_codec_codes(
     launch_id: str | None = None,
     progress: bool = False,
 ) -> Report:
-    """Give every cut of a Lhotse Shar set the codec codes of its target and context audio.
+    """Add to every cut of a Lhotse Shar set the codec codes of its target and context audio.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar in step with the cuts,
-    int16 arrays (codebooks, frames); the frame rate is the model's. Later codecs go beside earlier ones.
+    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with the cuts:
+    int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one set.
 
-    The codes are those of each segment alone: batches hold segments of equally many frames, so that nothing is
-    padded. A segment that several cuts share is encoded once. Audio at another rate is resampled with torchaudio's
-    sinc kernel, as lhotse does for training; soxr would be quicker on a processor, but changes 5 to 7 % of the
+    The codes of a segment do not depend on other segments: a batch holds segments with the same number of frames,
+    so nothing is padded. A segment that several cuts share is encoded once. Audio at another rate is resampled with
+    torchaudio's sinc kernel, as lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the
     codes.
 
-    The same shards give the same bytes with any number of ranks, and on a processor with any number of threads and
-    any batch_duration and pool_duration: there each segment is encoded by itself. On GPUs these two may change some
-    codes in ten thousand by float rounding, as another kind of processor or GPU may.
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any batch_duration
+    and pool_duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may
+    change a few codes in ten thousand by float rounding.
 
     Run the same call again to continue after an interruption.
 
     Args:
-        shar_dir: Lhotse Shar set, as manifest-to-shar makes it.
+        shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name.
         output_dir: Directory for codes_<name>/. Default: SHAR_DIR.
-        partial: Encode what is there of a Shar set that manifest-to-shar has not finished.
-        devices: auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.
+        partial: Encode the finished shards of a Shar set that is not complete.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
-        pool_duration: Minimum seconds of neighbouring shards that are batched and published together. Less fills
-            batches worse; more loses more when a run is stopped.
-        precision: Precision of the codec. For the faster ones the summary says how many codes differ.
+        pool_duration: Minimum seconds of neighbouring shards that are batched and published together. A smaller
+            pool fills batches worse; with a larger one, a stopped run loses more work.
+        precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
+            fp32.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report of the run; `outputs` has `target_codes` and, where there is context audio, `context_codes`.
+        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -723,42 +723,42 @@ def extend_context_audio(
     launch_id: str | None = None,
     progress: bool = False,
 ) -> Report:
-    """Give each record a context: the most similar other utterance of its voice that is long enough.
+    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
 
     Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
     context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration,
     context_audio_text and, where the other record has one, context_audio_normalized_text. Records without a context
     are listed as rejects.
 
-    The same records give the same file with any number of ranks, and on a processor with any number of threads and
-    any batch_duration. Embeddings differ by float rounding between devices, and on GPUs with batch_duration: now
-    and then in a similarity's last digits, hardly ever in the choice.
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any batch_duration.
+    Between devices, and on GPUs with another batch_duration, embeddings differ by float rounding: sometimes in the
+    last digits of a similarity, very rarely in the chosen context.
 
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several with commas, or brace forms.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the extended manifest.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
-        plot: Draw similarities and durations of contexts.
-        devices: auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.
-        audio_base_dir: Folder that relative audio paths start from. Default: the manifest's folder.
-        speaker_model: titanet_large or another of NeMo's pretrained names, a .nemo file, or resemblyzer.
-        group_by: What makes a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2,
-            nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, the
-            pattern's groups joined by _.
+        plot: Plot similarities and durations of contexts.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
+        group_by: What identifies a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2,
+            nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, where
+            the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
         context_min_ssim: Minimum cosine similarity of a context.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the extended manifest.
@@ -784,24 +784,24 @@ def inspect(
     num_audio_files: int = 100,
     num_workers: int | None = None,
 ) -> Inspection:
-    """Say what a file or directory is, and what is in it: records, hours, rates, codecs, speakers, lengths.
+    """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads every line once and the headers of a sample of the audio; decodes nothing and changes nothing.
+    Reads every line once, and the headers of a sample of the audio files. Nothing is decoded or changed.
 
     Args:
-        path: A manifest (or several, in any form of INPUT), a tarred set, a Shar or codes directory, cuts, tars,
-            OUT.prepcli, rejects.jsonl, an audio file.
+        path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
+            cuts, tars, OUT.prepcli, rejects.jsonl, or an audio file.
         html: Write a page with plots, to open in a browser.
-        progress: Show a progress bar, and notes, on stderr.
-        audio_base_dir: Folder that relative audio paths start from. Default: the manifest's folder.
-        num_audio_files: Open the headers of so many audio files, evenly spread over the records.
-        num_workers: Local worker processes. Default: the processors this process may use.
+        progress: Show a progress bar and notes on stderr.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        num_audio_files: Number of audio files whose headers are read, evenly spread over the records.
+        num_workers: Number of local worker processes. Default: available CPU cores.
 
     Returns:
         What was found; durations in seconds, rates in Hz.
 
     Raises:
-        UsageError: there is nothing, it is not known here, or it is damaged.
+        UsageError: the path does not exist, is of an unknown kind, or is damaged.
         IncompleteError: a worker process was killed.
 
     Example:
@@ -834,39 +834,39 @@ def manifest_to_shar(
 ) -> Report:
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
 
-    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, where the records name a
+    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, if the records name a
     context, OUT/context_audio/recording.{000000}.tar, as CutSet.from_shar(fields=...) and NeMo's
     MagpieTTSLhotseDataset read them. Within a shard a segment is decoded and encoded once, however many records use
-    it; a whole mono file that is in the right format and rate already is copied byte for byte.
+    it; a whole mono file that already has the right format and rate is copied byte for byte.
 
-    Memory, per worker: 256 MB of encoded audio that the shard will need again (what exceeds it waits in a file
-    beside OUT), the longest segment decoded, and about 10 MB for each 4096 records of shard_size; shared by all
-    workers: 60 bytes a record of the manifests.
+    Memory per worker: up to 256 MB of encoded audio that the shard uses again (the rest goes to a file next to
+    OUT), the longest decoded segment, and about 10 MB per 4096 records of shard_size. Memory shared by all workers:
+    60 bytes per record of the manifests.
 
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several with commas, or brace forms.
-        out: Directory of the Shar data set.
-        audio_base_dir: Folder that relative audio paths start from. Default: the manifest's folder.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Directory for the Shar data set.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
-        audio_format: Encode audio to this format; original: to each file's own.
-        target_sample_rate: Resample to this rate (Hz). Default: as the files are; opus: 48000.
+        audio_format: Encode audio to this format; original: keep the format of each file.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
-        check_audio: Decode copied files too, to find damage in them.
+        check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report of the run; `outputs` has `cuts`, `target_audio` and, where there is any, `context_audio`.
+        The report of the run; `outputs` has `cuts`, `target_audio` and, if there is any, `context_audio`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -923,37 +923,37 @@ def manifest_to_tarred(
     for byte. Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several with commas, or brace forms.
-        out: Directory for the data set (with concat_to: may be left out).
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Directory for the data set; optional with concat_to.
         num_shards: Number of shards.
         shard_size: Maximum number of records per shard.
         shard_hours: Approximate hours of audio per shard.
-        audio_base_dir: Folder that relative audio paths start from. Default: the manifest's folder.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         min_duration: Leave out shorter records (seconds).
         max_duration: Leave out records of this length and above (seconds).
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         sort_in_shards: Shortest first within a shard.
-        keep_files_together: All segments of an audio file go into one shard.
-        slice_with_offset: Cut every segment out and store it alone.
-        force_codec: Encode audio to this format. Default: as the files are.
-        target_sample_rate: Resample to this rate (Hz). Default: as the files are.
-        remainder: Spread what does not divide evenly, or drop it (and list it as rejects).
-        buckets_num: Static buckets: as many data sets of equal duration ranges, bucket1/, bucket2/, ...
-        dynamic_buckets_num: Duration bins to write into metadata.yaml.
-        shard_manifests: Write a manifest for each shard, beside the one over all shards.
-        only_manifests: Write the manifests without the tars, to look at them first.
-        check_audio: Decode copied files too, to find damage in them.
+        keep_files_together: Put all segments of an audio file into one shard.
+        slice_with_offset: Store each segment as a file of its own.
+        force_codec: Encode audio to this format. Default: unchanged.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
+        buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
+        dynamic_buckets_num: Number of duration bins to write into metadata.yaml.
+        shard_manifests: Write a manifest for each shard, in addition to the one over all shards.
+        only_manifests: Write only the manifests, without the tars, to check them first.
+        check_audio: Decode copied files as well, to find damage.
         concat_to: Add the shards to the tarred set in this directory.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
-        max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
-        progress: Show a progress bar, and notes, on stderr.
+        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
+        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
         The report of the run; `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
@@ -975,17 +975,17 @@ def manifest_to_tarred(
 def status(
     out: str | PathLike[str] | Sequence[str | PathLike[str]],
 ) -> list[Status]:
-    """Show how far runs are: done, missing, rejects, rate, time to go, slowest rank, and how to continue.
+    """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
 
-    Several outputs become one table, followed by those that have stopped. Reads only the files in OUT.prepcli/, so
-    it works while ranks run, also on other machines. With --watch the exit code is 4 if a run has stopped
-    unfinished; where the output is no terminal, a line appears only when something has changed.
+    Several outputs are shown as one table, followed by those that have stopped. Reads only the files in
+    OUT.prepcli/, so it works while ranks run, also on other machines. With --watch, the exit code is 4 if a run has
+    stopped before its end; if the output is not a terminal, a line is printed only when something has changed.
 
     Args:
         out: Output directories of other commands.
 
     Returns:
-        The state of each run: of an output there are several where runs have added to it. Of several outputs those
+        The state of each run. An output has several runs if later runs have added to it. Of several outputs, those
         without a run have the state `not_started`.
 
     Raises:
@@ -1004,20 +1004,20 @@ def verify(
     num_workers: int | None = None,
     progress: bool = False,
 ) -> VerifyReport:
-    """Check a data set: every shard readable and decodable, manifests and tars in step, bytes as published.
+    """Check a data set: every shard is readable and decodable, manifests and tars are aligned, bytes are as published.
 
-    Reads everything. Exit code 1 and a list where something is wrong.
+    Reads and decodes everything. If there are problems, they are listed and the exit code is 1.
 
     Args:
         out: Directory of a tarred or Shar data set.
-        num_workers: Local worker processes. Default: the processors this process may use.
-        progress: Show a progress bar, and notes, on stderr.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        progress: Show a progress bar and notes on stderr.
 
     Returns:
-        What was checked; `problems` is empty, and `status` is `ok`, where nothing is wrong.
+        What was checked. If nothing is wrong, `problems` is empty and `status` is `ok`.
 
     Raises:
-        UsageError: there is no data set.
+        UsageError: the directory holds no data set.
         IncompleteError: a worker process was killed.
 
     Example:

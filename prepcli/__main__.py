@@ -5,14 +5,14 @@ import sys
 
 
 def leave_out_current_folder() -> None:
-    """Under `python -m` a file named `typer.py` in the current folder would be imported instead of typer."""
+    """Under `python -m`, a file `typer.py` in the current folder would be imported instead of typer."""
     root = os.path.dirname(os.path.dirname(__file__))
     if not getattr(sys.flags, "safe_path", False) and sys.path[0] != root:
         del sys.path[0]
 
 
 def main() -> None:
-    """Get ready for signals, and only then import the commands."""
+    """Handle signals first, then import and run the commands."""
     from prepcli.cli.startup import exit_on_signals, open_closed_streams
 
     open_closed_streams()

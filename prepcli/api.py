@@ -1,6 +1,6 @@
-"""The functions of the API, made of the list of commands: their names, signatures and docstrings.
+"""The functions of the API, built from the list of commands: names, signatures and docstrings.
 
-`prepcli/__init__.py` looks a function up here when it is first asked for. Editors and type checkers read
+`prepcli/__init__.py` gets a function here on first access. Editors and type checkers read
 `prepcli/__init__.pyi`, which `scripts/update_generated.py` writes from the same declarations.
 """
 
@@ -19,7 +19,7 @@ from prepcli.errors import PrepcliError
 from prepcli.options import Declared, declared, in_python, make_options, words_of
 
 WIDTH = 112
-"""Characters of a line of a docstring."""
+"""Maximum length of a line of a docstring."""
 
 
 @lru_cache
@@ -44,10 +44,10 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 def call(command: Command, values: dict[str, Any]) -> Any:
-    """Do what a command does.
+    """Run a command with values from Python.
 
     Raises:
-        PrepcliError: its message names the arguments of Python.
+        PrepcliError: the message names Python arguments.
     """
     options = make_options(command.load_options(), values)
     try:
@@ -75,7 +75,7 @@ def signature_of(command: Command) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_positional(one) else inspect.Parameter.KEYWORD_ONLY
         default = inspect.Parameter.empty if one.is_required else one.default
         parameters.append(inspect.Parameter(one.name, kind, default=default, annotation=_annotation(one)))
-    # What may be left out comes after what must be there.
+    # Parameters with a default come after those without.
     parameters.sort(key=lambda one: (one.kind, one.default is not inspect.Parameter.empty))
     return inspect.Signature(parameters)
 
@@ -88,7 +88,7 @@ def _annotation(one: Declared) -> Any:
 
 
 def docstring_of(command: Command) -> str:
-    """The docstring: what the help says, all arguments, and what the function's own docstring adds."""
+    """The docstring: the help text, all arguments, and the sections of the function's own docstring."""
     options = command.load_options()
     description = re.sub(r"\n\nExample: prepcli .*", "", inspect.getdoc(options) or "", flags=re.DOTALL)
     own = inspect.getdoc(command.load_function()) or ""

@@ -1,6 +1,6 @@
-"""How prepcli was called: what the user would type to continue, and whether to show progress.
+"""The current call of prepcli: the command line that repeats it, and whether it shows progress.
 
-The command line and the API say it once, around the call, and whoever writes a plan or a progress bar asks here.
+The command line and the API set it once, around the call. Code that writes a plan or shows progress reads it here.
 """
 
 import os
@@ -12,14 +12,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 CONTINUE_WITH = "PREPCLI_CONTINUE_WITH"
-"""Environment variable in which whoever starts prepcli for the user says what the user would type to continue."""
+"""Environment variable with the command that continues a run; set by scripts that start prepcli for the user."""
 
 _FROM_THE_BEGINNING = ("--overwrite", "--retry-rejects")
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call; `words` are those of the command line, without `prepcli`, that do the same."""
+    """One call; `words` are the arguments of the equivalent command line, without `prepcli`."""
 
     words: Sequence[str]
     progress: bool
@@ -30,7 +30,7 @@ _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 
 @contextmanager
 def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
-    """Within the context the call is this one."""
+    """Set the current call within the context."""
     token = _current.set(Call(words, progress))
     try:
         yield
@@ -39,25 +39,25 @@ def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
 
 
 def words_called() -> list[str]:
-    """The words of the command line, without `prepcli`, that do what is being done."""
+    """The arguments of the command line that repeats the current call, without `prepcli`."""
     call = _current.get()
     return list(sys.argv[1:] if call is None else call.words)
 
 
 def command_line() -> str:
-    """The command as it can be pasted into a shell, without what would start again (`--overwrite`, ...)."""
+    """The command to paste into a shell, without the options that start again (`--overwrite`, ...)."""
     words = ["prepcli", *(word for word in words_called() if word not in _FROM_THE_BEGINNING)]
     return os.environ.get(CONTINUE_WITH) or shlex.join(words)
 
 
 def shows_progress() -> bool:
-    """Whether bars and notes go to stderr: on the command line, and from Python with `progress=True`."""
+    """Whether progress bars and notes go to stderr: on the command line, and in Python with `progress=True`."""
     call = _current.get()
     return call is None or call.progress
 
 
 def tell(message: str) -> None:
-    """A line for people on stderr; from Python without `progress` one for the logger `prepcli`."""
+    """Print a message on stderr; in Python without `progress`, send it to the logger `prepcli`."""
     if shows_progress():
         print(message, file=sys.stderr, flush=True)
         return

@@ -1,4 +1,4 @@
-"""The list of all commands: where the options and the function of each are. Nothing is imported before it is used."""
+"""The list of all commands, with the package of each. Nothing is imported before it is used."""
 
 import importlib
 from collections.abc import Callable
@@ -11,8 +11,8 @@ class Command:
     """A command of the command line and a function of the API.
 
     Attributes:
-        name: as it is typed, e.g. `download librispeech`.
-        package: below `prepcli`; its module `options` has the dataclass, its module `command` the function.
+        name: as typed on the command line, e.g. `download librispeech`.
+        package: below `prepcli`; its module `options` has the dataclass, its module `command` has the function.
         options: the dataclass of its options, whose docstring is the help of the command.
     """
 
@@ -32,7 +32,7 @@ class Command:
         return loaded
 
     def load_function(self) -> Callable[[Any], Any]:
-        """What does the work, from the dataclass to a report; this imports all that it needs."""
+        """The function that does the work: it takes the dataclass and returns a report."""
         module = importlib.import_module(f"prepcli.{self.package}.command")
         function: Callable[[Any], Any] = getattr(module, self.python_name)
         return function

@@ -1,6 +1,6 @@
-"""What can go wrong, in two kinds: the user's call (stops the run) and one record's data (rejects the record).
+"""Errors of two kinds: a wrong call stops the run, bad data of one record rejects that record.
 
-Everything else that is raised is a bug and stops the run with its traceback on file.
+Every other exception is a bug: it stops the run, and its traceback is written to a file.
 """
 
 from enum import Enum
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class PrepcliError(Exception):
-    """A run that cannot go on. The message is one line that says what to do; `exit_code` is the process's."""
+    """An error that stops the run. The message is one line that says what to do; the process ends with `exit_code`."""
 
     exit_code = 1
     is_said = False
-    """Whether a process that was started for the work has printed the message already."""
+    """Whether a child process has already printed the message."""
 
 
 class UsageError(PrepcliError):
@@ -30,7 +30,7 @@ class IncompleteError(PrepcliError):
 
     @property
     def continue_with(self) -> str | None:
-        """The command line that continues the run, where it is known."""
+        """The command line that continues the run, if it is known."""
         return self.document["continue_with"] if self.document else None
 
 
@@ -49,7 +49,7 @@ class TooManyRejectsError(PrepcliError):
 
 
 class RejectReason(str, Enum):
-    """Why a record did not come out. Closed: scripts match on these values in `rejects.jsonl`."""
+    """Why a record was rejected. The list is closed: scripts match on these values in `rejects.jsonl`."""
 
     NOT_UTF8 = "not_utf8"
     BROKEN_JSON = "broken_json"
@@ -66,7 +66,7 @@ class RejectReason(str, Enum):
     BAD_SPEAKER = "bad_speaker"
     CONTEXT_IS_TARGET = "context_is_target"
     SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"
-    # The user's own options ask for these: listed, but not counted against `--max-rejects`.
+    # The user's options ask for these: they are listed, but not counted against `--max-rejects`.
     BELOW_MIN_DURATION = "below_min_duration"
     ABOVE_MAX_DURATION = "above_max_duration"
     REMAINDER_DROPPED = "remainder_dropped"
@@ -95,7 +95,7 @@ _ASKED_FOR = frozenset(
 
 
 class RecordRejected(Exception):  # noqa: N818 - it is an outcome, not an error
-    """One record cannot be used. Jobs catch it, list the record with its reason, and go on."""
+    """One record cannot be used. Jobs catch this, list the record with its reason, and continue."""
 
     def __init__(self, reason: RejectReason, detail: str) -> None:
         super().__init__(reason, detail)  # both, so that it survives pickling between processes

@@ -1,4 +1,4 @@
-"""Which audio a worker process is about to decode: told only after a decoder has crashed, for each note is a write."""
+"""Notes which audio a worker is about to decode; only after a decoder has crashed, because each note is a write."""
 
 import contextlib
 import os
@@ -10,17 +10,17 @@ from prepcli.errors import RecordRejected, RejectReason
 
 
 class _Notes:
-    """The file that notes go to (None: nothing has crashed here), and the audio that is not tried any more."""
+    """The file for notes (None: no decoder has crashed), and the audio that is no longer tried."""
 
     file: int | None = None
     refused: Collection[str] = ()
 
 
 def take_in_hand(*audio: object) -> None:
-    """To be called before audio is decoded or encoded; `audio` says which, the same in every run: path, offset, ...
+    """Note the audio that is decoded or encoded next; `audio` identifies it in every run: path, offset, ...
 
     Raises:
-        RecordRejected: CRASHED_DECODER, the process has died of it twice.
+        RecordRejected: CRASHED_DECODER, two processes have died of this audio.
     """
     if _Notes.file is None:
         return
@@ -33,7 +33,7 @@ def take_in_hand(*audio: object) -> None:
 
 @contextmanager
 def noting(file: Path, refused: Collection[str]) -> Iterator[None]:
-    """Within the context `take_in_hand` writes to `file`, and rejects what is `refused`."""
+    """Within the context, `take_in_hand` writes to `file` and rejects the audio in `refused`."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
     _Notes.file, _Notes.refused = descriptor, refused
     try:

@@ -1,4 +1,4 @@
-"""Input files: no command replaces or removes one of its own, and none may change while a run reads it."""
+"""Input files: no command replaces or removes its own inputs, and an input may not change during a run."""
 
 import os
 import stat
@@ -12,9 +12,9 @@ Inputs = Iterable[str | Path]
 
 
 class FileState(NamedTuple):
-    """What shows cheaply that a file was written to or replaced.
+    """Size and time of a file: a cheap way to notice that it was written to or replaced.
 
-    Not the inode number: some network file systems give an unchanged file a new one each time it is looked up.
+    The inode number is left out: some network file systems give an unchanged file a new one at each look-up.
     """
 
     num_bytes: int
@@ -22,9 +22,9 @@ class FileState(NamedTuple):
 
 
 def state_of(file: str | Path | int) -> FileState:
-    """The state of a file now; raises `OSError` if it is not there.
+    """The present state of a file; raises `OSError` if it does not exist.
 
-    A path is opened first: network file systems then ask the server, where a mere look may be answered from a cache.
+    A path is opened first: then network file systems ask the server, while `stat` may be answered from a cache.
     """
     if isinstance(file, int):
         found = os.fstat(file)
@@ -54,7 +54,7 @@ def check_unchanged(path: str | Path, before: FileState, file: int | None = None
 
 
 def same_file(outputs: Iterable[Path], inputs: Inputs) -> tuple[Path, str] | None:
-    """The first of `inputs` that is one of the `outputs`, under whatever name or link; the output comes first."""
+    """The first of `inputs` that is one of the `outputs`, by any name or link, as a pair (output, input)."""
     by_identity: dict[tuple[int, int], Path] = {}
     by_path: dict[str, Path] = {}
     for path in outputs:
@@ -76,7 +76,7 @@ def same_file(outputs: Iterable[Path], inputs: Inputs) -> tuple[Path, str] | Non
 def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], Inputs]) -> None:
     """Raise `UsageError` if the file of an option, such as `--plot`, is one of the command's inputs.
 
-    `inputs` is called only if something is at `path`, for listing them may take a while.
+    `inputs` is called only if `path` exists, because listing them may take a while.
     """
     if path is None or not path.exists():
         return

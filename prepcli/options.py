@@ -20,20 +20,20 @@ Options = TypeVar("Options")
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option beside its name, type and default.
+    """What an option has in addition to its name, type and default.
 
     Attributes:
         help: one or two sentences, with the unit of the value.
-        names: on the command line; `--field-name` where there are none. A flag that switches a default of True off has
-            the one name `--no-...`; a pair is written `--shuffle/--no-shuffle`.
-        metavar: what stands for the value in `--help`.
-        shown_default: what `--help` shows as the default; an empty text shows none.
-        minimum: the smallest value.
-        must_exist: the value is the path of something that is there.
-        is_argument: on the command line it stands by itself, without a name.
-        shapes_output: it belongs to the settings in `plan.json`, with which alone a run can be continued.
-        only: it exists in one of the two alone.
-        help_in_python: the help for Python, where it differs.
+        names: the names on the command line; `--field-name` by default. A flag that switches off a default of True has
+            only the name `--no-...`; a pair is written `--shuffle/--no-shuffle`.
+        metavar: the placeholder for the value in `--help`.
+        shown_default: the default that `--help` shows; an empty text shows none.
+        minimum: the smallest allowed value.
+        must_exist: the value is the path of an existing file or folder.
+        is_argument: it is positional on the command line.
+        shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
+        only: it exists only on the command line, or only in Python.
+        help_in_python: the help text for Python, if it differs.
     """
 
     help: str
@@ -50,7 +50,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Declared:
-    """An option as its dataclass declares it; `type` is that of one value, without `None`."""
+    """An option as its dataclass declares it; `type` is the type of a single value, without `None`."""
 
     name: str
     type: Any
@@ -66,21 +66,21 @@ class Declared:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values of a `Literal`; of other types none."""
+        """The values of a `Literal`; empty for other types."""
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names on the command line; a pair is one of them."""
+        """The names on the command line; a pair counts as one name."""
         return self.option.names or (f"--{self.name.replace('_', '-')}",)
 
     @property
     def switches_off(self) -> bool:
-        """Whether it is a flag of the one name `--no-...`."""
+        """Whether it is a flag with only the name `--no-...`."""
         return self.type is bool and self.default is True and "/" not in self.names[0]
 
     def words(self, value: Any) -> list[str]:
-        """The words of a command line that give the value; none for the default."""
+        """The words of a command line for the value; none for the default."""
         if value == self.default or value is None:
             return []
         if self.type is bool:
@@ -98,7 +98,7 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
 def declared(options: type) -> tuple[Declared, ...]:
-    """The options of a dataclass: arguments, what is required, its own, and those of its bases."""
+    """The options of a dataclass: arguments, required options, its own options, and those of its bases."""
     if options not in _DECLARED:
         _DECLARED[options] = tuple(_all_declared(options))
     return _DECLARED[options]
@@ -125,7 +125,7 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
 
 
 def settings_of(options: Any) -> dict[str, Any]:
-    """The options that shape the output, under their names with dashes, as JSON values: a plan's settings."""
+    """The settings of a plan: the options that shape the output, as JSON values under their names with dashes."""
     return {
         f"--{one.name.replace('_', '-')}": str(value) if isinstance(value, Path) else value
         for one in declared(type(options))
@@ -135,7 +135,7 @@ def settings_of(options: Any) -> dict[str, Any]:
 
 
 def words_of(options: Any) -> list[str]:
-    """The words of a command line that give these options, without those that are at their defaults."""
+    """The words of a command line for these options; those with the default value are left out."""
     words: list[str] = []
     arguments: list[str] = []
     for one in declared(type(options)):
@@ -148,10 +148,10 @@ def words_of(options: Any) -> list[str]:
 
 
 def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
-    """The dataclass of values that Python code has given.
+    """Make the dataclass from values that Python code has given.
 
     Raises:
-        UsageError: a value of the wrong type or out of range; it names the argument of Python.
+        UsageError: a value has the wrong type or is out of range; the message names the Python argument.
     """
     by_name = {one.name: one for one in declared(options)}
     return options(**{name: _converted(by_name[name], value) for name, value in values.items()})
@@ -177,9 +177,9 @@ def _one_value(one: Declared, value: Any) -> Any:
         converted = one.type(value) if with_index and hasattr(value, "__float__") else value
     if one.choices:
         if value not in one.choices:
-            raise UsageError(f"{one.name} takes {', '.join(map(repr, one.choices))}, not {value!r}")
+            raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
     elif not isinstance(converted, one.type) or isinstance(converted, bool) != (one.type is bool):
-        raise UsageError(f"{one.name} takes a value of type {one.type.__name__}, not {value!r}")
+        raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
     if one.option.minimum is not None and not converted >= one.option.minimum:
         raise UsageError(f"{one.name} must be {one.option.minimum:g} or more, not {value!r}")
     wanted = one.option.must_exist
@@ -189,26 +189,26 @@ def _one_value(one: Declared, value: Any) -> Any:
 
 
 def check_text(text: str, name: str = "an argument") -> None:
-    """Refuse a text that is not UTF-8 (manifests and plans are JSON, and could not hold it), and an empty one.
+    """Refuse an empty text, and one that is not valid UTF-8, which JSON manifests and plans cannot hold.
 
     Raises:
-        UsageError: naming it.
+        UsageError: the message names the text.
     """
     if not text:
-        raise UsageError(f"{name} is empty: is a variable of the shell not set?")
+        raise UsageError(f"{name} is empty: is a shell variable unset?")
     if any("\ud800" <= char <= "\udfff" for char in text):
         shown = ascii(text).strip("'\"")
-        raise UsageError(f"{shown} is no name in UTF-8, and no manifest could hold it; rename it, or link to it")
+        raise UsageError(f"{shown} is not a UTF-8 name, and a manifest cannot hold it; rename it, or make a link to it")
 
 
 _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?(?:( )(-?[\w.+-]*\w))?")
 
 
 def in_python(text: str, options: type, *, only_names: bool = False) -> str:
-    """A message or a help text about options of the command line, with the arguments of Python in their place.
+    """Replace the options of the command line in a message or a help text by Python arguments.
 
     `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder drop` becomes
-    `remainder='drop'`; with `only_names` there are no values. Options that the dataclass does not have stay.
+    `remainder='drop'`; with `only_names`, values are left out. Options that the dataclass does not have stay.
     """
     by_flag = dict(_flags(options))
 
@@ -239,12 +239,12 @@ def _flags(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
 
 AudioBaseDir = Annotated[
     Path | None,
-    Option("Folder that relative audio paths start from.", shown_default="the manifest's folder", must_exist="folder"),
+    Option("Base folder of relative audio paths.", shown_default="the manifest's folder", must_exist="folder"),
 ]
 Manifest = Annotated[
     str,
     Option(
-        "NeMo manifest(s): a path, several with commas, or brace forms.",
+        "NeMo manifest(s): a path, several separated by commas, or a brace pattern.",
         metavar="MANIFEST",
         is_argument=True,
         shapes_output=False,
@@ -259,21 +259,21 @@ Json = Annotated[
 NumWorkers = Annotated[
     int | None,
     Option(
-        "Local worker processes.",
+        "Number of local worker processes.",
         minimum=1,
-        shown_default="the processors this process may use",
+        shown_default="available CPU cores",
         shapes_output=False,
     ),
 ]
 MaxRejects = Annotated[
     float,
     Option(
-        "Rejects to tolerate: a share (below 1) or a count. More: exit code 3.",
+        "Maximum rejects: a share (below 1) or a count. More rejects: exit code 3.",
         shapes_output=False,
-        help_in_python="Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.",
+        help_in_python="Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.",
     ),
 ]
 Progress = Annotated[
     bool,
-    Option("Show a progress bar, and notes, on stderr.", only="Python", shapes_output=False),
+    Option("Show a progress bar and notes on stderr.", only="Python", shapes_output=False),
 ]

@@ -1,4 +1,4 @@
-"""Figures without a display, and one way to say that they cannot be drawn."""
+"""Figures of matplotlib, without a display, and the errors of `--plot`."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,11 @@ from prepcli.errors import UsageError
 
 
 def new_figure(option: str = "--plot", size: tuple[float, float] = (10, 5)) -> Any:
-    """An empty matplotlib figure of `size` inches; raises `UsageError` without matplotlib, which `option` asks for."""
+    """An empty figure of `size` inches.
+
+    Raises:
+        UsageError: matplotlib is not installed; the message names `option`, which needs it.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -20,7 +24,11 @@ def new_figure(option: str = "--plot", size: tuple[float, float] = (10, 5)) -> A
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write the figure, in the format of the suffix; raises `UsageError` when that is impossible."""
+    """Write the figure in the format of the suffix.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
@@ -29,7 +37,11 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 def check_plot(path: Path) -> None:
-    """Raise `UsageError` now if a figure could not be written to `path` later."""
+    """Check before the work that a figure can be written to `path`.
+
+    Raises:
+        UsageError: the format is unknown, or the folder does not exist.
+    """
     formats = new_figure().canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
         raise UsageError(f"--plot {path}: the name must end in one of .{', .'.join(sorted(formats))}")

@@ -1,4 +1,4 @@
-"""Names and texts of other people on a terminal: shown, never obeyed."""
+"""Names and texts from data, printed so that the terminal shows them and never interprets them."""
 
 import shlex
 import unicodedata
@@ -7,13 +7,13 @@ from typing import Any
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
 """Control characters, lone surrogates (which UTF-8 cannot encode), line and paragraph separators."""
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that show what follows in another order: `gnp.wav` would look like another name."""
+"""Characters that reverse the order of those that follow: a name would look like another one."""
 
 
 def printable(text: str) -> str:
-    r"""`text` as one line that no terminal obeys: `\x1b`, `\n`, `\udcff` as they are written in Python.
+    r"""`text` as one line, with control characters as Python writes them: `\x1b`, `\n`, `\udcff`.
 
-    Letters of all scripts stay, and so do their joiners and their kinds of blanks.
+    Letters of all scripts stay, as do joiners and all kinds of spaces.
     """
     if text.isprintable():
         return text
@@ -25,7 +25,7 @@ def _is_escaped(char: str) -> bool:
 
 
 def printable_command(command: str) -> str:
-    """A command line that `shlex.join` has made (or two with `&&`), as one line that can be pasted into bash or zsh."""
+    """A command line from `shlex.join` (or two with `&&`), as one line to paste into bash or zsh."""
     if printable(command) == command:
         return command
     return " ".join(word if word == "&&" else _quoted(word) for word in shlex.split(command))
@@ -39,7 +39,7 @@ def _quoted(word: str) -> str:
 
 
 def encodable(value: Any) -> Any:
-    """A JSON value whose texts UTF-8 can encode: question marks stand for lone surrogates."""
+    """A JSON value whose texts UTF-8 can encode: question marks replace lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Worker processes: started in one way, never outliving their parent, and never a hang when one is killed."""
+"""Worker processes: started in one way, ended with their parent, and reported when one is killed."""
 
 import contextlib
 import os
@@ -23,17 +23,19 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 LIFELINE = "PREPCLI_LIFELINE"
-"""Environment variable with the file descriptor that a parent process holds open while it lives; the ranks that a
-command has started itself have it (`prepcli.engine.launch.spawn_ranks`)."""
+"""Environment variable with a file descriptor that the parent process holds open while it lives.
+
+Only ranks that a command has started itself have it (`prepcli.engine.launch.spawn_ranks`).
+"""
 TICK = 0.25
-"""Seconds between two looks at signals and progress while something is waited for."""
+"""Seconds between two checks of signals and progress while waiting."""
 
 
 def available_processors() -> int:
-    """The processors that this process may use (a Slurm step or a container often has fewer than the machine).
+    """The number of CPU cores that this process may use; a Slurm step or a container often has fewer than the machine.
 
-    Slurm does not always bind a task to its processors, but it says how many a task has. Ranks that the command itself
-    has started, one a GPU, share them.
+    Slurm does not always bind a task to its cores, but an environment variable says how many a task has. Ranks that
+    the command itself has started, one per GPU, share them.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")
@@ -48,21 +50,21 @@ def is_own_rank() -> bool:
 
 
 class _Stop:
-    """How many places of the main thread want no interruption now, and what would have interrupted them."""
+    """How many `no_interruption` blocks the main thread is in, and the error that waits for their end."""
 
     held = 0
     error: BaseException | None = None
 
 
 def interrupt(error: BaseException) -> None:
-    """What a handler of stop signals calls: raises `error`, at once or where `no_interruption` allows it."""
+    """Raise `error` now, or as soon as `no_interruption` allows it; called by the handlers of stop signals."""
     _Stop.error = error
     if not _Stop.held:
         stop_here()
 
 
 def stop_here() -> None:
-    """Raise what `interrupt` had to hold back: a place where that is safe."""
+    """Raise the error that `interrupt` held back; called where raising is safe."""
     error, _Stop.error = _Stop.error, None
     if error is not None:
         raise error
@@ -70,11 +72,11 @@ def stop_here() -> None:
 
 @contextmanager
 def no_interruption() -> Iterator[None]:
-    """A signal within waits for `stop_here`, or for the end.
+    """Hold interruptions back until `stop_here` is called, or until the end of the block.
 
-    Raised anywhere in `concurrent.futures`, it can be lost or leave a lock behind: Python ignores what is raised in a
-    callback around a fork, and `wait` takes the locks of all futures one by one. Only the main thread is ever
-    interrupted: in other threads this does nothing, least of all hold the main one's signals back.
+    An exception that is raised inside `concurrent.futures` can be lost or leave a lock behind: Python ignores
+    exceptions in a callback around a fork, and `wait` takes the locks of all futures one by one. Only the main thread
+    is interrupted; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -89,7 +91,7 @@ def no_interruption() -> Iterator[None]:
 
 
 def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]":
-    """The futures that are done, when one is or after `TICK` seconds."""
+    """The futures that are done; waits for the first one, `TICK` seconds at most."""
     from concurrent.futures import FIRST_COMPLETED, wait
 
     with no_interruption():
@@ -97,26 +99,26 @@ def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]"
 
 
 def wait_for(future: "Future[Result]", tick: Callable[[], None] = lambda: None) -> Result:
-    """The result of a future, or what its call raised; until it is there `tick` is called every `TICK` seconds."""
+    """The result of a future, or the exception of its call; while waiting, `tick` is called every `TICK` seconds."""
     while not wait_for_any([future]):
         tick()
     return future.result()
 
 
 def worker_context() -> "BaseContext":
-    """`fork` where it is safe: workers start in milliseconds and share what is loaded; `spawn` elsewhere."""
+    """`fork` on Linux, where workers start in milliseconds and share loaded modules; `spawn` elsewhere."""
     import multiprocessing
 
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 def begin_worker() -> None:
-    """To be called first in a worker: leave signals to the parent, and end with it."""
+    """Prepare a worker process: it leaves signals to its parent, and ends with it. Call this first."""
     import multiprocessing
 
-    # Before numpy is first imported: workers are as many as the processors, and their own threads would only wait.
+    # Before numpy is imported: there is a worker for each CPU core, so threads of BLAS would only wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A terminal's Ctrl-C and Slurm's USR1 reach the whole group; the parent decides what becomes of them.
+    # Ctrl-C in a terminal and Slurm's USR1 reach the whole process group; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -126,10 +128,11 @@ def begin_worker() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep up to 64 MB of what is freed, for the next recording (measured: an eighth of FLAC to WAV).
+    """Let glibc keep up to 64 MB of freed memory for the next recording.
 
-    Otherwise each array of samples goes back to the kernel, which clears the memory again page by page for the next
-    one. The thresholds are those that glibc comes to by itself where blocks of 32 MB are freed; mallopt(3).
+    Otherwise each array of samples returns to the kernel, which clears the memory page by page for the next one. This
+    saves an eighth of the time from FLAC to WAV. The thresholds are those that glibc itself chooses after blocks of
+    32 MB are freed; see mallopt(3).
     """
     import ctypes
 
@@ -143,7 +146,7 @@ def keep_freed_memory() -> None:
 def exit_when_ready(handle: int) -> None:
     """End this process as soon as `handle` becomes readable: its other end closes when the parent process dies.
 
-    Without this a worker whose parent was killed with SIGKILL would wait for work for ever.
+    Without this, a worker whose parent was killed with SIGKILL would wait forever.
     """
     from multiprocessing.connection import wait
 
@@ -155,10 +158,17 @@ def exit_when_ready(handle: int) -> None:
 
 
 def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int) -> Iterator[Result]:
-    """`map` over worker processes, in the order of `tasks`; in this process where one worker is enough.
+    """`map` over worker processes, in the order of `tasks`; one worker needs no process of its own.
 
-    `function` is a module-level one. Few results are held at a time. Raises `IncompleteError` when a worker
-    dies, and whatever `function` raises.
+    Only few results are held at a time.
+
+    Args:
+        function: a module-level function; its exceptions are raised here.
+        tasks: its arguments.
+        num_workers: the maximum number of worker processes.
+
+    Raises:
+        IncompleteError: a worker was killed or died.
     """
     num_workers = min(num_workers, len(tasks))
     if num_workers <= 1:
@@ -175,7 +185,7 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], num_
 
 
 class WorkerDiedError(IncompleteError):
-    """A worker process was killed or died; `dead` tells the exit codes (-9: SIGKILL) by process number."""
+    """A worker process was killed or died; `dead` has the exit codes (-9: SIGKILL) by process number."""
 
     def __init__(self, message: str, dead: Mapping[int, int] = MappingProxyType({})) -> None:
         super().__init__(message)
@@ -183,9 +193,9 @@ class WorkerDiedError(IncompleteError):
 
 
 class WorkerPool:
-    """Worker processes that end with this `with` block, whatever ends it; a killed one is named, never waited for.
+    """Worker processes that end with this `with` block; a killed worker is reported, never waited for.
 
-    `in_hand` tells, given ids of dead processes, what they were at (for the message).
+    `in_hand` takes the ids of dead processes and returns what they worked on, for the message.
 
     Raises:
         WorkerDiedError: on leaving the block, when a worker was killed or died.
@@ -206,14 +216,14 @@ class WorkerPool:
         self._processes: list[BaseProcess] = []
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
-        """Have a worker call a module-level function."""
+        """Call a module-level function in a worker."""
         with no_interruption():
             future = self._pool.submit(function, *arguments)
             self._processes = self._processes or self._started()
         return future
 
     def _started(self) -> "list[BaseProcess]":
-        # Not public, but there is no other way to tell which process died of what.
+        # Not public, but nothing else tells which process died, and of what.
         return list((getattr(self._pool, "_processes", None) or {}).values())
 
     def __enter__(self) -> "WorkerPool":
@@ -235,10 +245,10 @@ class WorkerPool:
                 self._end()
 
     def _end(self) -> None:
-        """Kill the workers, idle or not; what they had to say has been said.
+        """Kill the workers, idle or not; their results have arrived.
 
-        To ask them to end could take for ever: an idle worker waits with the lock of their queue in hand, and if that
-        one has been killed, the others never hear of it.
+        Asking them to end could hang: an idle worker waits while it holds the lock of the queue, and if that worker
+        was killed, the others never receive the request.
         """
         processes = self._processes or self._started()
         manager = getattr(self._pool, "_executor_manager_thread", None)
@@ -249,13 +259,13 @@ class WorkerPool:
         for process in processes:
             with contextlib.suppress(ValueError, AssertionError):
                 process.join(timeout=5)
-        if manager is not None:  # at the interpreter's end it would be woken while it closes what wakes it
+        if manager is not None:  # at the end of the interpreter, waking it would use a closed pipe
             manager.join(timeout=5)
 
     def _what_died(self) -> WorkerDiedError:
         time.sleep(0.2)  # the executor ends the healthy workers with SIGTERM; let exit codes settle
         dead = [(process.pid or 0, process.exitcode or 0) for process in self._processes if process.exitcode]
-        # The executor terminates the others once it has noticed: the culprit did not get SIGTERM from it.
+        # The executor terminates the other workers with SIGTERM: the worker that died first has another exit code.
         culprits = [(pid, code) for pid, code in dead if code != -signal.SIGTERM] or dead
         found = self._in_hand([pid for pid, _ in culprits])
         in_hand = f" while it worked on {', '.join(found)}" if found else ""

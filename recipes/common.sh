@@ -1,8 +1,8 @@
-# Sourced by the recipes, which go on in the repository's root: where results go, which Python runs, and what --mini
-# downloads from.
+# Sourced by the recipes, which continue in the root of the repository: sets where results go, which Python runs, and
+# the source of --mini.
 #
-#   WORK=FOLDER             results, relative to where the recipe is called; without it recipes/NAME/work
-#   PREPCLI_PYTHON=PYTHON   one that has prepcli, taken as it is; without it .venv is set up and used
+#   WORK=FOLDER             results, relative to the current folder; default recipes/NAME/work
+#   PREPCLI_PYTHON=PYTHON   a Python with prepcli; by default .venv is set up and used
 #
 # shellcheck shell=bash disable=SC2034
 recipe=$(basename "$(cd "$(dirname "${BASH_SOURCE[1]}")" && pwd)")
@@ -17,7 +17,7 @@ if [[ -n ${1:-} && $1 != --mini ]]; then
     exit 2
 fi
 
-# set_up EXTRAS: finds the Python; .venv gets these extras ("none": it keeps those that it has).
+# set_up EXTRAS: finds the Python; .venv gets these extras ("none": no further ones).
 set_up() {
     python=${PREPCLI_PYTHON:-}
     if [[ -z $python ]]; then
@@ -27,15 +27,15 @@ set_up() {
     mkdir -p "$WORK"
 }
 
-# show prepcli|python ARGUMENTS: prints a command as one would type it, then runs it.
+# show prepcli|python ARGUMENTS: prints a command as a user types it, then runs it.
 show() {
     printf '\n$ %s\n' "$*"
     if [[ $1 == prepcli ]]; then set -- python -m "$@"; fi
     "$python" "${@:2}"
 }
 
-# serve_miniatures ARCHIVE...: makes miniatures of published archives and serves them here until the recipe ends. Their
-# checksums take the place of the published ones; `site` has the options of `prepcli download` for both.
+# serve_miniatures ARCHIVE...: makes miniatures of published archives and serves them from this machine until the recipe
+# ends. Their checksums replace the published ones; `site` has the options of `prepcli download` for both.
 site=()
 serve_miniatures() {
     rm -rf "$WORK/site"
@@ -45,6 +45,6 @@ serve_miniatures() {
         kill -0 %1
         sleep 0.1
     done
-    export no_proxy=127.0.0.1 # however the rest of the web is reached
+    export no_proxy=127.0.0.1 # no proxy for this server
     site=(--base-url "$(<"$WORK/site/url")" --checksums "$WORK/site/md5sum.txt")
 }

@@ -5,8 +5,8 @@
 #   PREPCLI_EXTRAS=dev scripts/setup.sh    # only these extras (commas between several; "none" for none)
 #   scripts/setup.sh -v                    # shows what the installer says
 #
-# Uses uv where there is one, else venv and pip. A second run does nothing unless pyproject.toml or
-# the extras changed; extras that are already installed stay.
+# Uses uv if it is installed, else venv and pip. A second run does nothing unless pyproject.toml or the extras have
+# changed; installed extras stay.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +27,7 @@ wanted=${PREPCLI_EXTRAS:-all}
 wanted=${wanted// /}
 [[ $wanted =~ ^[a-z0-9,_-]+$ ]] || die "PREPCLI_EXTRAS must be names with commas between them, not: $wanted"
 
-# What is installed: three lines, written last, so that an interrupted run is not taken for a finished one.
+# What is installed, in three lines. It is written last, so an interrupted run does not look finished.
 stamp=.venv/.prepcli-setup
 ground=$(cksum <pyproject.toml) # changes when the dependencies do
 old_root="" old_ground="" old_extras=""
@@ -35,7 +35,7 @@ if [[ -f $stamp ]]; then
     { read -r old_root && read -r old_ground && read -r old_extras; } <"$stamp" || true
 fi
 
-# The extras to have: those asked for and those already there.
+# The extras to install: the requested ones and those that are installed already.
 extras=$old_extras
 IFS=, read -r -a names <<<"$wanted"
 for name in "${names[@]}"; do
@@ -55,7 +55,7 @@ if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras
     exit 0
 fi
 
-# A command that only exists as a name (a pyenv shim, say) does not count.
+# A command that cannot run (such as a pyenv shim) does not count.
 uv=""
 if uv --version >/dev/null 2>&1; then uv=uv; fi
 
@@ -68,12 +68,12 @@ find_python() {
 }
 
 hint=""
-# A virtual environment that was copied or moved from elsewhere points back there: make it anew.
+# A virtual environment that was copied or moved still points to the old folder: make it again.
 if [[ -n $old_root && $old_root != "$PWD" ]] || ! venv_works; then
     if [[ -e .venv ]]; then say "removing .venv: it is broken, or was made for another folder"; fi
     rm -rf .venv
     python=$(find_python) || python=""
-    hint=" (without a warm cache this fetches PyTorch: gigabytes, minutes)"
+    hint=" (without a warm cache this fetches PyTorch: gigabytes, several minutes)"
     if [[ -n $uv ]]; then
         say "making .venv with $(uv --version | cut -d' ' -f1,2)${python:+ and $python}"
         uv venv --quiet --python "${python:->=3.10}" .venv
@@ -93,14 +93,14 @@ if [[ -n $uv ]]; then
     install=(uv pip install --python .venv/bin/python)
 else
     .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 \
-        || die ".venv was made by uv and holds no pip: delete it and run this again"
+        || die ".venv was made by uv and has no pip: delete it and run this again"
     install=(.venv/bin/python -m pip install --disable-pip-version-check)
 fi
 say "installing prepcli${extras:+[$extras]} with ${uv:-pip}$hint"
 SECONDS=0
 rm -f "$stamp"
-# Of Resemblyzer only the weights are used. It asks for a package that must be compiled with Python's headers, so it
-# comes without what it asks for.
+# Only the weights of Resemblyzer are used. It requires a package that must be compiled with Python's headers, so it is
+# installed without its requirements.
 listed=,$extras,
 listed=${listed/,all,/,nemo,plot,dev,}
 listed=${listed/,demo,/,plot,models,}
@@ -111,8 +111,8 @@ failed="the installation failed, see above; it is safe to run this again (-v sho
 if [[ ,$extras, == *,demo,* || ,$extras, == *,all,* ]]; then
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps "Resemblyzer>=0.1.4" || die "$failed"
 fi
-# uv leaves compiling to the first import, which cannot keep the result where writing it is switched off or forbidden:
-# what every command starts with is compiled now.
+# uv leaves the compilation to the first import, which cannot always write the result. So the modules that every command
+# imports are compiled now.
 .venv/bin/python - <<'END' || true
 import compileall, importlib.util, pathlib
 for name in ("numpy", "typer", "msgspec", "tqdm", "yaml", "prepcli"):

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that must be green before a commit: ruff, mypy, shellcheck, and pytest without the tests marked `slow`.
+# All checks that must pass before a commit: ruff, mypy, shellcheck, and pytest without the tests marked `slow`.
 #
-#   scripts/test.sh                          # sets .venv up first (scripts/setup.sh)
-#   scripts/test.sh --all                    # the slow tests too: kill matrices, soak, Slurm, fuzzing, recipes
+#   scripts/test.sh                          # runs scripts/setup.sh first
+#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes
 #   scripts/test.sh tests/manifest -k gz     # other arguments go to pytest
-#   PREPCLI_PYTHON=python3 scripts/test.sh   # with this interpreter, as it is
+#   PREPCLI_PYTHON=python3 scripts/test.sh   # uses this interpreter, without set-up
 #
 # All steps run even when one fails; the exit code is 1 if any did.
 set -euo pipefail

@@ -1,6 +1,6 @@
-"""Write what follows from the declarations of options: `prepcli/__init__.pyi` and the tables in `docs/commands.md`.
+"""Write `prepcli/__init__.pyi` and the tables in `docs/commands.md` from the declarations of options.
 
-Run it after changing an option or a docstring of a command: python scripts/update_generated.py
+Run it after changing an option or the docstring of a command: python scripts/update_generated.py
 """
 
 import re
@@ -25,7 +25,7 @@ def stub() -> str:
     """The text of `prepcli/__init__.pyi`."""
     hints = {command.name: get_type_hints(command.load_function())["return"] for command in COMMANDS}
     parts = [
-        '"""Made by scripts/update_generated.py of the options of each command; do not edit."""',
+        '"""Made by scripts/update_generated.py from the options of each command; do not edit."""',
         "",
         "from collections.abc import Sequence",
         "from os import PathLike",
@@ -90,7 +90,7 @@ def _quoted(text: str) -> str:
 
 
 def page(text: str) -> str:
-    """`docs/commands.md` with the tables as they should be."""
+    """The text of `docs/commands.md` with current tables."""
     commands: dict[str, type] = {command.name: command.load_options() for command in COMMANDS}
 
     def table(found: re.Match[str]) -> str:
@@ -126,7 +126,7 @@ def _row(one: Declared) -> str:
 
 
 def wanted() -> dict[Path, str]:
-    """Each file with the text that it should have."""
+    """The generated files with their current texts."""
     return {STUB: stub(), PAGE: page(PAGE.read_text(encoding="utf-8"))}
 
 

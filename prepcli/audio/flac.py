@@ -38,7 +38,7 @@ class StreamInfo(NamedTuple):
 
     @property
     def subtype(self) -> str | None:
-        """libsndfile's name for the sample encoding, None for a width that only libsndfile should judge."""
+        """The name of the sample encoding in libsndfile, None for a width that only libsndfile should judge."""
         return _SUBTYPES.get(self.bits)
 
     @property

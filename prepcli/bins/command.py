@@ -17,7 +17,7 @@ from prepcli.manifest.text_inputs import of_text_cfg
 
 
 class Counted(Protocol):
-    """What became of the examples of an input."""
+    """A report that counts the examples of an input."""
 
     num_examples: int
     num_discarded: int
@@ -142,7 +142,7 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
 
 
 def _conclude(report: Counted, config: Mapping[str, Any], options: OutputOptions) -> None:
-    """Write the config and judge the rejects.
+    """Write the config, and check the number of rejects.
 
     Raises:
         TooManyRejectsError: with the report.

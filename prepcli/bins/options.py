@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 AudioInput = Annotated[
     str,
     Option(
-        "Manifest(s): a path, several with commas, or brace forms; [[a.json,0.7],[b.json,0.3]]; an "
-        "input_cfg .yaml; a Shar or tarred directory; or key=value with manifest_filepath, shar_path, "
+        "Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an "
+        "input_cfg .yaml; a Shar or tarred directory; or key=value with the key manifest_filepath, shar_path, "
         "cuts_path or input_cfg.",
         metavar="INPUT",
         is_argument=True,
@@ -26,24 +26,24 @@ AudioInput = Annotated[
 NumExamples = Annotated[
     int,
     Option(
-        "Use so many examples, from the start of each input in proportion to its weight. -1: all.",
+        "Maximum number of examples, taken from the start of each input in proportion to its weight. -1: all.",
         names=("--num-examples", "-n"),
     ),
 ]
 MinDuration = Annotated[float | None, Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"))]
 MaxDuration = Annotated[float | None, Option("Leave out longer examples (seconds).", names=("--max-duration", "-u"))]
-BatchDuration = Annotated[float, Option("Seconds in a batch, for the share of padding.")]
+BatchDuration = Annotated[float, Option("Seconds of audio per batch, to compute the share of padding.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerOptions:
-    """What counts tokens."""
+    """The options of tokenizers."""
 
     tokenizer: Annotated[
         tuple[str, ...],
         Option(
             "A SentencePiece model; a Hugging Face tokenizer.json, folder or name; a folder with one of them. "
-            "Several, one a language: with --langs.",
+            "Several, one per language, need --langs.",
             names=("--tokenizer", "-t"),
             metavar="TOKENIZER...",
         ),
@@ -60,19 +60,24 @@ class TokenizerOptions:
     prompt_format: Annotated[
         str | None,
         Option(
-            "Count texts in one of NeMo's prompts, e.g. canary (with the extra nemo).", names=("--prompt-format", "-f")
+            "Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo).",
+            names=("--prompt-format", "-f"),
         ),
     ] = None
     prompt: Annotated[
         str | None,
         Option(
-            "Slots of the prompt for records without them: [{'role':'user','slots':{'source_lang':'en'}}].",
+            "Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].",
             names=("--prompt", "-p"),
         ),
     ] = None
 
     def spec(self) -> "TokenizerSpec":
-        """The same for `prepcli.tokenizers`; raises `UsageError` for tokenizers and languages that do not match."""
+        """The options as `prepcli.tokenizers` takes them.
+
+        Raises:
+            UsageError: tokenizers and languages do not match.
+        """
         from prepcli.tokenizers.counting import TokenizerSpec
 
         return TokenizerSpec(
@@ -82,17 +87,17 @@ class TokenizerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """What is shown of the bins, and what is tolerated."""
+    """The options of output, and of tolerated rejects."""
 
     quiet: Annotated[bool, Option("Print the bins and nothing else.", names=("--quiet", "-q"), only="command line")] = (
         False
     )
-    plot: Annotated[Path | None, Option("Draw the data with the bins.", metavar="FILE.png")] = None
+    plot: Annotated[Path | None, Option("Plot the data with the bins.", metavar="FILE.png")] = None
     write_config: Annotated[
         Path | None,
         Option(
-            "Put the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of a file "
-            "that is there, whose other keys and comments stay, or into a new file.",
+            "Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of an "
+            "existing file, whose other keys and comments stay, or into a new file.",
             metavar="FILE.yaml",
         ),
     ] = None
@@ -100,10 +105,15 @@ class OutputOptions:
     max_rejects: MaxRejects = 0.05
 
     def check(self, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
-        """Raise `UsageError` for what must not or could not be done after all the work.
+        """Check before the work what would fail after it.
 
-        That is a senseless budget, a plot nowhere, and a file of output that is one of the input: of `data` (called
-        only if there is a need) or `tokenizers`.
+        Args:
+            data: returns the input data; called only if an output file exists.
+            tokenizers: files that no output may replace.
+
+        Raises:
+            UsageError: a number of rejects that makes no sense, a plot that cannot be written, or an output file
+                that is one of the inputs.
         """
         from prepcli.input_files import refuse_input_as_output
 
@@ -128,7 +138,11 @@ class OutputOptions:
             check_plot(self.plot)
 
     def budget(self) -> "Budget":
-        """The rejects to tolerate; raises `UsageError` for a senseless number."""
+        """The maximum of rejects.
+
+        Raises:
+            UsageError: the number is negative or not a number.
+        """
         from prepcli.engine.rejects import Budget
 
         return Budget(self.max_rejects)
@@ -149,30 +163,30 @@ class BinsOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateBins(BinsOptions, OutputOptions):
-    """Estimate duration bins for bucketed training, and how much padding they leave.
+    """Estimate duration bins for bucketed training, and the share of padding in batches.
 
-    The bins are those of lhotse and NeMo; the lines to paste into a training config are NeMo's. Weights of the
-    input decide which examples come first (-n); over all of them they change nothing.
+    The bins, and the lines to paste into a training config, are identical to those of lhotse and NeMo. Input weights
+    only matter with -n: they decide which examples are used.
 
     Example: prepcli estimate-bins train.json -b 30 -u 40 --plot bins.png
     """
 
     data: AudioInput
-    text_field: Annotated[str, Option("Ignored: durations need no text; calls can be shared.")] = "text"
-    lang_field: Annotated[str, Option("Ignored: durations need no language; calls can be shared.")] = "lang"
+    text_field: Annotated[str, Option("Ignored; accepted so that the same call works for estimate-bins-2d.")] = "text"
+    lang_field: Annotated[str, Option("Ignored; accepted so that the same call works for estimate-bins-2d.")] = "lang"
 
 
 @dataclass(frozen=True)
 class Bins2dOptions:
     """What to estimate, and from which examples; durations in seconds, both limits included."""
 
-    num_buckets: Annotated[int, Option("Number of buckets of durations.", names=("--buckets", "-b"), minimum=1)] = 30
+    num_buckets: Annotated[int, Option("Number of duration buckets.", names=("--buckets", "-b"), minimum=1)] = 30
     sub_buckets: Annotated[
-        int, Option("Number of buckets of tokens in each of these.", names=("--sub-buckets", "-s"), minimum=1)
+        int, Option("Number of token buckets in each duration bucket.", names=("--sub-buckets", "-s"), minimum=1)
     ] = 2
     token_outlier_threshold: Annotated[
         float,
-        Option("Leave out examples whose tokens per second are so many standard deviations above the mean."),
+        Option("Leave out examples with tokens per second more than this many standard deviations above the mean."),
     ] = 4.0
     num_examples: NumExamples = -1
     min_duration: MinDuration = None
@@ -188,8 +202,8 @@ class Bins2dOptions:
 class EstimateBins2d(Bins2dOptions, TokenizerOptions, OutputOptions):
     """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
 
-    The numbers are those of NeMo's script, and so are the lines to paste into a training config. max_tps is only
-    needed where low quality data have long transcripts for little audio.
+    The bins, and the lines to paste into a training config, are identical to those of NeMo's script. max_tps is only
+    needed if the data contain long transcripts for little audio.
 
     Example: prepcli estimate-bins-2d train.json -t tokenizer.model -b 30 -s 5 -u 40 --plot bins.png
     """
@@ -201,15 +215,15 @@ class EstimateBins2d(Bins2dOptions, TokenizerOptions, OutputOptions):
 class TokenBinsOptions:
     """What to estimate, and from which examples; lengths in tokens, limits included.
 
-    `sub_buckets` None: by one length alone, which is the input's, or with `measure_total_length` that of input and
-    output. `max_tpt`: leave out examples with more output tokens per input token.
+    Without `sub_buckets` there is one length: that of the input, or with `measure_total_length` that of input and
+    output together.
     """
 
-    num_buckets: Annotated[int, Option("Number of buckets of lengths.", names=("--buckets", "-b"), minimum=2)] = 30
+    num_buckets: Annotated[int, Option("Number of length buckets.", names=("--buckets", "-b"), minimum=2)] = 30
     sub_buckets: Annotated[
         int | None,
         Option(
-            "Number of buckets of output tokens in each of these.",
+            "Number of output token buckets in each length bucket.",
             names=("--sub-buckets", "-s"),
             minimum=1,
             shown_default="one dimension",
@@ -217,7 +231,10 @@ class TokenBinsOptions:
     ] = None
     token_outlier_threshold: Annotated[
         float,
-        Option("Leave out examples whose output per input is so many standard deviations above the mean."),
+        Option(
+            "Leave out examples whose output tokens per input token are more than this many standard deviations above "
+            "the mean."
+        ),
     ] = 6.0
     num_examples: NumExamples = -1
     min_tokens: Annotated[
@@ -232,18 +249,18 @@ class TokenBinsOptions:
     measure_total_length: Annotated[
         bool,
         Option(
-            "An example is as long as input and output together (decoder-only models); else as its input. In two "
-            "dimensions this is for --min-tokens and --max-tokens alone.",
+            "The length of an example is input plus output (decoder-only models), instead of input only. With "
+            "--sub-buckets this affects only --min-tokens and --max-tokens.",
             names=("--measure-total-length", "-m"),
         ),
     ] = False
     token_equivalent_duration: Annotated[
-        float, Option("Seconds of audio that count as one token, where the input does not say.")
+        float, Option("Seconds of audio that count as one token, if the input does not say.")
     ] = 0.08
     audio_locator_tag: Annotated[
-        str | None, Option("What stands for audio in a prompt, where the input does not say.")
+        str | None, Option("Tag that stands for audio in a prompt, if the input does not say.")
     ] = None
-    batch_tokens: Annotated[float, Option("Tokens in a batch, for the share of padding.")] = 16_000
+    batch_tokens: Annotated[float, Option("Tokens per batch, to compute the share of padding.")] = 16_000
     num_workers: NumWorkers = None
     progress: Progress = False
 
@@ -252,8 +269,8 @@ class TokenBinsOptions:
 class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
     """Estimate bins by number of tokens, for bucketed training on texts and conversations.
 
-    With --prompt-format the lengths are those that NeMo's samplers measure. Without one the last turn of an example is
-    its output (of pairs the target, of plain texts all), and everything before it the input.
+    With --prompt-format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
+    output (the target of a pair, the whole of a plain text), and everything before is its input.
 
     Example: prepcli estimate-token-bins input_cfg.yaml -t tokenizer.model -b 30 -s 5
     """
@@ -269,10 +286,10 @@ class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
 
 
 def lower_limit(value: float | None) -> float:
-    """A minimum, where there is one."""
+    """The minimum, or minus infinity."""
     return -math.inf if value is None else value
 
 
 def upper_limit(value: float | None) -> float:
-    """A maximum, where there is one."""
+    """The maximum, or infinity."""
     return math.inf if value is None else value

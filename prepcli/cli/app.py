@@ -1,4 +1,4 @@
-"""The `prepcli` program: its commands, and what becomes of an error."""
+"""The `prepcli` program: its commands, and how errors are reported."""
 
 import atexit
 import contextlib
@@ -30,7 +30,7 @@ from prepcli.printing import printable
 from prepcli.processes import is_own_rank
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
-"""Environment variable under which an unexpected error shows where it comes from."""
+"""Environment variable with which an unexpected error prints its traceback."""
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -45,9 +45,9 @@ SHOWS: dict[str, Show] = {
     "status": show_status,
     "verify": show_verification,
 }
-"""What prints the report of a command or of a group; of all others `show_report` does."""
+"""The function that prints the report of a command or a group; the default is `show_report`."""
 ONE_BLAS_THREAD = {"estimate-bins", "estimate-bins-2d", "estimate-token-bins", "inspect"}
-"""Commands that never multiply: BLAS would only start a thread per processor when NumPy is imported."""
+"""Commands without matrix products: BLAS would only start a thread per CPU core when NumPy is imported."""
 
 
 def _typer(name: str, help: str) -> typer.Typer:
@@ -63,16 +63,16 @@ def _typer(name: str, help: str) -> typer.Typer:
 
 
 def build_app(words: Sequence[str]) -> typer.Typer:
-    """The program for a command line of these words.
+    """Build the program for the words of a command line.
 
-    Where they begin with a command, it has this command alone: to build them all takes a third of the start-up.
+    If they begin with a command, only this command is built: building all takes a third of the start-up time.
     """
-    app = _typer("prepcli", "Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins.")
+    app = _typer("prepcli", "Turns speech corpora into training data: tar shards, Lhotse Shar, bucket bins.")
     app.callback()(_root)
     download = _typer(
         "download",
-        "Turn published corpora into audio and NeMo manifests: fetched and checked where that is allowed, or read from "
-        "a licensed copy. Each can be stopped and run again at any point.",
+        "Turn published corpora into audio and NeMo manifests: fetched and checked if the licence allows it, or read "
+        "from a licensed copy. Each command can be stopped at any time; run it again to continue.",
     )
     app.add_typer(download)
     for command in [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]] or COMMANDS:
@@ -104,13 +104,13 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Turns speech corpora into what trainers read: tar shards, Lhotse Shar, bucket bins."""
+    """Turns speech corpora into training data: tar shards, Lhotse Shar, bucket bins."""
 
 
 def _check_names() -> None:
-    """Refuse names that are not UTF-8 (manifests and plans are JSON, and could not hold them), and empty ones.
+    """Refuse empty arguments, and names that are not UTF-8, which JSON manifests and plans cannot hold.
 
-    A current folder that was deleted has no name at all: nothing relative to it can be found.
+    A current folder that was deleted has no name: no relative path can be found.
     """
     try:
         here = [str(Path.cwd())]
@@ -125,15 +125,16 @@ def _check_names() -> None:
 
 
 def _is_said_elsewhere(error: PrepcliError) -> bool:
-    """What is wrong with the call is the same for all ranks that the command has started: one says it.
+    """Whether another process prints this error.
 
-    That there are too many rejects is said by the process that has started them.
+    A wrong call fails in all ranks that the command has started: only rank 0 prints it. Too many rejects are reported
+    by the process that has started the ranks.
     """
     return error.exit_code == 3 or (error.exit_code == 2 and os.environ.get("RANK") != "0")
 
 
 def _command() -> None:
-    """Run the command, and write out what it has printed while an error can still be reported."""
+    """Run the command, and flush stdout while an error can still be reported."""
     try:
         build_app(sys.argv[1:])()
     finally:
@@ -142,13 +143,13 @@ def _command() -> None:
 
 
 def _give_up_stdout() -> None:
-    """Send what could not be written nowhere: Python tries again at its end, and would print an error of its own."""
+    """Discard what could not be written: Python tries again at exit, and would print another error."""
     with contextlib.suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _of_system(error: OSError) -> str:
-    """What an error of the operating system says, with the file where it is known."""
+    """The message of an error of the operating system, with the file if it is known."""
     why = error.strerror or str(error)
     if error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {why}"
@@ -156,13 +157,13 @@ def _of_system(error: OSError) -> str:
 
 
 def _print_error(message: str) -> None:
-    """One line, whatever a path or a manifest holds."""
+    """Print one line, whatever characters a path or a manifest holds."""
     print(f"prepcli: {printable(message)}", file=sys.stderr)
 
 
 def main() -> None:
-    """Run the command line; errors become one line on stderr and the exit code that belongs to them."""
-    # What is alive at the end need not be searched for cycles: 10 to 20 ms of each command.
+    """Run the command line; an error becomes one line on stderr and its exit code."""
+    # No garbage collection at exit: it takes 10 to 20 ms of each command.
     atexit.register(gc.freeze)
     open_closed_streams()
     with stop_on_signals(Interruption):
@@ -180,7 +181,7 @@ def _run() -> None:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _command()
     except BrokenPipeError:
-        # The reader of our output (`| head`) has gone; nothing is wrong.
+        # The reader of the output (`| head`) has ended; nothing is wrong.
         _give_up_stdout()
         sys.stderr.close()
         sys.exit(0)
@@ -192,15 +193,15 @@ def _run() -> None:
         if os.environ.get(SHOW_TRACEBACK):
             raise
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            _print_error(f"longer than a path may be: {error.filename}")
+            _print_error(f"too long for a path: {error.filename}")
             sys.exit(2)
-        if isinstance(error, OSError):  # a full disk, a file that went away: not ours
+        if isinstance(error, OSError):  # a full disk or a removed file: not a bug
             _give_up_stdout()
             _print_error(_of_system(error))
             sys.exit(1)
         print(
-            f"prepcli: a bug in prepcli: {type(error).__name__}: {printable(str(error))}; please report it with what "
-            f"the same command prints under {SHOW_TRACEBACK}=1",
+            f"prepcli: a bug in prepcli: {type(error).__name__}: {printable(str(error))}; please report it with the "
+            f"output of the same command with {SHOW_TRACEBACK}=1",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""What the commands that estimate bins print: for people, to paste, and for scripts."""
+"""What the commands that estimate bins print: tables, lines to paste into a config, and JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def show_bins(options: "OutputOptions", report: "BinsReport") -> None:
-    """The bins of durations."""
+    """Print bins of durations."""
     _show(options, report, plain_list(report.bucket_duration_bins), lambda: _lines_of_bins(report))
 
 
 def show_bins_2d(options: "OutputOptions", report: "Bins2dReport") -> None:
-    """The bins in two dimensions."""
+    """Print bins in two dimensions."""
     _show(options, report, _pairs(report), lambda: _lines_of_bins_2d(report))
 
 
 def show_token_bins(options: "OutputOptions", report: "TokenBinsReport") -> None:
-    """The bins of tokens."""
+    """Print bins of tokens."""
     _show(options, report, _token_bins(report), lambda: _lines_of_token_bins(report))
 
 
 def _show(options: "OutputOptions", report: "Counted", bins: str, lines: Callable[[], list[str]]) -> None:
-    """The bins alone, the lines, or the report in JSON."""
+    """Print the bins alone, all lines, or the report in JSON."""
     if options.as_json:
         print_json(document(report))
     else:
@@ -40,7 +40,7 @@ def _show(options: "OutputOptions", report: "Counted", bins: str, lines: Callabl
 
 
 def notes(report: "Counted", left_out_by: str) -> list[str]:
-    """What was not used, worded as NeMo's scripts word it; `left_out_by`: the filters that have discarded."""
+    """Which lines were not used, in the words of NeMo's scripts; `left_out_by` names the filters."""
     lines = []
     if report.num_discarded:
         total = report.num_examples + report.num_discarded
@@ -49,14 +49,14 @@ def notes(report: "Counted", left_out_by: str) -> list[str]:
             f"due to {left_out_by} filtering."
         )
     if report.num_skipped:
-        lines.append(f"Note: we passed over {report.num_skipped} lines with a true _skipme.")
+        lines.append(f"Note: we skipped {report.num_skipped} lines with a true _skipme.")
     if report.num_rejected:
         lines.append(f"Note: {report.num_rejected} lines cannot be used; the first is {report.first_rejected}")
     return lines
 
 
 def document(report: Any) -> dict[str, Any]:
-    """The report as `--json` prints it: all its fields but those that hold a number for each example."""
+    """The report as `--json` prints it: all fields except those with a number for each example."""
     from dataclasses import asdict, replace
 
     arrays = [one.name for one in fields(report) if not one.repr]
@@ -70,7 +70,7 @@ def plain_list(values: Sequence[object]) -> str:
 
 
 def percentiles_text(percentiles: Mapping[str, float], spec: str = ".2f") -> str:
-    """`p50 3.20  p100 9.00`, for a line."""
+    """The percentiles in one line, such as `p50 3.20  p100 9.00`."""
     return "  ".join(f"{name} {value:{spec}}" for name, value in percentiles.items())
 
 
@@ -115,10 +115,10 @@ def _lines_of_bins_2d(report: "Bins2dReport") -> list[str]:
         f"seconds at percentiles: {text(report.percentiles)}",
         f"tokens at percentiles: {text(report.token_percentiles, '.0f')}",
         f"tokens per second at percentiles: {text(report.tps_percentiles)}",
-        f"The bins were made without {report.num_outliers:,} outliers in tokens per second; no bucket takes "
-        f"{report.num_unplaced:,} examples, and max_tps would leave out {report.num_above_max_tps:,} more.",
+        f"The bins were made without {report.num_outliers:,} outliers in tokens per second; {report.num_unplaced:,} "
+        f"examples fit no bucket, and max_tps would leave out {report.num_above_max_tps:,} more.",
         f"Padding in batches of {report.batch_duration:g} s: {_both(report.padding)} with these bins, "
-        f"{_both(report.padding_with_durations_alone)} with their durations alone, "
+        f"{_both(report.padding_with_durations_alone)} with only their durations, "
         f"{_both(report.padding_without_buckets)} without bucketing.",
         "",
         "bucket   longer than    up to (s)       tokens      max tps     examples        hours",
@@ -154,13 +154,13 @@ def _lines_of_token_bins(report: "TokenBinsReport") -> list[str]:
         f"\tmax_tpt={max_tpt}",
         "",
         f"{report.num_input_tokens:,} tokens of input, {report.num_output_tokens:,} of output",
-        f"tokens by which buckets are chosen, at percentiles: {text(report.input_percentiles, '.0f')}",
+        f"tokens that choose the bucket, at percentiles: {text(report.input_percentiles, '.0f')}",
         f"output tokens at percentiles: {text(report.output_percentiles, '.0f')}",
         f"output tokens per input token at percentiles: {text(report.tpt_percentiles)}",
         f"Suggestion for one limit: max_tpt={report.suggested_max_tpt}, which leaves out "
         f"{report.num_above_suggested:,} of {report.num_examples:,} examples.",
-        f"The bins were made without {report.num_outliers:,} outliers in output tokens per input token; no bucket "
-        f"takes {report.num_unplaced:,} examples.",
+        f"The bins were made without {report.num_outliers:,} outliers in output tokens per input token; "
+        f"{report.num_unplaced:,} examples fit no bucket.",
         f"Padding in batches of {report.batch_tokens:g} tokens ({measured}): {_shares(report.padding)} with these "
         f"bins, {_shares(report.padding_without_buckets)} without bucketing.",
     ]

@@ -1,4 +1,4 @@
-"""A typer command of a dataclass of options: names, types, defaults and help all follow from it."""
+"""Builds a typer command from a dataclass of options: names, types, defaults and help follow from it."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -19,7 +19,14 @@ Show = Callable[[Any, Any], None]
 def build_command(
     words: Sequence[str], options: type[Options], function: Callable[[], Callable[[Options], Any]], show: Show
 ) -> Callable[..., None]:
-    """What typer makes a command of. `words` name it (`download an4`), `function` loads what does the work."""
+    """Build the function that typer makes a command of.
+
+    Args:
+        words: the name of the command, e.g. `download an4`.
+        options: the dataclass of its options.
+        function: imports and returns the function that does the work.
+        show: prints the report.
+    """
     on_command_line = [one for one in declared(options) if one.option.only != "Python"]
 
     def command(**values: Any) -> None:
@@ -27,7 +34,7 @@ def build_command(
         _run(words, options(**given), function, show)
 
     parameters = [_parameter(one) for one in on_command_line]
-    # Where typer looks for options and for their types.
+    # typer reads options and their types from here.
     command.__dict__["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     command.__doc__ = options.__doc__
@@ -35,7 +42,7 @@ def build_command(
 
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]], show: Show) -> None:
-    """Call the function and print its report, also that of a run with too many rejects."""
+    """Call the function and print its report, also after a run with too many rejects."""
     try:
         with called([*words, *words_of(options)], progress=True):
             report = function()(options)

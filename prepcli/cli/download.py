@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_data_sets(options: "JobOptions", report: "DownloadReport") -> None:
-    """The summary or the plan of each data set; several are one JSON object."""
+    """Print the summary or the plan of each data set; in JSON as one object."""
     if options.as_json:
         documents = {name: _document(one) for name, one in report.data_sets.items()}
         print_json(next(iter(documents.values())) if len(documents) == 1 else {"data_sets": documents})
@@ -40,7 +40,7 @@ def _document(report: "Report") -> Any:
 def _print_fetching(command: str, archive: dict[str, Any]) -> None:
     from prepcli.engine.report import format_bytes
 
-    typer.echo(f"{command}: the plan (nothing is written); records are known when it is unpacked")
+    typer.echo(f"{command}: the plan (nothing is written); records are counted after unpacking")
     size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
     there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
     known = archive["checksum"] or "no checksum published"

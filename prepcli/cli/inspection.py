@@ -11,7 +11,7 @@ _NUM_SPEAKERS = 8
 
 
 def show_inspection(options: "Inspect", found: "Inspection") -> None:
-    """The facts, as a table or in JSON."""
+    """Print what was found, as a table or in JSON."""
     if options.as_json:
         from prepcli.cli.output import print_json
 

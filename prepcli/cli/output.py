@@ -1,4 +1,4 @@
-"""What commands print: a plan or a summary, for people or for scripts."""
+"""What commands print: a plan or a summary, as text or as JSON."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_report(options: "JobOptions", report: "Report") -> None:
-    """The summary of a run, or its plan; a run that found nothing to do says so in one line."""
+    """Print the summary of a run, or its plan; a run without work prints one line."""
     if report.status == "dry_run":
         print_json(report.details) if options.as_json else print_plan(report.details)
     elif options.as_json:
@@ -24,7 +24,7 @@ def show_report(options: "JobOptions", report: "Report") -> None:
 
 
 def print_json(document: Any) -> None:
-    """One JSON object on stdout."""
+    """Print one JSON object on stdout."""
     import msgspec
 
     try:
@@ -35,17 +35,17 @@ def print_json(document: Any) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines for people; whatever names they hold, none of them commands the terminal or becomes two lines."""
+    """Print lines; control characters in them are escaped, so each stays one line."""
     typer.echo("\n".join(map(printable, lines)))
 
 
 def print_plan(plan: dict[str, Any]) -> None:
-    """The plan for people."""
+    """Print the plan as text."""
     seconds = plan["seconds_per_rank"]
     rejects = ", ".join(f"{count:,} {reason}" for reason, count in plan["rejects_by_reason"].items()) or "none so far"
     lines = [
         f"{plan['command']}: the plan (nothing is written)",
-        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} passed over (_skipme)",
+        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} skipped (_skipme)",
         f"  rejects  {rejects}",
         f"  audio    {plan['hours']:,.2f} hours in {plan['units']:,} units",
         f"  ranks    {plan['world_size']}, {min(seconds):,.0f} to {max(seconds):,.0f} s of audio each, "

@@ -1,4 +1,4 @@
-"""What the program does before anything else is imported: signals and standard streams."""
+"""What the program sets up before it imports anything else: signals and standard streams."""
 
 import os
 import signal
@@ -10,10 +10,10 @@ INTERRUPTED = 4
 
 
 def exit_on_signals() -> None:
-    """From now on a stop signal ends the process with one line and exit code 4.
+    """Make stop signals end the process at once, with one line and exit code 4.
 
-    At once: an exception raised within an import can be lost there, and nothing has been written yet. The commands
-    replace these handlers while they work, see `prepcli.engine.signals`.
+    No exception is raised: within an import it can be lost, and nothing has been written yet. Commands replace these
+    handlers while they work; see `prepcli.engine.signals`.
     """
 
     def stop(number: int, _frame: object) -> None:
@@ -25,16 +25,16 @@ def exit_on_signals() -> None:
 
 
 def open_closed_streams() -> None:
-    """Give a process that was started with closed standard streams (`2>&-`) ones that lead nowhere.
+    """Open the null device for standard streams that are closed (`2>&-`).
 
-    Python has None for them, which has no `isatty` and makes `print(file=sys.stderr)` go to stdout. The next file that
-    is opened would get the number 2, and whatever a C library prints there.
+    For a closed stream Python has None, which has no `isatty` and makes `print(file=sys.stderr)` go to stdout. The next
+    file that is opened would get number 2, and everything that C libraries print there.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free, which is this one: those below are open.
+            # This opens the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

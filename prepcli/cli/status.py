@@ -18,10 +18,10 @@ _HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "r
 
 
 def show_status(options: "ShowStatus", found: "Sequence[Status]") -> None:
-    """One run in lines, several as a table; with --watch again and again.
+    """Print one run in lines, several as a table; with --watch, repeat it.
 
     Raises:
-        typer.Exit: 4, where a run that was watched has stopped unfinished.
+        typer.Exit: 4, if a watched run has stopped before its end.
     """
     if options.watch:
         raise typer.Exit(_watch(options, found))
@@ -34,7 +34,7 @@ def show_status(options: "ShowStatus", found: "Sequence[Status]") -> None:
 
 
 def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
-    """Look until nothing runs or waits; returns the exit code."""
+    """Print the states until nothing runs or waits; returns the exit code."""
     from prepcli.engine.command import status
 
     shown: list[list[str]] = []
@@ -59,7 +59,7 @@ def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
 
 
 def _overview(found: "Sequence[Status]") -> list[str]:
-    """A table of all runs, and below it those that have stopped."""
+    """A table of all runs, followed by details of those that have stopped."""
     lines = _aligned([list(_HEAD), *map(_row, found)])
     for one in found:
         if one.state == "stopped":
@@ -83,7 +83,7 @@ def _row(one: "Status") -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width: words to the left, figures to the right."""
+    """Columns of equal width: words left-aligned, numbers right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -116,7 +116,7 @@ def _lines(status: "Status") -> list[str]:
     lines = [
         f"{_where(status)}: {status.command}, {status.state}, {_share_done(status):.1%} of the audio",
         f"  units    {status.units_done:,} of {status.units:,} done",
-        f"  records  {status.records_out:,} of {status.records_in:,} out, {status.skipped:,} passed over by _skipme",
+        f"  records  {status.records_out:,} of {status.records_in:,} out, {status.skipped:,} skipped (_skipme)",
         f"  rejects  {rejects}",
     ]
     if status.missing:

@@ -1,4 +1,4 @@
-"""Options that take several values at once, `-t one two`, as Python's argparse and so NeMo's scripts have them."""
+"""Options that take several values at once, `-t one two`, as in argparse and in NeMo's scripts."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from typer.core import TyperCommand
 
 
 class VariadicCommand(TyperCommand):
-    """A command whose repeatable options may also be given their values in a row.
+    """A command whose repeatable options also accept several values at once.
 
-    `-t one two` means `-t one -t two`. Where that leaves no argument for the command (`-t one INPUT`), the last
-    value in a row is the argument.
+    `-t one two` means `-t one -t two`. If the command then has no argument (`-t one INPUT`), the last value is the
+    argument.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

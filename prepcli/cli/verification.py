@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def show_verification(options: "Verify", report: "VerifyReport") -> None:
-    """What was checked, and each problem.
+    """Print what was checked, and each problem.
 
     Raises:
-        typer.Exit: 1, where there are problems.
+        typer.Exit: 1, if there are problems.
     """
     import msgspec
 

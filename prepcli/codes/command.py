@@ -10,10 +10,10 @@ from prepcli.models.ranks import run_on_devices
 
 
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:
-    """Give every cut its codec codes.
+    """Add codec codes to every cut.
 
     Returns:
-        The report of the run; `outputs` has `target_codes` and, where there is context audio, `context_codes`.
+        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.

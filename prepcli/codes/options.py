@@ -23,36 +23,40 @@ class CodesOptions:
     pool_duration: Annotated[
         float,
         Option(
-            "Minimum seconds of neighbouring shards that are batched and published together. Less fills batches "
-            "worse; more loses more when a run is stopped."
+            "Minimum seconds of neighbouring shards that are batched and published together. A smaller "
+            "pool fills batches worse; with a larger one, a stopped run loses more work."
         ),
     ] = 7200.0
     precision: Annotated[
         Literal["fp32", "tf32", "bf16"],
-        Option("Precision of the codec. For the faster ones the summary says how many codes differ."),
+        Option("Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from fp32."),
     ] = "fp32"
 
     def check(self) -> None:
-        """Raises `UsageError` for what cannot work."""
+        """Check the values.
+
+        Raises:
+            UsageError: a duration is not above 0.
+        """
         for name in ("batch_duration", "pool_duration"):
             if not getattr(self, name) > 0:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is no number of seconds above 0")
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is not a number of seconds above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendCodecCodes(CodesOptions, JobOptions):
-    """Give every cut of a Lhotse Shar set the codec codes of its target and context audio.
+    """Add to every cut of a Lhotse Shar set the codec codes of its target and context audio.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar in step with the cuts, int16
-    arrays (codebooks, frames); the frame rate is the model's. Later codecs go beside earlier ones.
+    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with the cuts:
+    int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one set.
 
-    The codes are those of each segment alone: batches hold segments of equally many frames, so that nothing is padded.
-    A segment that several cuts share is encoded once. Audio at another rate is resampled with torchaudio's sinc
-    kernel, as lhotse does for training; soxr would be quicker on a processor, but changes 5 to 7 % of the codes.
+    The codes of a segment do not depend on other segments: a batch holds segments with the same number of frames, so
+    nothing is padded. A segment that several cuts share is encoded once. Audio at another rate is resampled with
+    torchaudio's sinc kernel, as lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
 
-    The same shards give the same bytes with any number of ranks, and on a processor with any number of threads and any
-    --batch-duration and --pool-duration: there each segment is encoded by itself. On GPUs these two may change some
-    codes in ten thousand by float rounding, as another kind of processor or GPU may.
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration
+    and --pool-duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may
+    change a few codes in ten thousand by float rounding.
 
     Run the same command again to continue after an interruption.
 
@@ -62,7 +66,7 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
     shar_dir: Annotated[
         Path,
         Option(
-            "Lhotse Shar set, as manifest-to-shar makes it.",
+            "Lhotse Shar set, as manifest-to-shar writes it.",
             metavar="SHAR_DIR",
             is_argument=True,
             shapes_output=False,
@@ -74,6 +78,6 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
     ] = None
     partial: Annotated[
         bool,
-        Option("Encode what is there of a Shar set that manifest-to-shar has not finished.", shapes_output=False),
+        Option("Encode the finished shards of a Shar set that is not complete.", shapes_output=False),
     ] = False
     devices: Devices = "auto"

@@ -12,7 +12,7 @@ from prepcli.models.ranks import run_on_devices
 
 
 def extend_context_audio(options: ExtendContextAudio) -> Report:
-    """Give each record its context audio.
+    """Add context audio to each record.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the extended manifest.
@@ -46,6 +46,6 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
         from prepcli.plotting import check_plot
 
         refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
-        check_plot(options.plot)  # now, not after hours of work
+        check_plot(options.plot)  # now, and not after hours of work
         after = partial(plot_contexts, path=options.plot)
     return run_on_devices(make_job, options.devices, workspace, options, engine, after)

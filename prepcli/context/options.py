@@ -18,14 +18,14 @@ class ContextOptions:
 
     audio_base_dir: AudioBaseDir = None
     speaker_model: Annotated[
-        str, Option("titanet_large or another of NeMo's pretrained names, a .nemo file, or resemblyzer.")
+        str, Option("titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.")
     ] = "titanet_large"
     group_by: Annotated[
         str,
         Option(
-            "What makes a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2, "
-            "nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, the "
-            "pattern's groups joined by _."
+            "What identifies a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2, "
+            "nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, where "
+            "the groups of the pattern are joined by _."
         ),
     ] = "speaker"
     context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).")] = 3.0
@@ -33,29 +33,28 @@ class ContextOptions:
     save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False
 
     def check(self) -> None:
-        """Find what cannot work.
+        """Check the values.
 
         Raises:
-            UsageError: with the options' command-line names and what to do.
+            UsageError: the message names the option of the command line and says what to do.
         """
         if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
-            raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds, 0 or more")
+            raise UsageError(f"--context-min-duration {self.context_min_duration} is not a number of seconds from 0")
         if not -1 <= self.context_min_ssim <= 1:
-            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is no cosine similarity: it lies in -1 to 1")
+            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is not a cosine similarity between -1 and 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendContextAudio(ContextOptions, JobOptions):
-    """Give each record a context: the most similar other utterance of its voice that is long enough.
+    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
 
     Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
     context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration, context_audio_text
     and, where the other record has one, context_audio_normalized_text. Records without a context are listed as rejects.
 
-    The same records give the same file with any number of ranks, and on a processor with any number of threads and any
-    --batch-duration.
-    Embeddings differ by float rounding between devices, and on GPUs with --batch-duration: now and then in a
-    similarity's last digits, hardly ever in the choice.
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration.
+    Between devices, and on GPUs with another --batch-duration, embeddings differ by float rounding: sometimes in the
+    last digits of a similarity, very rarely in the chosen context.
 
     Run the same command again to continue after an interruption.
 
@@ -72,6 +71,6 @@ class ExtendContextAudio(ContextOptions, JobOptions):
     ] = 120.0
     plot: Annotated[
         Path | None,
-        Option("Draw similarities and durations of contexts.", metavar="FILE.png", shapes_output=False),
+        Option("Plot similarities and durations of contexts.", metavar="FILE.png", shapes_output=False),
     ] = None
     devices: Devices = "auto"

@@ -24,10 +24,10 @@ def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
     """Make manifests of the corpus.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -47,10 +47,10 @@ def download_an4(options: DownloadAn4) -> DownloadReport:
     """Make manifests of the corpus.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -69,10 +69,10 @@ def download_aishell(options: DownloadAishell) -> DownloadReport:
     """Make manifests of the corpus.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -91,10 +91,10 @@ def download_aishell2(options: DownloadAishell2) -> DownloadReport:
     """Make manifests of the corpus.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -113,10 +113,10 @@ def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
     """Make manifests of the corpus.
 
     Returns:
-        The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -191,5 +191,5 @@ def download_hub5(options: DownloadHub5) -> Report:
 
 
 def _settings(options: DownloadFisher | DownloadHub5) -> dict[str, Any]:
-    """Under the names that plans have had from the start, without the dashes before them."""
+    """The settings under the names that existing plans have, without leading dashes."""
     return {name.removeprefix("--"): value for name, value in settings_of(options).items()}

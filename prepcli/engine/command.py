@@ -8,10 +8,10 @@ from prepcli.errors import UsageError
 
 
 def status(options: ShowStatus) -> list[Status]:
-    """Read how far runs are.
+    """Read the progress of runs.
 
     Returns:
-        The state of each run: of an output there are several where runs have added to it. Of several outputs those
+        The state of each run. An output has several runs if later runs have added to it. Of several outputs, those
         without a run have the state `not_started`.
 
     Raises:
@@ -38,5 +38,5 @@ def status(options: ShowStatus) -> list[Status]:
 
 
 def _named(path: Path) -> Path:
-    """`out.prepcli` means `out`: patterns of the shell catch both."""
+    """`out.prepcli` means `out`: shell patterns match both."""
     return path.with_name(path.name.removesuffix(".prepcli")) if path.name != ".prepcli" else path

@@ -6,13 +6,13 @@ from prepcli.inspection.report import Inspection
 
 
 def inspect(options: Inspect) -> Inspection:
-    """Say what something is.
+    """Find out what a file or directory is.
 
     Returns:
         What was found; durations in seconds, rates in Hz.
 
     Raises:
-        UsageError: there is nothing, it is not known here, or it is damaged.
+        UsageError: the path does not exist, is of an unknown kind, or is damaged.
         IncompleteError: a worker process was killed.
 
     Example:

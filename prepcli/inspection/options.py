@@ -9,20 +9,20 @@ from prepcli.options import AudioBaseDir, Json, NumWorkers, Option, Progress
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """What is looked at."""
+    """What to read."""
 
     audio_base_dir: AudioBaseDir = None
     num_audio_files: Annotated[
-        int, Option("Open the headers of so many audio files, evenly spread over the records.", minimum=0)
+        int, Option("Number of audio files whose headers are read, evenly spread over the records.", minimum=0)
     ] = 100
     num_workers: NumWorkers = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspect(InspectOptions):
-    """Say what a file or directory is, and what is in it: records, hours, rates, codecs, speakers, lengths.
+    """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads every line once and the headers of a sample of the audio; decodes nothing and changes nothing.
+    Reads every line once, and the headers of a sample of the audio files. Nothing is decoded or changed.
 
     Example: prepcli inspect train.json --html train.html
     """
@@ -30,8 +30,8 @@ class Inspect(InspectOptions):
     path: Annotated[
         str,
         Option(
-            "A manifest (or several, in any form of INPUT), a tarred set, a Shar or codes directory, cuts, tars, "
-            "OUT.prepcli, rejects.jsonl, an audio file.",
+            "One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory, "
+            "cuts, tars, OUT.prepcli, rejects.jsonl, or an audio file.",
             metavar="PATH",
             is_argument=True,
         ),

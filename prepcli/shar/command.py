@@ -12,7 +12,7 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     """Turn manifests into Lhotse Shar shards.
 
     Returns:
-        The report of the run; `outputs` has `cuts`, `target_audio` and, where there is any, `context_audio`.
+        The report of the run; `outputs` has `cuts`, `target_audio` and, if there is any, `context_audio`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.

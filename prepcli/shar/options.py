@@ -10,7 +10,7 @@ from prepcli.errors import UsageError
 from prepcli.options import AudioBaseDir, Manifest, Option
 
 OPUS_RATE = 48_000
-"""Hz. Decoders disagree on what an Opus file of another rate decodes to, so lhotse stores all Opus at this rate."""
+"""Sampling rate of Opus in Hz. Decoders treat other rates differently, so lhotse stores all Opus at this rate."""
 
 
 @dataclass(frozen=True)
@@ -21,34 +21,34 @@ class SharOptions:
     shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1)] = 4096
     audio_format: Annotated[
         Literal["flac", "wav", "opus", "original"],
-        Option("Encode audio to this format; original: to each file's own."),
+        Option("Encode audio to this format; original: keep the format of each file."),
     ] = "flac"
     target_sample_rate: Annotated[
-        int | None, Option("Resample to this rate (Hz).", shown_default="as the files are; opus: 48000")
+        int | None, Option("Resample to this rate (Hz).", shown_default="unchanged; opus: 48000")
     ] = None
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
     check_audio: Annotated[
         bool,
-        Option("Decode copied files too, to find damage in them.", names=("--check-audio/--no-check-audio",)),
+        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
     ] = False
 
     def check(self) -> None:
-        """Find what does not go together.
+        """Check that the options agree.
 
         Raises:
-            UsageError: with the options' command-line names and what to do.
+            UsageError: the message names the options of the command line and says what to do.
         """
         rate = self.target_sample_rate
         if self.shard_size < 1:
             raise UsageError("--shard-size must be above 0")
         check_target_rate(rate)
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
-            raise UsageError(f"lhotse keeps Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
+            raise UsageError(f"lhotse stores Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
 
     @property
     def sampling_rate(self) -> int | None:
-        """The rate of all stored audio in Hz; None: every file keeps its own."""
+        """The rate of all stored audio in Hz; None: every file keeps its rate."""
         return OPUS_RATE if self.audio_format == "opus" else self.target_sample_rate
 
 
@@ -56,14 +56,14 @@ class SharOptions:
 class ManifestToShar(SharOptions, JobOptions):
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
 
-    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, where the records name a
+    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, if the records name a
     context, OUT/context_audio/recording.{000000}.tar, as CutSet.from_shar(fields=...) and NeMo's
     MagpieTTSLhotseDataset read them. Within a shard a segment is decoded and encoded once, however many records
-    use it; a whole mono file that is in the right format and rate already is copied byte for byte.
+    use it; a whole mono file that already has the right format and rate is copied byte for byte.
 
-    Memory, per worker: 256 MB of encoded audio that the shard will need again (what exceeds it waits in a file
-    beside OUT), the longest segment decoded, and about 10 MB for each 4096 records of --shard-size; shared by all
-    workers: 60 bytes a record of the manifests.
+    Memory per worker: up to 256 MB of encoded audio that the shard uses again (the rest goes to a file next to OUT),
+    the longest decoded segment, and about 10 MB per 4096 records of --shard-size. Memory shared by all workers: 60
+    bytes per record of the manifests.
 
     Run the same command again to continue after an interruption.
 
@@ -72,5 +72,5 @@ class ManifestToShar(SharOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path, Option("Directory of the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False)
+        Path, Option("Directory for the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False)
     ]

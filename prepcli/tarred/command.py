@@ -34,12 +34,12 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     out, concat_to = options.out, options.concat_to
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():
-            raise UsageError(f"--concat-to {concat_to} adds to that directory; leave OUT ({out}) out")
+            raise UsageError(f"--concat-to {concat_to} adds to that directory; leave out OUT ({out})")
         job, workspace = concat_job(
             manifests, concat_to, options, engine.num_workers, options.dry_run, options.overwrite
         )
     elif out is None:
-        raise UsageError("OUT is missing: where should the data set go?")
+        raise UsageError("OUT is missing: give the directory for the data set")
     else:
         workspace = Workspace(out)
         work = None if options.dry_run else workspace.root

@@ -14,7 +14,7 @@ from prepcli.options import AudioBaseDir, Manifest, Option
 class TarredOptions:
     """What shapes a tarred data set; durations in seconds, rates in Hz.
 
-    One of `num_shards`, `shard_size` (records) and `shard_hours` says how the records are divided.
+    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided.
     """
 
     num_shards: Annotated[int | None, Option("Number of shards.")] = None
@@ -26,45 +26,43 @@ class TarredOptions:
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
     sort_in_shards: Annotated[bool, Option("Shortest first within a shard.")] = False
-    keep_files_together: Annotated[bool, Option("All segments of an audio file go into one shard.")] = False
-    slice_with_offset: Annotated[bool, Option("Cut every segment out and store it alone.")] = False
+    keep_files_together: Annotated[bool, Option("Put all segments of an audio file into one shard.")] = False
+    slice_with_offset: Annotated[bool, Option("Store each segment as a file of its own.")] = False
     force_codec: Annotated[
         Literal["flac", "wav", "opus", "mp3"] | None,
-        Option("Encode audio to this format.", shown_default="as the files are"),
+        Option("Encode audio to this format.", shown_default="unchanged"),
     ] = None
-    target_sample_rate: Annotated[
-        int | None, Option("Resample to this rate (Hz).", shown_default="as the files are")
-    ] = None
+    target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
     remainder: Annotated[
         Literal["spread", "drop"],
-        Option("Spread what does not divide evenly, or drop it (and list it as rejects)."),
+        Option("Records that do not divide evenly: spread them over the shards, or drop them (as rejects)."),
     ] = "spread"
     buckets_num: Annotated[
-        int, Option("Static buckets: as many data sets of equal duration ranges, bucket1/, bucket2/, ...")
+        int, Option("Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...")
     ] = 1
-    dynamic_buckets_num: Annotated[int, Option("Duration bins to write into metadata.yaml.")] = 30
+    dynamic_buckets_num: Annotated[int, Option("Number of duration bins to write into metadata.yaml.")] = 30
     shard_manifests: Annotated[
         bool,
         Option(
-            "Only the one manifest over all shards.",
+            "Write only the one manifest over all shards.",
             names=("--no-shard-manifests",),
-            help_in_python="Write a manifest for each shard, beside the one over all shards.",
+            help_in_python="Write a manifest for each shard, in addition to the one over all shards.",
         ),
     ] = True
-    only_manifests: Annotated[bool, Option("Write the manifests without the tars, to look at them first.")] = False
+    only_manifests: Annotated[bool, Option("Write only the manifests, without the tars, to check them first.")] = False
     check_audio: Annotated[
         bool,
-        Option("Decode copied files too, to find damage in them.", names=("--check-audio/--no-check-audio",)),
+        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
     ] = False
     concat_to: Annotated[
         Path | None, Option("Add the shards to the tarred set in this directory.", shapes_output=False)
     ] = None
 
     def check(self) -> None:
-        """Find what does not go together.
+        """Check that the options agree.
 
         Raises:
-            UsageError: with the options' command-line names and what to do.
+            UsageError: the message names the options of the command line and says what to do.
         """
         divided_by = [value for value in (self.num_shards, self.shard_size, self.shard_hours) if value is not None]
         if len(divided_by) != 1:
@@ -78,7 +76,7 @@ class TarredOptions:
             if self.shard_hours is not None:
                 raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
             if self.keep_files_together:
-                raise UsageError("--remainder drop and --keep-files-together cannot both hold; drop one of them")
+                raise UsageError("--remainder drop and --keep-files-together exclude each other: leave one of them out")
         check_target_rate(self.target_sample_rate)
         if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
             raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
@@ -105,7 +103,7 @@ class ManifestToTarred(TarredOptions, JobOptions):
     out: Annotated[
         Path | None,
         Option(
-            "Directory for the data set (with --concat-to: may be left out).",
+            "Directory for the data set; optional with --concat-to.",
             metavar="OUT",
             is_argument=True,
             shapes_output=False,

@@ -79,8 +79,10 @@ class TarredPlan:
 
 
 def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | None = None) -> TarredPlan:
-    """Divide the index's records; `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root`
-    (marked_root). `taken` are the names of a set to which the records are added.
+    """Divide the records of the index into shards.
+
+    `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root` (marked_root). `taken` are the names of
+    a set to which the records are added.
 
     Raises:
         UsageError: more shards than records, and the like.

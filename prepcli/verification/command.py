@@ -10,10 +10,10 @@ def verify(options: Verify) -> VerifyReport:
     """Check a data set.
 
     Returns:
-        What was checked; `problems` is empty, and `status` is `ok`, where nothing is wrong.
+        What was checked. If nothing is wrong, `problems` is empty and `status` is `ok`.
 
     Raises:
-        UsageError: there is no data set.
+        UsageError: the directory holds no data set.
         IncompleteError: a worker process was killed.
 
     Example:

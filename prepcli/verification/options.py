@@ -9,9 +9,9 @@ from prepcli.options import Json, NumWorkers, Option, Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Check a data set: every shard readable and decodable, manifests and tars in step, bytes as published.
+    """Check a data set: every shard is readable and decodable, manifests and tars are aligned, bytes are as published.
 
-    Reads everything. Exit code 1 and a list where something is wrong.
+    Reads and decodes everything. If there are problems, they are listed and the exit code is 1.
 
     Example: prepcli verify tarred/
     """

@@ -2,10 +2,11 @@
 # AN4 for NeMo: fetched (64 MB), converted from SPHERE, tarred, checked, and with its bucket bins.
 #
 #   recipes/an4/run.sh                   # from any folder; results in recipes/an4/work
-#   recipes/an4/run.sh --mini            # no internet: a miniature that is made (with sox) and served here
+#   recipes/an4/run.sh --mini            # without internet: makes a miniature (with sox) and serves it from this machine
 #   WORK=/data/an4 recipes/an4/run.sh    # results elsewhere
 #
-# Safe to run again: what is finished is kept, and a download goes on where it stopped. PREPCLI_PYTHON names another Python than .venv's.
+# Safe to run again: finished work is kept, and a download continues where it stopped. PREPCLI_PYTHON names a Python to
+# use instead of .venv.
 set -euo pipefail
 # shellcheck source=recipes/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -27,7 +28,7 @@ cat <<END
 
 What to look at
   $WORK/data/an4/train_manifest.json, $WORK/data/an4/test_manifest.json
-      the manifests; each .wav lies beside the .sph that it was made of
+      the manifests; each .wav is next to its .sph
   $WORK/tarred
-      the shards for training; verify has decoded them all
+      the shards for training; verify has decoded all of them
 END

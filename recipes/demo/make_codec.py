@@ -1,10 +1,10 @@
-"""Makes a NeMo audio codec with random weights, for trying things out where no trained one is at hand.
+"""Makes a NeMo audio codec with random weights, to try things out without a trained codec.
 
     python recipes/demo/make_codec.py codec.nemo
     python recipes/demo/make_codec.py full.nemo --base-channels 48     # the size of a real one, 57 million parameters
 
 Its frames, codebooks and layers are those of NeMo's low-frame-rate codecs at 22.05 kHz (1024 samples a frame, 8
-codebooks of 2016 entries), with fewer channels. Its codes mean nothing: train on those of a trained codec.
+codebooks of 2016 entries), with fewer channels. Its codes have no meaning: do not train on them.
 """
 
 import argparse
@@ -22,7 +22,7 @@ LOSSES = "nemo.collections.tts.losses.audio_codec_loss"
 
 
 def config(groups: int, levels: Sequence[int], encoder: dict[str, Any]) -> dict[str, Any]:
-    """The model's configuration; the parts that only training needs are as small as they can be."""
+    """The configuration of the model; parts that only training needs are as small as possible."""
     rates = list(encoder["down_sample_rates"])
     return {
         "sample_rate": SAMPLING_RATE,
@@ -56,8 +56,8 @@ def make_codec(
 ) -> Path:
     """Make the codec and save it as `.nemo`; `encoder` are settings of NeMo's HiFiGANEncoder.
 
-    Left as they are, the outputs of a random encoder hardly move, and all codes are nearly the same: so its last layer
-    is centred and scaled to unit spread over `audio`, float32 arrays (n,) at 22.05 kHz.
+    The outputs of a random encoder vary little, and nearly all codes would be equal. So its last layer is centred and
+    scaled to unit variance over `audio`, float32 arrays (n,) at 22.05 kHz.
     """
     import torch
     from nemo.collections.tts.models import AudioCodecModel
@@ -78,7 +78,7 @@ def make_codec(
     mean, spread = raw.mean(1), raw.std(1)
     last = model.audio_encoder.post_conv.conv
     with torch.no_grad():
-        # Weight norm keeps a layer's magnitudes apart from its directions.
+        # Weight norm stores the magnitudes of a layer separately from its directions.
         last.parametrizations.weight.original0.div_(spread[:, None, None])
         last.bias.copy_((last.bias - mean) / spread)
     model.save_to(str(path))
@@ -86,7 +86,7 @@ def make_codec(
 
 
 def main() -> None:
-    """Make one from the command line."""
+    """Make a codec from the command line."""
     import soundfile
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

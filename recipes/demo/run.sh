@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The whole way of a TTS data set with in-context voices, on the small corpus in this repository: tar shards for ASR and
-# bucket bins on the side, then context audio for every record, Lhotse Shar, and codec codes; each result is checked.
+# Makes a TTS data set of the small corpus in this repository: context audio for every record, Lhotse Shar and codec
+# codes; and also tar shards for ASR and bucket bins. Each result is checked. demo.py does the same through Python.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere
 #
-# Safe to run again: what is finished is kept. PREPCLI_PYTHON names another Python than .venv's.
+# Safe to run again: finished work is kept. PREPCLI_PYTHON names a Python to use instead of .venv.
 set -euo pipefail
 # shellcheck source=recipes/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -22,8 +22,8 @@ show prepcli extend-context-audio "$manifest" "$WORK/context" --speaker-model re
 extended=$WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
 show prepcli manifest-to-shar "$extended" "$WORK/shar" --audio-base-dir tests/data/mini_corpus --shard-size 16
 
-# There is no trained codec in this repository, so one is made: random weights, good for trying out only. Under its final
-# name it is whole, and it is made once: with another file the codes would be others.
+# There is no trained codec in this repository, so one with random weights is made; do not train on its codes. It is made
+# once, because another file gives other codes, and it gets its final name when it is complete.
 codec=$WORK/random_codec.nemo
 if [[ ! -f $codec ]]; then
     show python recipes/demo/make_codec.py "$WORK/new_codec.nemo"
@@ -57,17 +57,17 @@ cat <<END
 
 What to look at
   $WORK/tarred/audio_0.tar
-      the first of four shards; tar -tvf lists its FLAC files, copied as they were
+      the first of four shards; tar -tvf lists its FLAC files, which are unchanged
   $WORK/tarred/sharded_manifests/manifest_0.json
-      its records, one JSON object a line
+      its records, one JSON object per line
   $WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
-      the records, each with the most similar other utterance of its voice; how similar: $WORK/contexts.png
+      the records, each with the most similar other utterance of its voice; $WORK/contexts.png shows the similarities
   $WORK/durations.png
       the histogram of durations with the bin edges
   $WORK/shar/
-      cuts, target audio and context audio in three shards, side by side; codes_random_codec/ is in step with them
+      cuts, target audio and context audio in three shards; codes_random_codec/ has their codes
   $WORK/tarred.prepcli/report.json, $WORK/shar.prepcli/codes_random_codec/report.json
-      what went in and what came out
+      the counts of records, rejects, seconds and bytes
 Run this again: finished work is kept, and nothing is done twice. To read the shards in NeMo:
   manifest_filepath=$WORK/tarred/sharded_manifests/manifest__OP_0..3_CL_.json
   tarred_audio_filepaths=$WORK/tarred/audio__OP_0..3_CL_.tar

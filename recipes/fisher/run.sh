@@ -2,10 +2,10 @@
 # Fisher English to tar shards: slices of one speaker, shards, and bins for the training config.
 #
 #   LDC_ROOT=/corpora/LDC recipes/fisher/run.sh   # a licensed copy of LDC2004S13, LDC2005S13 or both, with transcripts
-#   recipes/fisher/run.sh --mini                  # a small tree of the same form, with tones for speech; no licence
+#   recipes/fisher/run.sh --mini                  # a small tree of the same form with tones, without a licence
 #   WORK=/data/fisher … recipes/fisher/run.sh     # results elsewhere than in recipes/fisher/work
 #
-# Safe to run again: what is finished is kept. PREPCLI_PYTHON names another Python than .venv's.
+# Safe to run again: finished work is kept. PREPCLI_PYTHON names a Python to use instead of .venv.
 set -euo pipefail
 if [[ -n ${LDC_ROOT:-} ]]; then LDC_ROOT=$(realpath "$LDC_ROOT"); fi
 # shellcheck source=recipes/common.sh
@@ -38,11 +38,11 @@ cat <<END
 
 What to look at
   $WORK/fisher/train/
-      the slices: one speaker each, 8 kHz
+      the slices, each with one speaker, 8 kHz
   $WORK/fisher/manifest_train.json
-      what is said in them; validation and test stand beside it
+      their texts; the manifests of validation and test are next to it
   $WORK/fisher.prepcli/rejects.jsonl
       the lines of the transcripts that are in no slice, and why
   $WORK/tarred/
-      the shards, as NeMo's loaders take them
+      the shards for NeMo's loaders
 END

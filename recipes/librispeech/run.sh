@@ -3,10 +3,11 @@
 #
 #   recipes/librispeech/run.sh                                # train_clean_100 and dev_clean: 6.7 GB to fetch
 #   DATA_SETS=mini TRAIN=train_clean_5 recipes/librispeech/run.sh   # Mini LibriSpeech: 0.5 GB
-#   recipes/librispeech/run.sh --mini                         # no internet: a miniature that is made and served here
+#   recipes/librispeech/run.sh --mini                         # without internet: makes a miniature and serves it from this machine
 #   WORK=/data/librispeech recipes/librispeech/run.sh         # results elsewhere (default: recipes/librispeech/work)
 #
-# Safe to run again: what is finished is kept, and a download goes on where it stopped. PREPCLI_PYTHON names another Python than .venv's.
+# Safe to run again: finished work is kept, and a download continues where it stopped. PREPCLI_PYTHON names a Python to
+# use instead of .venv.
 set -euo pipefail
 # shellcheck source=recipes/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -31,7 +32,7 @@ cat <<END
 
 What to look at
   $WORK/data/$TRAIN.json
-      the manifest, its paths relative to itself, so that $WORK/data can be moved
+      the manifest; its paths are relative to its folder, so $WORK/data can be moved
   $WORK/tarred
-      the shards for training; verify has decoded them all
+      the shards for training; verify has decoded all of them
 END

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Step 1 of the Magpie-TTS recipe: checks every record of a manifest before hours of work are spent on it.
+"""Step 1 of the Magpie-TTS recipe: checks every record of a manifest before the long steps.
 
     python prepare_manifest.py MANIFEST OUT [--audio-base-dir A] [--language en --dataset LibriTTS]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the pipeline of a config.yaml on this machine: the steps of each data set one after the other, on all its
-# processors and GPUs. On a Slurm cluster: scripts/slurm/submit_pipeline.sh with the same config.
+# Runs the pipeline of a config.yaml on this machine: the steps of each data set one after the other, on all CPU cores
+# and GPUs. On a Slurm cluster: scripts/slurm/submit_pipeline.sh with the same config.
 #
 #   recipes/magpietts/run.sh my_config.yaml                # all data sets
 #   recipes/magpietts/run.sh my_config.yaml libritts mine  # these
 #
-# A data set that fails stops no other. Run it again to continue: what is finished is a quiet no-op.
-# PREPCLI_PYTHON names another Python than .venv's.
+# A data set that fails does not stop the others. Run it again to continue: finished steps do nothing.
+# PREPCLI_PYTHON names a Python to use instead of .venv.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 python=${PREPCLI_PYTHON:-$root/.venv/bin/python}

@@ -12,7 +12,7 @@ shift 6
 # shellcheck source=/dev/null
 source "$cluster_env"
 
-# An array's last task has the array's own id as SLURM_JOB_ID: requeueing that would requeue all tasks.
+# The last task of an array has the id of the array as SLURM_JOB_ID: requeueing that would requeue all tasks.
 job=$SLURM_JOB_ID rank=%t
 if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
     job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID rank=$SLURM_ARRAY_TASK_ID
@@ -29,7 +29,7 @@ export PREPCLI_CONTINUE_WITH=$continue_with
 restarts=${SLURM_RESTART_COUNT:-0}
 say() { printf '%s job %s: %s\n' "$(date +%Y-%m-%dT%H:%M:%S)" "$job" "$*"; }
 
-# Ranks end at different times, and one that fails leaves the others their work, whatever the site's defaults are.
+# Ranks end at different times, and the failure of one does not stop the others, whatever the defaults of the site are.
 step=(srun "--ntasks=$SLURM_NTASKS" "--cpus-per-task=${SLURM_CPUS_PER_TASK:-1}" --wait=0 --kill-on-bad-exit=0
     --open-mode=append "--output=$log-$job-rank$rank.log")
 if [[ -n $CONTAINER_IMAGE ]]; then step+=("--container-image=$CONTAINER_IMAGE"); fi

@@ -1,4 +1,4 @@
-# Sourced by submit.sh and submit_pipeline.sh: turns a prepcli command into a Slurm job.
+# Sourced by submit.sh and submit_pipeline.sh: makes a Slurm job of a prepcli command.
 # shellcheck shell=bash disable=SC2153
 set -euo pipefail
 slurm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -32,17 +32,17 @@ submit() {
         gpu) tasks=$GPU_TASKS cpus=$GPU_CPUS_PER_TASK partition=$GPU_PARTITION time=$GPU_TIME ;;
         *) die "a step runs on cpu or gpu, not on '$kind'" ;;
     esac
-    case ${words[1]:-} in # one process's work, unless --ntasks says otherwise
+    case ${words[1]:-} in # one process, unless --ntasks is given
         estimate-* | download | inspect | verify) tasks=1 ;;
     esac
     local ids=%j
     if [[ -n $array ]]; then
         tasks=1 ids=%A_%a
         options+=("--array=$array")
-        # The array's own count is wrong as soon as some of its tasks are submitted again.
+        # Slurm's count of tasks is wrong as soon as a part of the array is submitted again.
         if ! has_word --world-size "${words[@]}"; then
             [[ $array =~ ^0-([0-9]+)(%[0-9]+)?$ ]] \
-                || die "--array=$array is a part of an array: say of how many, with --world-size N among the arguments"
+                || die "--array=$array is a part of an array: give the number of all tasks, with --world-size N among the arguments"
             words+=(--world-size $((BASH_REMATCH[1] + 1)))
         fi
     fi
@@ -63,7 +63,7 @@ submit() {
         job=JOB_OF_$step
         return
     fi
-    command -v sbatch >/dev/null || die "there is no sbatch here: this is for the login node of a Slurm cluster"
+    command -v sbatch >/dev/null || die "there is no sbatch here: run this on the login node of a Slurm cluster"
     mkdir -p "$(dirname "$log")"
     job=$("${line[@]}") || return 1
     job=${job%%;*} # on federations the cluster's name follows
@@ -106,7 +106,7 @@ stem() {
     file_name "${name%%.*}"
 }
 
-# A name that can be part of a file's name; % would mean something to Slurm.
+# A name that can be part of a file name; Slurm would expand a %.
 file_name() {
     local name=${1//[^A-Za-z0-9._-]/_}
     printf '%s' "${name:-data}"

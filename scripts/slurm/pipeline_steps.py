@@ -16,31 +16,31 @@ from typing import Any
 import yaml
 
 GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes")
-"""prepcli's commands with a model: they go to the GPU partition, unless the step says `on: cpu`."""
+"""Commands with a model: they run on the GPU partition, unless the step says `on: cpu`."""
 _STEP_KEYS = {"name", "command", "on", "sbatch"}
 
 
 class ConfigError(Exception):
-    """Something in the file cannot be meant so; the message says where."""
+    """The file has a mistake; the message says where."""
 
 
 def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
     """The words of each line, data set by data set, in the order of the file.
 
     Raises:
-        ConfigError: the file is no pipeline, a field is missing, or there is no such data set.
+        ConfigError: the file is not a pipeline, a field is missing, or a data set is unknown.
     """
     try:
         config = yaml.safe_load(config_file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(error.strerror or str(error)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is no YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(config, dict) or not config.get("data_sets") or not config.get("steps"):
         raise ConfigError("needs data_sets: and steps:, each a list")
     data_sets = {_name(data_set, "data_sets"): data_set for data_set in config["data_sets"]}
     if len(data_sets) < len(config["data_sets"]):
-        raise ConfigError("two data sets have one name")
+        raise ConfigError("two data sets have the same name")
     unknown = [name for name in wanted if name not in data_sets]
     if unknown:
         raise ConfigError(f"has no data set {unknown[0]}; there are {', '.join(data_sets)}")
@@ -65,9 +65,9 @@ def _words(step: dict[str, Any], fields: dict[str, Any]) -> list[str]:
 
 
 def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:
-    """The template's words with `{field}` filled in; a value stays in its word, whatever it holds.
+    """The words of the template with `{field}` filled in; a value never splits its word.
 
-    An empty field that is a word of its own, or the value of an `--option=`, takes the word away.
+    If an empty field is a whole word, or the value of an `--option=`, the word is left out.
     """
     try:
         split = shlex.split(template)
@@ -82,9 +82,7 @@ def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:
                 f"step {step} needs the field {error.args[0]}, which neither data set {fields['name']} nor defaults has"
             ) from None
         except (ValueError, IndexError, AttributeError):
-            raise ConfigError(
-                f"step {step}: {word} is no template; braces of its own are written {{{{ and }}}}"
-            ) from None
+            raise ConfigError(f"step {step}: {word} is not a template; write {{{{ and }}}} for braces") from None
         if filled != word and (not filled or re.fullmatch(r"--[a-z-]+=", filled)):
             continue
         words.append(filled)
@@ -99,7 +97,7 @@ def _name(item: Any, where: str) -> str:
 
 
 def main() -> None:
-    """Print the lines, or one line that says what is wrong."""
+    """Print the steps, or one line that says what is wrong."""
     config_file = Path(sys.argv[1])
     try:
         for words in list(steps_of(config_file, sys.argv[2:])):

@@ -6,7 +6,7 @@
 #   submit.sh manifest-to-shar --array=0-15 -- train.json shar
 #   submit.sh extend-context-audio --dry-run -- train.json context     # prints the sbatch line
 #
-# Without a --, all arguments are the command's. Commands with a model run on the GPU partition, one rank per GPU; the
+# Without a --, all arguments belong to the command. Commands with a model run on the GPU partition, one rank per GPU; the
 # others on the CPU partition. Settings of the site: cluster.env. See README.md.
 # shellcheck source=scripts/slurm/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

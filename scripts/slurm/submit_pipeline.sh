@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Submits the steps of several data sets, those of one data set after each other; a data set that fails stops no other.
+# Submits the steps of several data sets. Steps of one data set wait for each other; other data sets are independent.
 #
 #   submit_pipeline.sh CONFIG.yaml                    # all data sets
 #   submit_pipeline.sh CONFIG.yaml libritts hifitts   # these
 #   submit_pipeline.sh --dry-run CONFIG.yaml          # prints the sbatch lines
 #
-# What CONFIG.yaml looks like: recipes/magpietts/config.yaml. What is finished is a quiet no-op: after a failure was
-# mended, submit the same again. Settings of the site: cluster.env. See README.md.
+# recipes/magpietts/config.yaml explains CONFIG.yaml. After a failure, repair the cause and submit the same again:
+# finished steps do nothing. Settings of the site: cluster.env. See README.md.
 # shellcheck source=scripts/slurm/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -37,7 +37,7 @@ while IFS= read -r line; do
         continue # a step before could not be submitted
     fi
     after=()
-    # Never satisfied, when the step before fails: then the job leaves the queue by itself.
+    # If the step before fails, the dependency is never satisfied, and the job leaves the queue.
     if [[ -n $previous ]]; then after=("--dependency=afterok:$previous" --kill-on-invalid-dep=yes); fi
     submitted_with=("$slurm_dir/submit_pipeline.sh" "${arguments[0]}" "$data_set")
     if submit "${words[2]}" "$data_set" "${words[1]}" ${dry_run[@]+"${dry_run[@]}"} ${after[@]+"${after[@]}"} \
@@ -50,6 +50,6 @@ while IFS= read -r line; do
 done <<<"$steps"
 
 if ((${#failed[@]})); then
-    printf 'submit_pipeline.sh: not submitted, with the steps after: %s\n' "${failed[*]}" >&2
+    printf 'submit_pipeline.sh: not submitted, and neither are the steps after: %s\n' "${failed[*]}" >&2
     exit 1
 fi

@@ -97,9 +97,9 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({}, "give one of num_shards, shard_size and shard_hours"),
-        ({"num_shards": "4"}, "num_shards takes a value of type int, not '4'"),
-        ({"num_shards": True}, "num_shards takes a value of type int, not True"),
-        ({"num_shards": 4, "remainder": "split"}, "remainder takes 'spread', 'drop', not 'split'"),
+        ({"num_shards": "4"}, "num_shards must be of type int, not '4'"),
+        ({"num_shards": True}, "num_shards must be of type int, not True"),
+        ({"num_shards": 4, "remainder": "split"}, "remainder must be one of 'spread', 'drop', not 'split'"),
         ({"num_shards": 2, "min_duration": 3, "max_duration": 2}, "min_duration=3.0 leaves nothing below max_dur"),
         ({"shard_hours": 1, "remainder": "drop"}, "remainder='drop' makes equal record counts: use num_shards or"),
         ({"num_shards": 2, "only_manifests": True, "target_sample_rate": 8000}, "only_manifests=True reads no audio"),

@@ -139,7 +139,7 @@ def test_a_bug_is_one_line_unless_asked_for(traceback: bool, tmp_path: Path) -> 
     ("arguments", "words"),
     [
         ((b"verify", b""), "an argument is empty"),
-        ((b"verify", b"na\xefve"), r"na\udcefve is no name in UTF-8"),
+        ((b"verify", b"na\xefve"), r"na\udcefve is not a UTF-8 name"),
         ((b"verify", b"no\nwhere\x1b[2J"), r"there is no directory no\nwhere\x1b[2J"),
     ],
 )
@@ -157,4 +157,4 @@ def test_a_folder_that_is_not_utf8(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "prepcli", "verify", "."]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean_environment(), check=False)
     assert done.returncode == 2
-    assert "no name in UTF-8" in done.stderr
+    assert "not a UTF-8 name" in done.stderr

@@ -116,15 +116,15 @@ def test_settings_are_what_shapes_the_output() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"size": 2.5}, "size takes a value of type int, not 2.5"),
+        ({"size": 2.5}, "size must be of type int, not 2.5"),
         ({"size": 0}, "size must be 1 or more, not 0"),
-        ({"last": 1}, "last takes a value of type bool, not 1"),
-        ({"ratio": "x"}, "ratio takes a value of type float, not 'x'"),
-        ({"colour": "green"}, "colour takes 'red', 'blue', not 'green'"),
-        ({"tags": ["a", 1]}, "tags takes a value of type str, not 1"),
-        ({"path": "\udcff"}, "is no name in UTF-8"),
+        ({"last": 1}, "last must be of type bool, not 1"),
+        ({"ratio": "x"}, "ratio must be of type float, not 'x'"),
+        ({"colour": "green"}, "colour must be one of 'red', 'blue', not 'green'"),
+        ({"tags": ["a", 1]}, "tags must be of type str, not 1"),
+        ({"path": "\udcff"}, "is not a UTF-8 name"),
         ({"note": ""}, "note is empty"),
-        ({"size": None}, "size takes a value of type int, not None"),
+        ({"size": None}, "size must be of type int, not None"),
     ],
 )
 def test_values_from_python_are_checked(values: dict[str, Any], words: str) -> None:

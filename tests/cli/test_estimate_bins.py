@@ -82,7 +82,7 @@ def test_unusable_lines_are_counted_and_the_first_is_named(manifest: Path) -> No
         file.write('\n{"audio_filepath": "a", "duration": "3"}\nbroken\n{"_skipme": true}\n')
     done = prepcli("estimate-bins", manifest, "-b", 8)
     assert done.code == 0
-    assert "Note: we passed over 1 lines with a true _skipme.\n" in done.out
+    assert "Note: we skipped 1 lines with a true _skipme.\n" in done.out
     assert "Note: 2 lines cannot be used; the first is" in done.out
     assert 'm.json:502: duration is "3", a string;' in done.err
     document = prepcli("estimate-bins", manifest, "--json").json

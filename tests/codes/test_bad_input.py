@@ -131,8 +131,8 @@ def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], 
     [
         (("--codec-name", "a/b"), "letters, digits, dots, dashes and underscores"),
         (("--codec-name", "x_OP_"), "NeMo takes '_OP_' in a path for a brace expression"),
-        (("--batch-duration", 0), "--batch-duration 0.0 is no number of seconds"),
-        (("--pool-duration", -1), "--pool-duration -1.0 is no number of seconds"),
+        (("--batch-duration", 0), "--batch-duration 0.0 is not a number of seconds"),
+        (("--pool-duration", -1), "--pool-duration -1.0 is not a number of seconds"),
     ],
 )
 def test_wrong_options(corpus: Path, options: tuple[object, ...], message: str) -> None:

@@ -53,9 +53,9 @@ def test_steps_of_each_data_set(tmp_path: Path) -> None:
         ({}, ["three"], "has no data set three; there are one, two"),
         ({"data_sets": []}, [], "needs data_sets: and steps:"),
         ({"data_sets": [{"name": "a/b"}]}, [], "a name of letters, digits"),
-        ({"data_sets": [{"name": "a"}, {"name": "a"}]}, [], "two data sets have one name"),
+        ({"data_sets": [{"name": "a"}, {"name": "a"}]}, [], "two data sets have the same name"),
         ({"steps": [{"name": "s", "command": "prepcli verify {nowhere}"}]}, [], "step s needs the field nowhere"),
-        ({"steps": [{"name": "s", "command": "prepcli verify {"}]}, [], "is no template"),
+        ({"steps": [{"name": "s", "command": "prepcli verify {"}]}, [], "is not a template"),
         ({"steps": [{"name": "s", "command": "rm -r x"}]}, [], "must begin with prepcli or python"),
         ({"steps": [{"name": "s", "command": "prepcli", "gpus": 3}]}, [], "unknown keys: gpus"),
         ({"steps": [{"name": "s", "command": "prepcli", "on": "tpu"}]}, [], "on: cpu or on: gpu"),
@@ -70,4 +70,4 @@ def test_what_cannot_be_meant_so_is_said(tmp_path: Path, changes: dict, data_set
 
 
 def test_no_yaml(tmp_path: Path) -> None:
-    assert "is no YAML" in steps(tmp_path, "a: [").error_line
+    assert "is not YAML" in steps(tmp_path, "a: [").error_line

@@ -113,7 +113,7 @@ def test_array_says_the_world_size() -> None:
 def test_part_of_an_array_needs_a_world_size(array: str) -> None:
     done = run(SCRIPTS / "submit.sh", "manifest-to-shar", f"--array={array}", "--", "a.json", "out")
     assert done.code == 2
-    assert "say of how many, with --world-size N" in done.error_line
+    assert "with --world-size N" in done.error_line
 
 
 def test_no_slurm_here(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "drop by hours": ([MINI, "OUT", "--shard-hours", 1, "--remainder", "drop"], "--remainder drop"),
     "drop and keep together": (
         [MINI, "OUT", "--num-shards", 5, "--remainder", "drop", "--keep-files-together"],
-        "cannot both hold",
+        "exclude each other",
     ),
     "buckets without a limit": ([MINI, "OUT", "--num-shards", 1, "--buckets-num", 3], "--max-duration"),
     "braces in the output": ([MINI, "OUT(1)", "--num-shards", 1], "NeMo takes '(' in a path for a brace expression"),

@@ -1,0 +1,55 @@
+"""The demo through the Python API, as a script and then cell by cell as in a notebook."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import tree
+from tests.running import HANG_SECONDS, clean_environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.nemo]
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "recipes/demo/demo.py"
+
+
+def test_the_demo_as_a_script_and_again_in_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("nemo.collections.tts")
+    pytest.importorskip("resemblyzer")
+    work = tmp_path / "my work"
+    done = subprocess.run(
+        [sys.executable, SCRIPT],
+        cwd=tmp_path,
+        env=clean_environment(WORK=str(work), PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = ("manifest-to-tarred", "extend-context-audio", "manifest-to-shar", "extend-codec-codes")
+    for step in steps:
+        assert f"{step}: done" in done.stdout
+        assert re.search(rf"^{step} +48 +0 ", done.stdout, flags=re.MULTILINE), done.stdout
+    paths = dict(re.findall(r"^(\w+): (.+)$", done.stdout, flags=re.MULTILINE))
+    names = {"tarred_audio_filepaths", "manifest_filepath", "cuts", "target_audio", "context_audio"}
+    assert names | {"target_codes", "context_codes"} <= set(paths)
+    for name in names:
+        assert Path(paths[name]).parent.is_dir()
+
+    before = tree(work)
+    monkeypatch.setenv("WORK", str(work))
+    monkeypatch.chdir(tmp_path)
+    notebook: dict[str, object] = {"__name__": "__main__"}  # without __file__
+    cells = SCRIPT.read_text(encoding="utf-8").split("\n# %%")
+    assert len(cells) > 8
+    for cell in cells[1:]:
+        exec(compile(f"#{cell}", "cell", "exec"), notebook)
+    printed = capsys.readouterr().out
+    for step in steps:
+        assert f"{step}: nothing to do" in printed
+    assert tree(work) == before
