@@ -13,8 +13,9 @@ from prepcli.bins.nested import Floats, ascending_order, nested_bins, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.errors import UsageError
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
-from prepcli.manifest.inputs import DataSet, Mix, resolve_input
+from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
 from prepcli.processes import available_processors

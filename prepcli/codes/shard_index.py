@@ -16,7 +16,7 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.codes.plan import InputShard, read_cuts, read_heads
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.shar_files import RecordingLine, decode_json
+from prepcli.formats.shar import RecordingLine, decode_json
 from prepcli.in_hand import take_in_hand
 from prepcli.models.feed import Samples
 

@@ -12,12 +12,12 @@ from typing import BinaryIO
 
 import msgspec
 
-from prepcli import __version__
 from prepcli.engine.plan import Unit
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import RecordRejected
 from prepcli.processes import no_interruption
+from prepcli.version import __version__
 
 WRITEBACK_BYTES = 4 << 20
 """How much of a file may wait in the page cache before the disk is told to begin."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from prepcli.formats.tar_reader import read_members
+from prepcli.formats.tar import read_members
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import UsageError
-from prepcli.formats.shar_files import regular_files
+from prepcli.formats.folders import regular_files
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"

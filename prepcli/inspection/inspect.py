@@ -14,7 +14,7 @@ from prepcli.inspection.runs import runs_of
 from prepcli.inspection.sample import EvenSample
 from prepcli.inspection.tally import Share, Tally, column, tally_files
 from prepcli.inspection.tars import look_at_codes, look_at_tars
-from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import check_file
 from prepcli.processes import available_processors

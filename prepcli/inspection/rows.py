@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.shar_files import decode_json
+from prepcli.formats.shar import decode_json
 from prepcli.manifest.cuts import cut_duration
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import LONGEST, Record

@@ -10,7 +10,7 @@ from pathlib import Path
 from prepcli.audio.check import check_decoded
 from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
-from prepcli.formats.tar_reader import open_regular, read_members
+from prepcli.formats.tar import open_regular, read_members
 from prepcli.formats.tarred import TAR_NAME
 from prepcli.manifest.record import Record
 

@@ -18,8 +18,9 @@ from prepcli.engine.publish import Marker, PublishedFile
 from prepcli.engine.status import read_status, workspaces_of
 from prepcli.engine.workspace import read_document
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.shar_files import is_shar, numbered
-from prepcli.formats.tar_reader import open_regular
+from prepcli.formats.folders import numbered
+from prepcli.formats.shar import is_shar
+from prepcli.formats.tar import open_regular
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
     TAR_NAME,
