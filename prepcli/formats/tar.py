@@ -145,3 +145,16 @@ def read_members(
                 problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")
     except OSError as error:
         problems.append(f"{where}: cannot be read: {error.strerror or error}")
+
+
+def walk_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The headers of an open tar, in order, without keeping those of a large one in memory."""
+    for member in tar:
+        yield member
+        tar.members = []  # type: ignore[attr-defined]
+
+
+def read_content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """The bytes of a member, empty if it is not a regular file."""
+    content = tar.extractfile(member) if member.isreg() else None
+    return content.read() if content is not None else b""
