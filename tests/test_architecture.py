@@ -26,7 +26,7 @@ LAYERS = (
     ("formats",),
     ("engine",),
     ("plotting", "printing", "processes", "reports"),
-    ("options", "calls", "in_hand", "input_files"),
+    ("options", "calls", "hashing", "in_hand", "input_files"),
     ("errors", "version"),
 )
 """Packages, and modules directly in `prepcli/`, from top to bottom. Each may import only those of lower rows.

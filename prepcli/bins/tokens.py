@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import duration_bins, percentiles
+from prepcli.bins.durations import duration_bins
 from prepcli.bins.nested import nested_bins, place
 from prepcli.bins.options import TokenBinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
@@ -19,7 +19,7 @@ from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.text_inputs import TextSet, parse_text_cfg
 from prepcli.processes import available_processors, map_in_order
-from prepcli.reports import brief
+from prepcli.reports import brief, percentiles
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 # Below this, starting workers takes longer than counting.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import percentiles, why_none
+from prepcli.bins.durations import why_none
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
@@ -19,7 +19,7 @@ from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
 from prepcli.processes import available_processors
-from prepcli.reports import brief
+from prepcli.reports import brief, percentiles
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 

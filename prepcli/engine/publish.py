@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 import msgspec
@@ -219,12 +218,7 @@ class UnitWriter:
     def __enter__(self) -> "UnitWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with no_interruption():  # or a part of it would stay
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()

@@ -38,11 +38,6 @@ def shard_text(number: int) -> str:
     return f"{number:06d}"
 
 
-def brace_text(first: int, last: int) -> str:
-    """What names the shards of a range at once in a training config: `_OP_000000..000007_CL_` for 0 to 7."""
-    return shard_text(first) if first == last else f"_OP_{shard_text(first)}..{shard_text(last)}_CL_"
-
-
 @lru_cache(maxsize=64)
 def recording_id(audio_filepath: str) -> str:
     """`spk1/utt.3.wav` -> `rec-spk1-utt.3`, NeMo's id of the recording in a file.

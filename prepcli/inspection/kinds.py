@@ -15,7 +15,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import numbered, regular_files
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, decode_json, is_shar
-from prepcli.formats.tarred import TAR_NAME, tar_numbers
+from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_NAME, tar_numbers
 from prepcli.inspection.rows import LineKind
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.inputs import resolve_input
@@ -24,7 +24,6 @@ from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 
 WORK = ".prepcli"
 _FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
-_SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
 _TAR = (".tar", ".tar.gz", ".tgz")
 _MANIFEST = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _SNIFFED_BYTES = 256 << 10
@@ -119,7 +118,7 @@ def _tarred(folder: Path) -> Subject | None:
     folders = [folder, *sorted(folder.glob("bucket*"))]
     sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or _tar_numbers_in(one)]
     if not sets:
-        if manifests := _in_order(folder, _SHARD_MANIFEST):
+        if manifests := _in_order(folder, SHARD_MANIFEST_FILE):
             title = "the manifests of a tarred data set's shards"
             return Subject("manifest", title, DataSet(tuple(map(str, manifests))), out=folder.parent)
         return None

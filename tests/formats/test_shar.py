@@ -6,16 +6,17 @@ import json
 
 import pytest
 
+from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     Cut,
     CutLine,
     CutWriter,
     Recording,
     Supervision,
-    brace_text,
     decode_json,
     recording_id,
     segment_id,
+    shard_text,
 )
 
 
@@ -38,7 +39,7 @@ def test_segment_id() -> None:
 
 
 def test_brace_text() -> None:
-    assert [brace_text(0, last) for last in (0, 1, 1_000_000)] == [
+    assert [brace_text(shard_text(0), shard_text(last)) for last in (0, 1, 1_000_000)] == [
         "000000", "_OP_000000..000001_CL_", "_OP_000000..1000000_CL_",
     ]  # fmt: skip
 
