@@ -6,7 +6,7 @@ Each command of the command line is a function here: `prepcli manifest-to-tarred
 
 from typing import Any
 
-__version__ = "0.1.0"
+from prepcli.version import __version__ as __version__
 
 _FUNCTIONS = (
     "download_aishell",

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.rejects import Origin, reject_line
-from prepcli.engine.split import Indices, mix64
+from prepcli.engine.split import Indices
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, normal_path
+from prepcli.hashing import hash_segments, mix64
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
@@ -193,7 +194,4 @@ def file_identity(index: ManifestIndex, audio_base_dir: Path | None) -> NDArray[
 
 def segment_identity(index: ManifestIndex, files: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A number for each record's segment: its file (see `file_identity`), offset and duration."""
-    with np.errstate(over="ignore"):
-        return mix64(
-            files ^ mix64(index.offset.view(np.uint64)) ^ index.duration.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        )
+    return hash_segments(files, index.offset, index.duration)

@@ -1,9 +1,24 @@
 """What all reports share."""
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 
 
 def brief(report: Any, *names: str) -> str:
     """A `repr` of one line with these attributes, for notebooks and logs."""
     shown = ", ".join(f"{name}={getattr(report, name)!r}" for name in names)
     return f"{type(report).__name__}({shown})"
+
+
+def percentiles(ascending: "NDArray[Any]") -> dict[str, float]:
+    """By name, `p0` to `p100`, the smallest of the ascending values that so many percent reach; empty for no values."""
+    if not len(ascending):
+        return {}
+    ranks = [math.ceil(share / 100 * (len(ascending) - 1)) for share in PERCENTILES]
+    # By way of text, for the shortest one of a 32-bit number: 2.8, not 2.799999952316284.
+    return {f"p{share}": float(str(ascending[rank])) for share, rank in zip(PERCENTILES, ranks, strict=True)}

@@ -12,6 +12,8 @@ MAX_CHANNELS = 1024
 """libsndfile's own limit (SF_MAX_CHANNELS): trainers could not read more."""
 MAX_SAMPLES_PER_BYTE = 8192
 """Per channel. Nothing is denser than silence in FLAC: 65,535 samples in a frame of 11 bytes."""
+SAME_SECONDS = 0.02
+"""Times that differ by at most this much may be the same: whoever wrote the manifest may have rounded one of them."""
 MAX_FLOAT = 2.0**31
 """Floating-point audio lies in [-1, 1); some files have the range of integers instead. What is beyond is damage."""
 

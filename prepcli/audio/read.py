@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.audio import flac, mpeg, ogg, riff, sox, whole_flac
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
-from prepcli.audio.limits import MAX_FLOAT
+from prepcli.audio.limits import MAX_FLOAT, SAME_SECONDS
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
 from prepcli.errors import RecordRejected, RejectReason
@@ -16,9 +16,6 @@ from prepcli.errors import RecordRejected, RejectReason
 if TYPE_CHECKING:
     import soundfile
     from numpy.typing import NDArray
-
-# A manifest's rounded durations may end this much, in seconds, beyond the file; the segment then ends with the file.
-_TOLERANCE = 0.02
 
 # What fits int16 without loss: eight bits, companded samples, and codecs that libsndfile decodes to 16 bits.
 _INT16 = frozenset(
@@ -69,7 +66,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
     length = _to_samples(duration, rate)
     excess = start + length - total
     if excess > 0:
-        if excess > _TOLERANCE * rate:
+        if excess > SAME_SECONDS * rate:  # within it, the segment ends with the file
             raise RecordRejected(
                 RejectReason.BEYOND_AUDIO,
                 f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "

@@ -13,7 +13,7 @@ from prepcli.bins.two_d import estimate_bins_2d as bins_in_two_dimensions
 from prepcli.calls import tell
 from prepcli.errors import RejectReason, TooManyRejectsError
 from prepcli.manifest.inputs import resolve_input
-from prepcli.manifest.text_inputs import of_text_cfg
+from prepcli.manifest.text_inputs import parse_text_cfg
 
 
 class Counted(Protocol):
@@ -48,7 +48,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
     options.check(lambda: resolve_input(options.data))
     report = bins_of_durations(options.data, options)
     if options.plot is not None:
-        from prepcli.bins.bins_plot import plot_bins
+        from prepcli.bins.plots import plot_bins
 
         plot_bins(report, options.plot)
     config: dict[str, Any] = {
@@ -83,7 +83,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
     options.check(lambda: resolve_input(options.data), options.tokenizer)
     report = bins_in_two_dimensions(options.data, options.spec(), options)
     if options.plot is not None:
-        from prepcli.bins.nested_plot import plot_bins_2d
+        from prepcli.bins.plots import plot_bins_2d
 
         plot_bins_2d(report, options.plot)
     config: dict[str, Any] = {
@@ -116,10 +116,10 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         >>> report.num_examples
         48
     """
-    options.check(lambda: of_text_cfg(options.data), options.tokenizer)
+    options.check(lambda: parse_text_cfg(options.data), options.tokenizer)
     report = bins_of_tokens(options.data, options.spec(), options)
     if options.plot is not None:
-        from prepcli.bins.nested_plot import plot_token_bins
+        from prepcli.bins.plots import plot_token_bins
 
         plot_token_bins(report, options.plot)
     bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]

@@ -14,11 +14,10 @@ from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import resolve_input
 from prepcli.processes import available_processors
-from prepcli.reports import brief
+from prepcli.reports import brief, percentiles
 
 Floats = npt.NDArray[np.float64]
 
-PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 """Shares of the examples (%) for which the report gives durations."""
 OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
 """Numbers of buckets whose padding the report compares."""
@@ -125,12 +124,6 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
         raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
     places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
     return [float(sizes[place]) for place in places]
-
-
-def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
-    """By name (`p50`) the values, of ascending ones, below which so many percent of them lie."""
-    ranks = [math.ceil(share / 100 * (len(values) - 1)) for share in PERCENTILES]
-    return {f"p{share}": float(values[rank]) for share, rank in zip(PERCENTILES, ranks, strict=True)}
 
 
 def greedy_cut_points(

@@ -10,7 +10,7 @@ from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress
 
 if TYPE_CHECKING:
     from prepcli.engine.rejects import Budget
-    from prepcli.manifest.inputs import DataSet, Mix
+    from prepcli.manifest.datasets import DataSet, Mix
     from prepcli.tokenizers.counting import TokenizerSpec
 
 AudioInput = Annotated[

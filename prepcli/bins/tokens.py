@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import duration_bins, percentiles
+from prepcli.bins.durations import duration_bins
 from prepcli.bins.nested import nested_bins, place
 from prepcli.bins.options import TokenBinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.bins.token_lengths import FileLengths, FileTask, Ints, count_file
 from prepcli.bins.two_d import check_finite
 from prepcli.errors import UsageError
-from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
-from prepcli.manifest.text_inputs import TextSet, of_text_cfg
+from prepcli.manifest.text_inputs import TextSet, parse_text_cfg
 from prepcli.processes import available_processors, map_in_order
-from prepcli.reports import brief
+from prepcli.reports import brief, percentiles
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 # Below this, starting workers takes longer than counting.
@@ -75,7 +75,7 @@ class _Read:
 def estimate_token_bins(
     input_cfg: str, tokenizer: TokenizerSpec, options: TokenBinsOptions | None = None
 ) -> TokenBinsReport:
-    """Estimate the bins of the texts that the YAML file `input_cfg` names (see `of_text_cfg`).
+    """Estimate the bins of the texts that the YAML file `input_cfg` names (see `parse_text_cfg`).
 
     Raises `UsageError` for inputs and tokenizers that cannot be read, for endless data without a number of examples,
     and where there is no example; `IncompleteError` when a worker process dies. Lines that cannot be used are counted.
@@ -87,7 +87,7 @@ def estimate_token_bins(
     ):
         if not value > 0:
             raise UsageError(f"the {name} must be above 0, not {value:g}")
-    data = of_text_cfg(input_cfg)
+    data = parse_text_cfg(input_cfg)
     check_finite(data, options.num_examples)
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import load_prompt

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import explain_empty, percentiles
+from prepcli.bins.durations import explain_empty
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.errors import UsageError
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
-from prepcli.manifest.inputs import DataSet, Mix, resolve_input
+from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
 from prepcli.processes import available_processors
-from prepcli.reports import brief
+from prepcli.reports import brief, percentiles
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from prepcli import __version__
 from prepcli.cli.bins import show_bins, show_bins_2d, show_token_bins
 from prepcli.cli.building import Show, build_command
 from prepcli.cli.download import show_data_sets
@@ -28,6 +27,7 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.options import check_text, declared
 from prepcli.printing import printable
 from prepcli.processes import is_own_rank
+from prepcli.version import __version__
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable with which an unexpected error prints its traceback."""

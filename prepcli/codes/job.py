@@ -20,8 +20,8 @@ from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.formats.names import check_loadable
-from prepcli.formats.shar import brace_text
+from prepcli.formats.names import brace_text, check_loadable
+from prepcli.formats.shar import shard_text
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.prefetch import DecodingPool
@@ -244,4 +244,4 @@ class _Pools:
 def _shard_range(numbers: Sequence[int]) -> str:
     """What names all shards at once in a training config; `*` where their numbers have gaps."""
     first, last = numbers[0], numbers[-1]
-    return brace_text(first, last) if last - first + 1 == len(numbers) else "*"
+    return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"

@@ -12,8 +12,8 @@ import msgspec
 
 from prepcli.engine.plan import Unit
 from prepcli.errors import UsageError
-from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
-from prepcli.formats.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, numbered
+from prepcli.formats.folders import numbered
+from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, decode_json, shard_text
 from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.record import LONGEST
 from prepcli.processes import map_in_order

@@ -16,7 +16,9 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.codes.plan import InputShard, read_cuts, read_heads
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.shar_files import RecordingLine, decode_json
+from prepcli.formats.pairs import is_placeholder, stem, walk_pairs
+from prepcli.formats.shar import RecordingLine, decode_json
+from prepcli.formats.tar import read_content
 from prepcli.in_hand import take_in_hand
 from prepcli.models.prefetch import Samples
 
@@ -97,22 +99,15 @@ def _pairs(tar: Path, digest: "hashlib.blake2b") -> Iterator[tuple[str, Found]]:
     """Names without extension, and what is there, of each pair of data and manifest, which go into `digest`."""
     path = str(tar)
     with tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
-        data: tarfile.TarInfo | None = None
-        for member in members:
-            if data is None:
-                data = member
-                continue
-            stem = data.name.rpartition(".")[0]
-            if data.name.endswith(".nodata"):
+        for data, recording in walk_pairs(members):
+            if is_placeholder(data.name):
                 digest.update(b"%a" % data.name)
-                yield stem, None
-            else:
-                contents = [members.extractfile(one) if one.isreg() else None for one in (data, member)]
-                audio, manifest = (content.read() if content is not None else b"" for content in contents)
-                own = hashlib.blake2b(audio, digest_size=16).digest()
-                digest.update(b"%a %b %b" % (data.name, own, manifest))
-                yield stem, _examine(path, data, audio, own, manifest)
-            data = None
+                yield stem(data.name), None
+                continue
+            audio, manifest = read_content(members, data), read_content(members, recording)
+            own = hashlib.blake2b(audio, digest_size=16).digest()
+            digest.update(b"%a %b %b" % (data.name, own, manifest))
+            yield stem(data.name), _examine(path, data, audio, own, manifest)
 
 
 def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, manifest: bytes) -> Found:

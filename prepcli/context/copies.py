@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.split import mix64
-from prepcli.manifest.record import SAME_SECONDS
+from prepcli.audio.limits import SAME_SECONDS
+from prepcli.hashing import mix64
 
 _TOLERANCE = SAME_SECONDS + 1e-6  # 4.0 - 3.98 is a little more than 0.02
 _STEPS = tuple((of_start, of_end) for of_start in (-1, 0, 1) for of_end in (-1, 0, 1))

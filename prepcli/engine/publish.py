@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 import msgspec
 
-from prepcli import __version__
 from prepcli.engine.plan import Unit
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import RecordRejected
 from prepcli.processes import no_interruption
+from prepcli.version import __version__
 
 WRITEBACK_BYTES = 4 << 20
 """How much of a file may wait in the page cache before the disk is told to begin."""
@@ -219,12 +218,7 @@ class UnitWriter:
     def __enter__(self) -> "UnitWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with no_interruption():  # or a part of it would stay
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()

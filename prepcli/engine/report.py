@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from prepcli import __version__
 from prepcli.engine.plan import Plan
 from prepcli.engine.publish import AccountingError, Marker
 from prepcli.printing import printable_command
+from prepcli.version import __version__
 
 
 class Report(msgspec.Struct):

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
+from prepcli.hashing import GOLDEN, mix64
 
 Indices = NDArray[np.int64]
 
@@ -15,18 +16,9 @@ def shuffled(num_records: int, seed: int) -> Indices:
     2014); the permutation sorts by it. NumPy's own generators may change their streams between versions.
     """
     with np.errstate(over="ignore"):
-        numbers = np.arange(1, num_records + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        numbers = np.arange(1, num_records + 1, dtype=np.uint64) * GOLDEN
         keys = mix64(numbers + np.uint64(seed % 2**64) * np.uint64(0xD1342543DE82EF95))
     return np.argsort(keys, kind="stable")
-
-
-def mix64(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's output function: a bijection on 64-bit numbers that spreads every bit."""
-    with np.errstate(over="ignore"):
-        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: NDArray[np.uint64] = keys ^ (keys >> np.uint64(31))
-    return mixed
 
 
 def by_count(num_records: int, num_shards: int) -> Indices:

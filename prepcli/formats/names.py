@@ -83,6 +83,11 @@ def marked_root(audio_filepath: str) -> str:
     return root if root != stem else ""
 
 
+def brace_text(first: str, last: str) -> str:
+    """How training configs name all shards from one number to another: `_OP_000000..000007_CL_`."""
+    return first if first == last else f"_OP_{first}..{last}_CL_"
+
+
 def loader_stem(audio_filepath: str) -> str:
     """The stem of a member as NeMo's classic loader looks it up."""
     return posixpath.splitext(posixpath.basename(audio_filepath))[0]

@@ -1,10 +1,18 @@
 """The items of a Shar tar: pairs of data and manifest, both named by the cut's id."""
 
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from prepcli.formats.tar_reader import read_members
+from prepcli.formats.tar import read_members, walk_headers
+
+Item = TypeVar("Item")
+
+
+class UnpairedError(tarfile.TarError):
+    """A member of a Shar tar is not followed by its manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,29 +26,53 @@ class Pair:
     @property
     def cut_id(self) -> str:
         """The name without its extension, as the reader compares it with the cut's id."""
-        return self.name.rpartition(".")[0]
+        return stem(self.name)
 
     @property
     def is_placeholder(self) -> bool:
         """Whether it is what lhotse writes for a cut that lacks this field."""
-        return self.name.endswith(".nodata")
+        return is_placeholder(self.name)
+
+
+def stem(name: str) -> str:
+    """A member's name without its extension: the id of its cut."""
+    return name.rpartition(".")[0]
+
+
+def is_placeholder(name: str) -> bool:
+    """Whether a member stands for data that the cut does not have."""
+    return name.endswith(".nodata")
+
+
+def pair_members(members: Iterator[Item], name_of: Callable[[Item], str]) -> Iterator[tuple[Item, Item]]:
+    """Each data member of a Shar tar with the member of its manifest.
+
+    Raises:
+        UnpairedError: a data member is not followed by its manifest.
+    """
+    for data in members:
+        manifest = next(members, None)
+        name = name_of(data)
+        if manifest is None:
+            raise UnpairedError(f"{name} has no manifest after it")
+        other = name_of(manifest)
+        if stem(other) != stem(name) or not other.endswith((".json", ".nometa")):
+            raise UnpairedError(f"{name} is followed by {other}, not by its manifest")
+        yield data, manifest
+
+
+def walk_pairs(tar: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarInfo]]:
+    """The headers of each pair in an open tar; raises as `pair_members` does."""
+    return pair_members(walk_headers(tar), lambda member: member.name)
 
 
 def read_pairs(tar: Path, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
     """Data and manifest of each item; what is wrong with the archive as such is added to `problems`."""
-    name, data = "", None
     members = read_members(tar, where, sha256, problems)
-    for info, content in members:
-        member = info.name
-        if data is None:
-            name, data = member, content
-            continue
-        if member.rpartition(".")[0] != name.rpartition(".")[0] or not member.endswith((".json", ".nometa")):
-            problems.append(f"{where}: {name} is followed by {member}, not by its manifest")
-            for _ in members:  # to the end, for the digest
-                pass
-            return
-        yield Pair(name, data, content)
-        data = None
-    if data is not None:
-        problems.append(f"{where}: {name} has no manifest after it")
+    try:
+        for (info, data), (_, manifest) in pair_members(members, lambda member: member[0].name):
+            yield Pair(info.name, data, manifest)
+    except UnpairedError as error:
+        problems.append(f"{where}: {error}")
+        for _ in members:  # to the end, for the digest
+            pass

@@ -1,20 +1,27 @@
-"""Lhotse Shar on disk, as Magpie-TTS reads it: names, ids, and the JSON of cuts and recordings.
+"""Lhotse Shar on disk, as Magpie-TTS reads it: file names, ids, and the JSON of cuts and recordings.
 
 The JSON is written directly and judged by lhotse in the tests: a lhotse object costs a hundred times as much. Layout
 and ids are those of NeMo's script (create_lhotse_shar_from_nemo_manifest.py); the rules of the reader are in
 lhotse/shar/readers/lazy.py and tar.py.
 """
 
+import json
 import posixpath
+import re
 import zlib
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from prepcli.formats.folders import regular_files
 from prepcli.formats.tar import Sink, TarWriter
 
 CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
 AUDIO_NAME = "{}/recording.{}.tar"
+CUTS_FILE = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
+AUDIO_FILE = re.compile(r"recording\.(\d+)\.tar$")
 TARGET = "target_audio"
 CONTEXT = "context_audio"
 OUTPUT_PATTERNS = ("cuts/cuts.*.jsonl.gz", "target_audio/recording.*.tar", "context_audio/recording.*.tar")
@@ -29,11 +36,6 @@ _GZIP_BLOCK = 1 << 16
 def shard_text(number: int) -> str:
     """`7` -> `000007`, as the names of a shard's files have it."""
     return f"{number:06d}"
-
-
-def brace_text(first: int, last: int) -> str:
-    """What names the shards of a range at once in a training config: `_OP_000000..000007_CL_` for 0 to 7."""
-    return shard_text(first) if first == last else f"_OP_{shard_text(first)}..{shard_text(last)}_CL_"
 
 
 @lru_cache(maxsize=64)
@@ -146,3 +148,43 @@ class CutWriter:
     def _flush(self) -> None:
         self._sink.write(self._deflate.compress(self._pending))
         self._pending.clear()
+
+
+class RecordingLine(msgspec.Struct):
+    """What is read of the manifest of a recording in a tar."""
+
+    id: str
+    sources: list[Any]
+    sampling_rate: int
+    num_samples: int
+    duration: float
+
+
+class CutLine(msgspec.Struct):
+    """What is read of a line of the cuts."""
+
+    id: str
+    duration: float
+    recording: RecordingLine | None = None
+    supervisions: list[Any] = []
+
+
+def is_shar(folder: Path) -> bool:
+    """Whether a folder looks like a Shar data set: it holds `cuts/cuts.*.jsonl.gz`."""
+    return any(CUTS_FILE.match(path.name) for path in regular_files(folder / "cuts"))
+
+
+def decode_json(text: bytes, type: Any) -> Any:
+    """`text` as a msgspec `type`. NaN and numbers like 1e5000 are accepted, because lhotse reads them too.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or not of that type.
+        ValueError: the same, as Python's `json` says it.
+    """
+    try:
+        try:
+            return msgspec.json.decode(text, type=type)
+        except msgspec.DecodeError:  # also where the only fault is a number that no double holds
+            return msgspec.convert(json.loads(text), type)
+    except RecursionError as error:
+        raise ValueError("JSON with lists or objects that are nested too deeply") from error

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import UsageError
-from prepcli.formats.shar_files import regular_files
+from prepcli.formats.folders import regular_files
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
 SHARD_MANIFEST_NAME = "sharded_manifests/manifest_{}.json"
+SHARD_MANIFEST_FILE = re.compile(r"manifest_(\d+)\.json$")
 OUTPUT_PATTERNS = (
     "audio_*.tar",
     "sharded_manifests/manifest_*.json",
@@ -33,11 +34,6 @@ def manifest_name(version: int) -> str:
 def metadata_name(version: int) -> str:
     """The metadata file of a version of the set."""
     return f"metadata_version_{version}.yaml" if version else "metadata.yaml"
-
-
-def brace_text(name: str, num_shards: int) -> str:
-    """`audio_{}.tar`, 8 -> `audio__OP_0..7_CL_.tar`: how training configs name all shards at once."""
-    return name.format(f"_OP_0..{num_shards - 1}_CL_" if num_shards > 1 else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,10 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from prepcli.audio.info import AudioInfo
+from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import normal_path
-
-TOLERANCE = 0.02
-"""Seconds by which a record may end after its audio, as in `verify`."""
-
 
 Value = TypeVar("Value", int, str)
 
@@ -81,7 +78,7 @@ def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
         if path not in found:
             found[path] = _look_at(path, facts)
         info = found[path]
-        if info is not None and offset + duration > info.duration + TOLERANCE:
+        if info is not None and offset + duration > info.duration + SAME_SECONDS:
             ends = f"{path} lasts {info.duration:.3f} s, but a record ends at {offset + duration:.3f} s"
             facts.add_fault("beyond_audio", ends)
     return facts

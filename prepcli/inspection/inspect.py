@@ -9,16 +9,17 @@ from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
 from prepcli.inspection.kinds import Subject, check_regular, line_kind, what_is
 from prepcli.inspection.options import InspectOptions
-from prepcli.inspection.report import Inspection, PartOfMix, largest, percentiles
+from prepcli.inspection.report import Inspection, PartOfMix, largest
 from prepcli.inspection.runs import runs_of
 from prepcli.inspection.sample import EvenSample
 from prepcli.inspection.tally import Share, Tally, column, tally_files
 from prepcli.inspection.tars import look_at_codes, look_at_tars
-from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import check_file
 from prepcli.processes import available_processors
 from prepcli.records import base_directories
+from prepcli.reports import percentiles
 from prepcli.verification.shar import find_shards
 
 _LANGUAGE = re.compile(r"\| Language:(\w+) ")

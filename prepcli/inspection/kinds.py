@@ -13,16 +13,17 @@ import msgspec
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.codes import CODES_FILE
-from prepcli.formats.shar_files import AUDIO_FILE, CUTS_FILE, decode_json, is_shar, numbered, regular_files
-from prepcli.formats.tarred import TAR_NAME, tar_numbers
+from prepcli.formats.folders import numbered, regular_files
+from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, decode_json, is_shar
+from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_NAME, tar_numbers
 from prepcli.inspection.rows import LineKind
-from prepcli.manifest.inputs import DataSet, Mix, of_directory, resolve_input
+from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
+from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 
 WORK = ".prepcli"
 _FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
-_SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
 _TAR = (".tar", ".tar.gz", ".tgz")
 _MANIFEST = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _SNIFFED_BYTES = 256 << 10
@@ -93,7 +94,7 @@ def _shar(folder: Path) -> Subject | None:
     if is_shar(folder):
         fields = {path.name: _in_order(path, AUDIO_FILE) for path in sorted(folder.iterdir()) if path.is_dir()}
         tars = {name: files for name, files in fields.items() if files}
-        return Subject("shar", "a Lhotse Shar data set", of_directory(str(folder)), tars, codes, out=folder)
+        return Subject("shar", "a Lhotse Shar data set", data_in_directory(str(folder)), tars, codes, out=folder)
     files = regular_files(folder)
     if not any(CUTS_FILE.match(path.name) for path in files):
         return None
@@ -103,17 +104,21 @@ def _shar(folder: Path) -> Subject | None:
             flat.setdefault(match["field"], []).append(path)
     if not flat and is_shar(folder.parent):
         note = [f"the audio belongs to {folder.parent}: prepcli inspect {folder.parent}"]
-        return Subject("cuts", "the cuts of a Lhotse Shar", of_directory(str(folder)), out=folder.parent, notes=note)
+        return Subject(
+            "cuts", "the cuts of a Lhotse Shar", data_in_directory(str(folder)), out=folder.parent, notes=note
+        )
     audio = {name: tars for name, tars in flat.items() if not name.endswith("_codes")}
     flat_codes = {name: tars for name, tars in flat.items() if name.endswith("_codes")}
-    return Subject("shar", "a Lhotse Shar in one flat folder", of_directory(str(folder)), audio, flat_codes, out=folder)
+    return Subject(
+        "shar", "a Lhotse Shar in one flat folder", data_in_directory(str(folder)), audio, flat_codes, out=folder
+    )
 
 
 def _tarred(folder: Path) -> Subject | None:
     folders = [folder, *sorted(folder.glob("bucket*"))]
     sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or _tar_numbers_in(one)]
     if not sets:
-        if manifests := _in_order(folder, _SHARD_MANIFEST):
+        if manifests := _in_order(folder, SHARD_MANIFEST_FILE):
             title = "the manifests of a tarred data set's shards"
             return Subject("manifest", title, DataSet(tuple(map(str, manifests))), out=folder.parent)
         return None
@@ -123,7 +128,7 @@ def _tarred(folder: Path) -> Subject | None:
         for one in sets
     }
     try:
-        data = of_directory(str(folder))
+        data = data_in_directory(str(folder))
     except UsageError:
         return Subject("tars", f"{sum(map(len, tars.values()))} tars, whose manifests are not here", tars=tars)
     return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=folder)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prepcli import __version__
 from prepcli.calls import command_line
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
@@ -15,6 +14,7 @@ from prepcli.inspection.report import Inspection
 from prepcli.inspection.sections import quantiles_of, sections_of, shown_fields
 from prepcli.plotting import new_figure
 from prepcli.printing import printable
+from prepcli.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Template

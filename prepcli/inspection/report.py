@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.runs import RunFacts
@@ -13,7 +12,6 @@ from prepcli.inspection.tars import CodeFacts, TarFacts
 from prepcli.printing import encodable
 from prepcli.reports import brief
 
-PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 NUM_TOP = 20
 """So many speakers and languages are named."""
 
@@ -86,15 +84,6 @@ class Inspection:
         document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
         return document
-
-
-def percentiles(ascending: Floats32) -> dict[str, float]:
-    """`p0` (the smallest) to `p100`; empty for no values."""
-    if not len(ascending):
-        return {}
-    ranks = np.ceil(np.array(PERCENTILES) / 100 * (len(ascending) - 1)).astype(int)
-    # The shortest text of a 32-bit number: 2.8, not 2.799999952316284.
-    return {f"p{share}": float(str(ascending[rank])) for share, rank in zip(PERCENTILES, ranks, strict=True)}
 
 
 def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[Named]:

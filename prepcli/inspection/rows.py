@@ -1,6 +1,5 @@
 """From lines to rows: the fields of NeMo records, of lhotse's cuts and of rejects under one set of names."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,19 +8,17 @@ from typing import Any, Literal
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.shar_files import decode_json
-from prepcli.manifest.cuts import cut_duration
-from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
-from prepcli.manifest.record import LONGEST, Record
+from prepcli.formats.shar import decode_json
+from prepcli.manifest.fields import decode_value
+from prepcli.manifest.lines import CutLine, NemoLine, check_usable, decode_lines, line_ends, read_line
+from prepcli.manifest.record import LONGEST
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 
 Row = dict[str, Any]
 """A usable record by NeMo's names; `audio_filepath` may be missing from cuts, whose audio is in a tar."""
 
-_LEAST_DURATION = math.ulp(0.0)
-
-_decoder = msgspec.json.Decoder()
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ class Rows:
 def read_rows(data: bytes, kind: LineKind) -> Rows:
     """The rows of some whole lines."""
     num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    if kind != "rejects" and (rows := _read_fast(data, num_lines, kind)) is not None:
+    if kind != "rejects" and (rows := _read_fast(data, kind)) is not None:
         return Rows(rows, num_lines)
     found = Rows(num_lines=num_lines)
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):
@@ -53,34 +50,18 @@ def read_rows(data: bytes, kind: LineKind) -> Rows:
     return found
 
 
-def _read_fast(data: bytes, num_lines: int, kind: LineKind) -> list[Row] | None:
-    """The rows of lines that are all usable beyond doubt; None otherwise."""
-    try:
-        if not data.isascii():
-            data.decode("utf-8")
-        found = _decoder.decode_lines(data)
-        if len(found) != num_lines or set(map(type, found)) != {dict}:
-            return None
-        rows = found if kind == "manifest" else [row_of_cut(cut) for cut in found]
-        if kind == "manifest" and not _all_have_paths(rows):
-            return None
-        usable = _all_numbers([row["duration"] for row in rows], _LEAST_DURATION)
-        return rows if usable and not any("_skipme" in row for row in rows) else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, RecordRejected):
+def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
+    """The rows of lines that are certainly usable; None otherwise."""
+    objects = decode_lines(data, *line_ends(data), _decoder)
+    if objects is None:
         return None
-
-
-def _all_have_paths(rows: list[Row]) -> bool:
-    paths = [row["audio_filepath"] for row in rows]
-    if set(map(type, paths)) != {str} or not all(paths) or "\0" in "".join(paths):
-        return False
-    offsets = [offset for row in rows if (offset := row.get("offset")) is not None]
-    return not offsets or _all_numbers(offsets, 0.0)
-
-
-def _all_numbers(values: list[Any], least: float) -> bool:
-    """Whether all are numbers from `least` to `LONGEST`; no integer of hundreds of digits reaches NumPy."""
-    return set(map(type, values)) <= {int, float} and least <= min(values) and max(values) <= LONGEST
+    try:
+        if kind == "cuts":
+            msgspec.convert(objects, list[CutLine])
+            return [row_of_cut(cut) for cut in objects]
+        return objects if check_usable(msgspec.convert(objects, list[NemoLine])) else None
+    except (msgspec.ValidationError, RecordRejected):
+        return None
 
 
 def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
@@ -90,17 +71,12 @@ def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
         reject = _reject(line)
         found.rejects.append(reject)
         found.reject_reasons[str(reject.get("reject_reason", "none given"))] += 1
-    fields = parse_fields(line)
-    if kind == "cuts":
-        row = row_of_cut({name: decode_value(raw) for name, raw in fields.items()})
-        row["duration"] = cut_duration(fields)
-    elif is_skipped(fields):
+    usable = read_line(line, cuts=kind == "cuts")
+    if usable is None:
         found.num_skipped += 1
         return
-    else:
-        Record(fields)
-        row = {name: decode_value(raw) for name, raw in fields.items()}
-    found.rows.append(row)
+    row = {name: decode_value(raw) for name, raw in usable.fields.items()}
+    found.rows.append(row_of_cut(row) | {"duration": usable.duration} if kind == "cuts" else row)
 
 
 def _reject(line: bytes) -> Row:

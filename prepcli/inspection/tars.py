@@ -1,12 +1,14 @@
 """A look into tars: their member names, and the audio or codes of a few members."""
 
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from prepcli.formats.npy import read_npy
+from prepcli.formats.pairs import is_placeholder, walk_pairs
+from prepcli.formats.tar import read_content, walk_headers
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.sample import EvenSample, spread
 
@@ -68,14 +70,14 @@ def look_at_tars(where: str, tars: Sequence[Path], num_audio_files: int) -> tupl
             with tarfile.open(path) as tar:
                 facts.tars_opened += 1
                 sound: EvenSample[tarfile.TarInfo] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
-                for member in _members(tar):
+                for member in walk_headers(tar):
                     _note(facts, member)
                     if member.isreg() and not member.name.endswith(_NO_AUDIO):
                         sound.add([member])
                 for member in sound.chosen():
                     if member.size <= budget or not audio.looked_at:
                         budget -= member.size
-                        audio.add_bytes(_read(tar, member), f"{path.name}: {member.name}")
+                        audio.add_bytes(read_content(tar, member), f"{path.name}: {member.name}")
         except (tarfile.TarError, EOFError, OSError) as error:
             facts.damaged.append(f"{path.name}: {error}")
     return facts, audio
@@ -89,14 +91,14 @@ def look_at_codes(where: str, tars: Sequence[Path], wanted: int) -> CodeFacts:
         try:
             with tarfile.open(path) as tar:
                 pairs: EvenSample[tuple[tarfile.TarInfo, tarfile.TarInfo]] = EvenSample(-(-wanted // len(opened)))
-                before = None
-                for member in _members(tar):
-                    facts.placeholders += member.name.endswith(".nodata")
-                    if before is not None and before.name.endswith(".npy"):
-                        pairs.add([(before, member)])
-                    before = member
+                for data, manifest in walk_pairs(tar):
+                    if is_placeholder(data.name):
+                        facts.placeholders += 1
+                    else:
+                        pairs.add([(data, manifest)])
                 for data, manifest in pairs.chosen():
-                    _add_codes(_read(tar, data), _read(tar, manifest), f"{path.name}: {data.name}", facts)
+                    codes, shape = read_content(tar, data), read_content(tar, manifest)
+                    _add_codes(codes, shape, f"{path.name}: {data.name}", facts)
         except (tarfile.TarError, EOFError, OSError) as error:
             facts.damaged.append(f"{path.name}: {error}")
     return facts
@@ -107,23 +109,12 @@ def _sizes(where: str, tars: Sequence[Path]) -> TarFacts:
     return TarFacts(where, len(tars), sum(sizes), min(sizes, default=0), max(sizes, default=0))
 
 
-def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    for member in tar:
-        yield member
-        tar.members = []  # type: ignore[attr-defined]  # or it would keep every header of a large tar
-
-
 def _note(facts: TarFacts, member: tarfile.TarInfo) -> None:
     facts.members += 1
     if len(facts.first_members) < 5:
         facts.first_members.append(member.name)
     extension = member.name.rpartition(".")[2].lower() if "." in member.name else "none"
     facts.extensions[extension] = facts.extensions.get(extension, 0) + 1
-
-
-def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    content = tar.extractfile(member)
-    return content.read() if content is not None else b""
 
 
 def _add_codes(data: bytes, manifest: bytes, name: str, facts: CodeFacts) -> None:

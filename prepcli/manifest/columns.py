@@ -11,27 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import MOST_DIGITS, decode_value, is_skipped, may_hold_long_number, parse_fields, shown
+from prepcli.manifest.fields import decode_value, shown
+from prepcli.manifest.lines import Chars, CutLine, NemoLine, check_usable, decode_lines, line_ends, read_line
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
-from prepcli.manifest.record import LONGEST, Record
+from prepcli.manifest.record import Record
 
-_NEWLINE, _CARRIAGE_RETURN, _OPEN, _CLOSE = b"\n\r{}"
-
-
-class _NemoLine(msgspec.Struct, gc=False):
-    """The fields that decide whether a line is usable; msgspec checks the syntax of the rest and drops it."""
-
-    audio_filepath: Annotated[str, msgspec.Meta(min_length=1)]
-    duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
-    offset: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] | None = 0.0
-    skipme: Any = msgspec.field(default=None, name="_skipme")
-
-
-_OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(_NemoLine))
-
-
-class _CutLine(msgspec.Struct, gc=False):
-    duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
+_OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(NemoLine))
 
 
 class _Values(NamedTuple):
@@ -49,8 +34,7 @@ class _Values(NamedTuple):
 
 
 _NO_TEXT = bytes(8)
-_cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_CutLine)
-_skipme = attrgetter("skipme")
+_cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CutLine)
 
 
 class LineBlocks:
@@ -81,10 +65,7 @@ class LineBlocks:
 
     def add(self, data: bytes, at: int) -> None:
         """Take whole lines, the first of which begins at byte `at` of the file."""
-        chars = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(chars == _NEWLINE)
-        if chars[-1] != _NEWLINE:
-            ends = np.append(ends, len(data))
+        chars, ends = line_ends(data)
         values = self._read_fast(data, chars, ends)
         if values is not None:
             self._keep(values, ends, at)
@@ -92,7 +73,7 @@ class LineBlocks:
         elif len(ends) == 1:
             self._add_odd_line(data.removesuffix(b"\n"), at)
         else:
-            # Something in the block wants a closer look: halve it until only the odd lines are left.
+            # Something in the block is unusual: halve it until only the unusual lines are left.
             middle = int(ends[len(ends) // 2 - 1]) + 1
             self.add(data[:middle], at)
             self.add(data[middle:], at + middle)
@@ -115,26 +96,12 @@ class LineBlocks:
             problems=self.problems,
         )
 
-    def _read_fast(self, data: bytes, chars: npt.NDArray[np.uint8], ends: Ints) -> _Values | None:
-        """The values of lines that are all usable beyond doubt; None otherwise (then `Record` decides)."""
-        decoder = self._decoder
+    def _read_fast(self, data: bytes, chars: Chars, ends: Ints) -> _Values | None:
+        """The values of lines that are certainly usable; None otherwise (then `read_line` decides)."""
         if self._never_fast:
             return None
-        if int(np.diff(ends, prepend=-1).max()) > MOST_DIGITS and may_hold_long_number(data):
-            return None
-        if data.count(b"\r") != int(np.count_nonzero(chars[ends - 1] == _CARRIAGE_RETURN)):
-            return None
-        try:
-            if not data.isascii():
-                data.decode("utf-8")
-            if _one_object_a_line(chars, ends):
-                # Half the time of line by line. As many objects as lines: one each, none is empty.
-                records = decoder.decode_lines(data)
-                if len(records) != len(ends):
-                    return None
-            else:
-                records = [decoder.decode(line) for line in data.removesuffix(b"\n").split(b"\n")]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        records = decode_lines(data, chars, ends, self._decoder)
+        if records is None:
             return None
         duration = [record.duration for record in records]
         paths: list[str] = []
@@ -142,9 +109,9 @@ class LineBlocks:
         texts: list[list[str]] = []
         try:
             if not self.columns.cuts:
-                paths = [record.audio_filepath for record in records]
-                if "\0" in "".join(paths) or any(map(_skipme, records)):
+                if not check_usable(records):
                     return None
+                paths = [record.audio_filepath for record in records]
                 offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
                 texts = [
                     [key.function(str(value)) for value in map(self._getters[key.field], records)]
@@ -197,7 +164,7 @@ class LineBlocks:
 def _nemo_decoder_with(fields: tuple[str, ...], texts: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ..."""
     if set(fields) <= {"audio_filepath"} and not texts:
-        return msgspec.json.Decoder(_NemoLine)
+        return msgspec.json.Decoder(NemoLine)
     text_or_number: Any = Annotated[str, msgspec.Meta(min_length=1)] | int
     more = [
         (f"field_{number}", text_or_number, msgspec.field(name=name))
@@ -206,36 +173,19 @@ def _nemo_decoder_with(fields: tuple[str, ...], texts: tuple[str, ...]) -> msgsp
     ]
     for number, name in enumerate(texts):
         more.append((f"text_{number}", str | None, msgspec.field(name=name, default=None)))
-    return msgspec.json.Decoder(msgspec.defstruct("_KeyedLine", more, bases=(_NemoLine,), kw_only=True, gc=False))
-
-
-def _one_object_a_line(chars: npt.NDArray[np.uint8], ends: Ints) -> bool:
-    """Whether every line begins with a brace and ends with one.
-
-    If the lines are valid JSON values at all, no value then goes beyond a line end: inside an object or a list
-    a closing brace and an opening one have a comma between them.
-    """
-    last = chars[ends - 1]
-    if (last == _CARRIAGE_RETURN).any():
-        last = np.where(last == _CARRIAGE_RETURN, chars[ends - 2], last)
-    opened = chars[0] == _OPEN and bool((chars[ends[:-1] + 1] == _OPEN).all())
-    return opened and bool((last == _CLOSE).all())
+    return msgspec.json.Decoder(msgspec.defstruct("_KeyedLine", more, bases=(NemoLine,), kw_only=True, gc=False))
 
 
 def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
-    """One line, slowly and by the rules of `Record`; None: passed over (blank, or asks for it)."""
-    if not line.strip():
+    """One line, slowly and by the rules of `read_line`; None if it is skipped."""
+    found = read_line(line, columns.cuts)
+    if found is None:
         return None
-    fields = parse_fields(line)
-    if columns.cuts:
-        from prepcli.manifest.cuts import cut_duration
-
-        return _Values([cut_duration(fields)], [], [], [], _numbers_of_odd_line(line, fields, columns))
-    if is_skipped(fields):
-        return None
-    record = Record(fields)
+    number = _numbers_of_odd_line(line, found.fields, columns)
+    record = found.record
+    if record is None:
+        return _Values([found.duration], [], [], [], number)
     texts = [[key.function(_field_text(record, key))] for _, key in columns.field_keys]
-    number = _numbers_of_odd_line(line, fields, columns)
     return _Values([record.duration], [record.offset], [record.audio_filepath], texts, number)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.index import check_is_manifest, scan_files
-from prepcli.manifest.inputs import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.parts import Columns, Floats, Numbers, Part
 

@@ -15,10 +15,10 @@ REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_fi
 _BOM = b"\xef\xbb\xbf"
 _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
-MOST_DIGITS = 4300
+MAX_DIGITS = 4300
 """Of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
-_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
@@ -44,7 +44,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     except (msgspec.DecodeError, RecursionError) as error:
         fields = _fields_python_reads(line, str(error))
     except ValueError:
-        raise _broken(f"broken JSON: a number of more than {MOST_DIGITS} digits") from None
+        raise _broken(f"broken JSON: a number of more than {MAX_DIGITS} digits") from None
     if "reject_reason" in fields and "reject_detail" in fields and "manifest_line" in fields:
         for name in REJECT_FIELDS:
             fields.pop(name, None)
@@ -53,7 +53,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
 
 def may_hold_long_number(line: bytes) -> bool:
     """Whether there are so many digits in a row (perhaps within a text) that Python may refuse to read them."""
-    return len(line) > MOST_DIGITS and _LONG_NUMBER.search(line) is not None
+    return len(line) > MAX_DIGITS and _LONG_NUMBER.search(line) is not None
 
 
 def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.manifest.inputs import DataSet, Mix, Notes, parse_config
+from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.sources import check_file
 
 # NeMo has more types (texts, conversations, ...); these are the ones whose items are utterances with a duration.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
 
 
-def of_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None) -> DataSet | Mix:
+def parse_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None) -> DataSet | Mix:
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file that holds one.
 
     An entry has a `type` (one of `TYPES`), and a `weight` if any entry of its list has one; a `group` has an
@@ -24,19 +24,19 @@ def of_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = N
     Raises `UsageError` for what NeMo would refuse, and for files that include each other.
     """
     parts, weights = [], []
-    for entry, kind, within, entry_notes in entries_of(value, TYPES, seen, notes or Notes()):
+    for entry, kind, within, entry_notes in config_entries(value, TYPES, seen, notes or Notes()):
         weights.append(entry.get("weight"))
         if kind == "group":
-            parts.append(of_input_cfg(entry.get("input_cfg"), within, entry_notes))
+            parts.append(parse_input_cfg(entry.get("input_cfg"), within, entry_notes))
             continue
         keys = ("manifest_filepath",) if kind.startswith("nemo") else ("shar_path", "cuts_path")
         if not any(entry.get(key) for key in keys):
-            raise UsageError(f"an entry{of_file(within)} of type {kind} has no {' or '.join(keys)}")
-        parts.append(_noted(parse_config({key: entry.get(key) for key in keys}), entry_notes))
-    return mix_of(parts, weights, seen)
+            raise UsageError(f"an entry{in_file(within)} of type {kind} has no {' or '.join(keys)}")
+        parts.append(_with_notes(parse_paths({key: entry.get(key) for key in keys}), entry_notes))
+    return weighted_mix(parts, weights, seen)
 
 
-def entries_of(
+def config_entries(
     value: Any, types: Collection[str], seen: tuple[str, ...], notes: Notes
 ) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
     """The entries of an `input_cfg` (a list, or the path of a file that holds one), of the known `types`.
@@ -51,21 +51,21 @@ def entries_of(
     if isinstance(value, dict) and "input_cfg" in value:
         value = value["input_cfg"]
     if not isinstance(value, list) or not value:
-        raise UsageError(f"an input_cfg{of_file(seen)} must be a list of entries, and not an empty one")
+        raise UsageError(f"an input_cfg{in_file(seen)} must be a list of entries, and not an empty one")
     for entry in value:
         kind = entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(kind, str) or kind not in types:
-            raise UsageError(f"an entry{of_file(seen)} has the type {kind!r}; estimating bins knows {', '.join(types)}")
+            raise UsageError(f"an entry{in_file(seen)} has the type {kind!r}; estimating bins knows {', '.join(types)}")
         tags = entry.get("tags") or {}
         if not isinstance(tags, dict):
-            raise UsageError(f"the tags of an entry{of_file(seen)} must be a mapping, not {tags!r}")
+            raise UsageError(f"the tags of an entry{in_file(seen)} must be a mapping, not {tags!r}")
         for name in ("text_field", "lang_field"):
             if not isinstance(entry.get(name, ""), str):
-                raise UsageError(f"{name} of an entry{of_file(seen)} must be a field's name, not {entry[name]!r}")
+                raise UsageError(f"{name} of an entry{in_file(seen)} must be a field's name, not {entry[name]!r}")
         yield entry, kind, seen, _inherit(notes, entry, tags, seen)
 
 
-def mix_of(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:
+def weighted_mix(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:
     """The one part there is, or all in proportion to their weights; raises `UsageError` for missing weights."""
     return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
 
@@ -81,10 +81,10 @@ def _inherit(outer: Notes, entry: dict[str, Any], tags: dict[str, Any], seen: tu
     )
 
 
-def _noted(data: DataSet | Mix, notes: Notes) -> DataSet | Mix:
+def _with_notes(data: DataSet | Mix, notes: Notes) -> DataSet | Mix:
     if isinstance(data, DataSet):
         return replace(data, notes=notes)
-    return replace(data, parts=tuple(_noted(part, notes) for part in data.parts))
+    return replace(data, parts=tuple(_with_notes(part, notes) for part in data.parts))
 
 
 def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]:
@@ -93,7 +93,7 @@ def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]
     for weight in weights:
         if not isinstance(weight, int | float) or not weight > 0:
             raise UsageError(
-                f"where one entry of a list{of_file(seen)} has a weight, each needs one above 0; found {weight}"
+                f"where one entry of a list{in_file(seen)} has a weight, each needs one above 0; found {weight}"
             )
     return tuple(map(float, weights))
 
@@ -110,6 +110,6 @@ def _load(path: str) -> Any:
         ) from None
 
 
-def of_file(seen: tuple[str, ...]) -> str:
+def in_file(seen: tuple[str, ...]) -> str:
     """Of which file an entry is, for messages."""
     return f" of {seen[-1]}" if seen else ""

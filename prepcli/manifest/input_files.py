@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.text_inputs import TextSet
 

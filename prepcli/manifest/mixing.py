@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.manifest.inputs import DataSet, Mix
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.parts import Floats, Ints
 
 _FOR_EVER = 1 << 40

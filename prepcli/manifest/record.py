@@ -13,8 +13,6 @@ from prepcli.manifest.fields import decode_value, parse_fields, shown
 
 LONGEST = 1e9
 """Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
-SAME_SECONDS = 0.02
-"""Times that differ by so much at most may be the same time, rounded otherwise by whoever wrote the manifest."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.manifest.input_cfg import entries_of, mix_of, of_file
-from prepcli.manifest.inputs import DataSet, Mix, Notes
+from prepcli.manifest.datasets import DataSet, Mix, Notes
+from prepcli.manifest.input_cfg import config_entries, in_file, weighted_mix
 from prepcli.manifest.sources import check_file, expand_paths
 
 TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation", "group")
@@ -28,29 +28,29 @@ class TextSet(DataSet):
     token_equivalent_duration: float | None = None
 
 
-def of_text_cfg(
+def parse_text_cfg(
     value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None, outer: Mapping[str, Any] | None = None
 ) -> DataSet | Mix:
     """The data of an `input_cfg` of texts: a list of entries, or the path of a YAML file that holds one.
 
-    As `prepcli.manifest.input_cfg.of_input_cfg`, for the types of `TEXT_TYPES`. Groups hand down `outer`, their
+    As `prepcli.manifest.input_cfg.parse_input_cfg`, for the types of `TEXT_TYPES`. Groups hand down `outer`, their
     `audio_locator_tag` and `token_equivalent_duration`. Raises `UsageError`.
     """
     parts, weights = [], []
-    for entry, kind, within, entry_notes in entries_of(value, TEXT_TYPES, seen, notes or Notes()):
+    for entry, kind, within, entry_notes in config_entries(value, TEXT_TYPES, seen, notes or Notes()):
         weights.append(entry.get("weight"))
         inherited = {
             name: entry.get(name, (outer or {}).get(name))
             for name in ("audio_locator_tag", "token_equivalent_duration")
         }
         if kind == "group":
-            parts.append(of_text_cfg(entry.get("input_cfg"), within, entry_notes, inherited))
+            parts.append(parse_text_cfg(entry.get("input_cfg"), within, entry_notes, inherited))
         else:
-            parts.append(_of_entry(entry, kind, within, entry_notes, inherited))
-    return mix_of(parts, weights, seen)
+            parts.append(_parse_entry(entry, kind, within, entry_notes, inherited))
+    return weighted_mix(parts, weights, seen)
 
 
-def _of_entry(
+def _parse_entry(
     entry: dict[str, Any], kind: str, seen: tuple[str, ...], notes: Notes, inherited: Mapping[str, Any]
 ) -> TextSet:
     tags = dict(notes.tags)
@@ -58,13 +58,13 @@ def _of_entry(
     paths = _paths(entry, key, kind, seen)
     seconds = inherited["token_equivalent_duration"]
     if seconds is not None and (not isinstance(seconds, int | float) or not seconds > 0):
-        raise UsageError(f"token_equivalent_duration{of_file(seen)} must be a number of seconds above 0, not {seconds}")
+        raise UsageError(f"token_equivalent_duration{in_file(seen)} must be a number of seconds above 0, not {seconds}")
     targets: tuple[str, ...] = ()
     if kind == "txt_pair":
         targets = _paths(entry, "target_paths", kind, seen)
         if len(targets) != len(paths):
             raise UsageError(
-                f"an entry{of_file(seen)} of type {kind} has {len(paths)} source_paths and {len(targets)} target_paths"
+                f"an entry{in_file(seen)} of type {kind} has {len(paths)} source_paths and {len(targets)} target_paths"
             )
     questions = entry.get("questions_path")
     return TextSet(
@@ -83,5 +83,5 @@ def _of_entry(
 def _paths(entry: dict[str, Any], key: str, kind: str, seen: tuple[str, ...]) -> tuple[str, ...]:
     value = entry.get(key)
     if not value:
-        raise UsageError(f"an entry{of_file(seen)} of type {kind} has no {key}")
+        raise UsageError(f"an entry{in_file(seen)} of type {kind} has no {key}")
     return tuple(path for one in (value if isinstance(value, list) else [value]) for path in expand_paths(str(one)))

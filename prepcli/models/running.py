@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prepcli.processes import no_interruption, wait_for
@@ -153,12 +152,7 @@ class ModelRunner:
     def __enter__(self) -> "ModelRunner":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Wait for the pieces that are being computed; the others are given up."""
         if self._pool is not None:
             with no_interruption():

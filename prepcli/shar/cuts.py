@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from prepcli.audio.limits import SAME_SECONDS
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import CONTEXT, Cut, Recording, Supervision, recording_id, segment_id
 from prepcli.manifest.fields import decode_value, shown
-from prepcli.manifest.record import SAME_SECONDS, Record
+from prepcli.manifest.record import Record
 from prepcli.shar.plan import CONTEXT_FIELDS
 
 # As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses all else.

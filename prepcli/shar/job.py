@@ -13,7 +13,7 @@ from prepcli.engine.job import Advance, Job
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.names import check_loadable
+from prepcli.formats.names import brace_text, check_loadable
 from prepcli.formats.shar import (
     AUDIO_NAME,
     CONTEXT,
@@ -23,7 +23,6 @@ from prepcli.formats.shar import (
     CutWriter,
     FieldWriter,
     Recording,
-    brace_text,
     recording_id,
     shard_text,
 )
@@ -183,7 +182,7 @@ class SharJob(Job):
         """Nothing to merge; returns what to paste into a training config, and what users should know."""
         details: dict[str, Any] = {}
         if markers:
-            shards = brace_text(0, len(markers) - 1)
+            shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
             details["cuts"] = self.out / CUTS_NAME.format(shards)
             for field in [TARGET, CONTEXT] if self.shards.has_context else [TARGET]:
                 details[field] = self.out / AUDIO_NAME.format(field, shards)

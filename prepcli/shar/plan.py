@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.split import Indices, by_count, mix64, shuffled
+from prepcli.engine.split import Indices, by_count, shuffled
 from prepcli.errors import RecordRejected
+from prepcli.hashing import hash_segments
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, SourceFile
 from prepcli.manifest.parts import Floats, Ints
@@ -56,8 +57,7 @@ def occurrences_of_ids(index: ManifestIndex) -> Ints:
     Ids are made of these, so `(id, turn)` tells any two records apart. Found by 64-bit hash: should two different ids
     ever share one, their records get turns they would not need.
     """
-    duration = hundredths(index.duration).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    keys = mix64(index.keys["recording"] ^ mix64(hundredths(index.offset).view(np.uint64)) ^ duration)
+    keys = hash_segments(index.keys["recording"], hundredths(index.offset), hundredths(index.duration))
     occurrence = np.zeros(len(keys), np.int64)
     in_order = np.sort(keys)
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]

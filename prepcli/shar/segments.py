@@ -5,7 +5,6 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NamedTuple
 
 from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
@@ -123,12 +122,7 @@ class SegmentStore:
     def __enter__(self) -> "SegmentStore":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 

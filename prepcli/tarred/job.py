@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
+from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.engine.job import Advance, Job
@@ -38,9 +39,6 @@ from prepcli.records import Records, settings_over
 from prepcli.tarred.merge import merge_set
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import TakenNames, TarredPlan, TarSet, plan_sets
-
-SAME_LENGTH_SECONDS = 0.02
-"""A duration that differs from the file's by less is taken for the file's, rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +198,7 @@ class TarredJob(Job):
                 segment_samples(member.info, record.offset, record.duration)  # reject what ends beyond the file
             changes["audio_filepath"] = member.name
             changes |= self._rate_changes(record, member)
-            if not sliced and not record.has_offset and record.duration < member.info.duration - SAME_LENGTH_SECONDS:
+            if not sliced and not record.has_offset and record.duration < member.info.duration - SAME_SECONDS:
                 changes["offset"] = 0.0  # the beginning of a longer file: say so
         if sliced:
             changes["source_audio_offset"] = record.fields["offset"] if record.has_offset else 0.0

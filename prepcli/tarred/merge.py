@@ -6,11 +6,11 @@ from typing import Any
 
 from prepcli.bins.durations import duration_bins
 from prepcli.engine.publish import HashedFile, UnitWriter
+from prepcli.formats.names import brace_text
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
     TAR_NAME,
     ExistingSet,
-    brace_text,
     manifest_name,
     metadata_name,
     metadata_yaml,
@@ -72,9 +72,10 @@ def merge_set(
         )
     )
     folder = out / tar_set.folder
-    manifests = brace_text(SHARD_MANIFEST_NAME, num_shards) if options.shard_manifests else manifest_name(version)
+    shards = brace_text("0", str(num_shards - 1))
+    manifests = SHARD_MANIFEST_NAME.format(shards) if options.shard_manifests else manifest_name(version)
     return {
-        f"{tar_set.folder}tarred_audio_filepaths": folder / brace_text(TAR_NAME, num_shards),
+        f"{tar_set.folder}tarred_audio_filepaths": folder / TAR_NAME.format(shards),
         f"{tar_set.folder}manifest_filepath": folder / manifests,
     }
 

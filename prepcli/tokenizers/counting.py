@@ -1,29 +1,18 @@
-"""One way to count tokens with any tokenizer: several, one a language; SentencePiece, Hugging Face, or in a prompt."""
+"""Counting tokens with any tokenizer: SentencePiece or Hugging Face, one for all texts or one per language."""
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.tokenizers.counter import TokenCounter, WordsDiffer
 
 Found = TypeVar("Found")
 
 WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so every text was counted as a whole"
-
-
-class TokenCounter(Protocol):
-    """What counts the tokens of texts; nothing is added to them (no BOS, no EOS)."""
-
-    def counts(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text; an empty text has none."""
-        ...
-
-
-class WordsDiffer(Exception):  # noqa: N818 - it is an outcome: the job counts again in another way
-    """Words counted one by one gave another number of tokens than their text as a whole; see `by_word_or_whole`."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +88,6 @@ class Tokenizers:
         return RecordRejected(
             RejectReason.BAD_FIELD, f"there is no tokenizer for the language {lang!r}, only for {known}"
         )
-
-
-def refuse_surrogates(texts: Sequence[str]) -> None:
-    """Raise `RecordRejected` if a text holds half a character, which JSON can say and UTF-8 cannot."""
-    if any("\ud800" <= char <= "\udfff" for text in texts for char in text):
-        raise RecordRejected(RejectReason.BAD_FIELD, "the text has a lone surrogate, which is no text in UTF-8")
 
 
 @lru_cache

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from prepcli.errors import UsageError
-from prepcli.tokenizers.counting import refuse_surrogates
+from prepcli.tokenizers.counter import refuse_surrogates
 
 
 class HfCounter:

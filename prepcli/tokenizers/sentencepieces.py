@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.tokenizers.counting import WordsDiffer, refuse_surrogates
+from prepcli.tokenizers.counter import WordsDiffer, refuse_surrogates
 from prepcli.tokenizers.words import WordSums
 
 _SPACE = "\u2581"  # how SentencePiece writes a space

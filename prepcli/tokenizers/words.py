@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.hashing import GOLDEN, mix64
+
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
@@ -13,11 +15,9 @@ _FEW_TEXTS = 16
 """Fewer are sooner summed one by one."""
 _SLOT_BITS = 18
 _SPACE, _LINE_END = b" \n"
-_LONGEST = 16
+_MAX_WORD_BYTES = 16
 """Bytes of a word that the table can hold; longer ones, and those whose slot is taken, are in the dictionary alone."""
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 1], np.uint64)
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 divided by the golden ratio: times this, keys differ in their upper bits."""
 
 
 class WordSums:
@@ -57,13 +57,13 @@ class WordSums:
         keys = _keys(data, starts, lengths)
         slots = (keys >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
         numbers: Ints = self._numbers[slots]
-        missed = np.flatnonzero((self._keys[slots] != keys) | (lengths > _LONGEST))
+        missed = np.flatnonzero((self._keys[slots] != keys) | (lengths > _MAX_WORD_BYTES))
         if len(missed):
             places = zip(starts[missed].tolist(), ends[missed].tolist(), strict=True)
             words = [data[start:end].decode() for start, end in places]
             self._learn(words)
             numbers[missed] = list(map(self._known.__getitem__, words))
-            free = missed[(self._keys[slots[missed]] == 0) & (lengths[missed] <= _LONGEST)]
+            free = missed[(self._keys[slots[missed]] == 0) & (lengths[missed] <= _MAX_WORD_BYTES)]
             # Where two words want one slot, NumPy leaves the later one there, of its key as of its number.
             self._keys[slots[free]], self._numbers[slots[free]] = keys[free], numbers[free]
         return numbers
@@ -82,14 +82,6 @@ def _keys(data: bytes, starts: Ints, lengths: Ints) -> Keys:
     keys: Keys = windows[starts] & _MASKS[np.minimum(lengths, 8)]
     longer = np.flatnonzero(lengths > 8)
     more = windows[starts[longer] + 8] & _MASKS[np.minimum(lengths[longer] - 8, 8)]
-    keys[longer] = _mixed(keys[longer]) + more
-    keys *= _SPREAD
-    return keys
-
-
-def _mixed(keys: Keys) -> Keys:
-    """Each bit changes half of the others: the end of SplitMix64 (Steele, Lea, Flood 2014; Stafford's variant 13)."""
-    keys = (keys ^ keys >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ keys >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    keys ^= keys >> np.uint64(31)
+    keys[longer] = mix64(keys[longer]) + more
+    keys *= GOLDEN
     return keys

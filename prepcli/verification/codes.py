@@ -7,7 +7,7 @@ import msgspec
 
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
-from prepcli.formats.shar_files import decode_json
+from prepcli.formats.shar import decode_json
 from prepcli.verification.tarred import ShardReport
 
 TOLERANCE = 1e-3

@@ -19,9 +19,19 @@ from prepcli.audio.check import check_decoded
 from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
 from prepcli.formats.codes import CODES_FILE, CODES_OF
+from prepcli.formats.folders import numbered
 from prepcli.formats.pairs import Pair, read_pairs
-from prepcli.formats.shar import AUDIO_NAME, CUTS_NAME, TARGET, shard_text
-from prepcli.formats.shar_files import AUDIO_FILE, CUTS_FILE, CutLine, RecordingLine, decode_json, numbered
+from prepcli.formats.shar import (
+    AUDIO_FILE,
+    AUDIO_NAME,
+    CUTS_FILE,
+    CUTS_NAME,
+    TARGET,
+    CutLine,
+    RecordingLine,
+    decode_json,
+    shard_text,
+)
 from prepcli.verification.codes import check_codes
 from prepcli.verification.tarred import ShardReport, line_hash
 

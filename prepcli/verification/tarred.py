@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prepcli.audio.check import check_decoded
+from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
-from prepcli.formats.tar_reader import open_regular, read_members
+from prepcli.formats.tar import open_regular, read_members
 from prepcli.formats.tarred import TAR_NAME
 from prepcli.manifest.record import Record
 
-DURATION_TOLERANCE = 0.02
-"""Seconds by which a manifest's duration may differ from the audio."""
 _ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
 _SUB = re.compile(r"-sub\d+\.\w+$")
 
@@ -128,11 +127,11 @@ def _check_line(where: str, record: Record, lengths: dict[str, float], report: S
     length = lengths.get(record.audio_filepath)
     if length is None:
         report.problems.append(f"{where}: {record.audio_filepath} is not in the tar")
-    elif record.offset + record.duration > length + DURATION_TOLERANCE:
+    elif record.offset + record.duration > length + SAME_SECONDS:
         report.problems.append(
             f"{where}: ends at {record.offset + record.duration:.3f} s, but {record.audio_filepath} has {length:.3f} s"
         )
-    elif not record.has_offset and record.duration < length - DURATION_TOLERANCE:
+    elif not record.has_offset and record.duration < length - SAME_SECONDS:
         report.problems.append(
             f"{where}: duration is {record.duration:.3f} s, but {record.audio_filepath} has {length:.3f} s"
         )

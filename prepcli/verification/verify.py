@@ -1,7 +1,6 @@
 """verify: is a data set whole, readable and in step, and are its bytes those that were published?"""
 
 import hashlib
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -18,9 +17,11 @@ from prepcli.engine.publish import Marker, PublishedFile
 from prepcli.engine.status import read_status, workspaces_of
 from prepcli.engine.workspace import read_document
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.shar_files import is_shar, numbered
-from prepcli.formats.tar_reader import open_regular
+from prepcli.formats.folders import numbered
+from prepcli.formats.shar import is_shar
+from prepcli.formats.tar import open_regular
 from prepcli.formats.tarred import (
+    SHARD_MANIFEST_FILE,
     SHARD_MANIFEST_NAME,
     TAR_NAME,
     manifest_name,
@@ -34,8 +35,6 @@ from prepcli.printing import printable_command
 from prepcli.processes import map_in_order
 from prepcli.verification.shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.verification.tarred import ShardFiles, ShardReport, check_shard, line_hash
-
-_SHARD_MANIFEST = re.compile(r"manifest_(\d+)\.json$")
 
 Hashed = Callable[[str], str | None]
 """The SHA-256 under which a file below OUT was published, None where that is not known; whoever asks compares it."""
@@ -175,7 +174,7 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
     config = _dataset_config(folder, version, prefix, report)
     numbers = tar_numbers(folder)
     with_tars = bool(numbers)
-    shard_manifests = sorted(numbered(folder / "sharded_manifests", _SHARD_MANIFEST))
+    shard_manifests = sorted(numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE))
     expected = max(config.get("num_shards") or 0, len(numbers), len(shard_manifests))
     for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if found and found != list(range(expected)):

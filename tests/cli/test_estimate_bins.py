@@ -144,9 +144,9 @@ def test_the_plot(manifest: Path) -> None:
 
 
 def test_the_plot_without_matplotlib(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prepcli.bins.bins_plot import plot_bins
     from prepcli.bins.durations import estimate_bins
     from prepcli.bins.options import BinsOptions
+    from prepcli.bins.plots import plot_bins
     from prepcli.errors import UsageError
 
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)

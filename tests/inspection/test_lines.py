@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prepcli.errors import UsageError
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.inspection.rows import read_rows
 from prepcli.inspection.tally import Tally, column, tally_files
 from prepcli.manifest import scan
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.inspection.conftest import look
+from tests.manifest.test_index import ALL, GOOD, SKIPPED, judge
 
 
 def records(count: int) -> Lines:
@@ -57,6 +59,21 @@ def test_counts_are_those_of_the_records(tmp_path: Path) -> None:
     assert found.chars_per_second["p95"] == pytest.approx(speeds[950], rel=1e-6)
     assert found.context_similarity["p25"] == sorted(one["context_speaker_similarity"] for one in own)[250]
     assert found.first_records == own[:10]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [*ALL, b'{"audio_filepath": "a.wav",\r"duration": 1}', b'{"audio_filepath": "a.wav", "duration": 1, "n": %d}'],
+)
+def test_a_line_is_usable_where_the_index_says_so(line: bytes) -> None:
+    line = line.replace(b"%d", b"9" * 5000)
+    verdict = judge(line)
+    alone, beside = read_rows(line + b"\n", "manifest"), read_rows(b"\n".join([GOOD[0], line, GOOD[1]]), "manifest")
+    usable = not isinstance(verdict, (str, RecordRejected))
+    assert (len(alone.rows), len(beside.rows)) == (usable, 2 + usable)
+    assert alone.num_skipped == beside.num_skipped == (line in SKIPPED)
+    details = [[rejected.detail for _, rejected in found.problems] for found in (alone, beside)]
+    assert details == [[verdict.detail] if isinstance(verdict, RecordRejected) else []] * 2
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -134,9 +151,15 @@ def test_cuts_under_the_names_of_manifests(tmp_path: Path) -> None:
     supervision = {"id": "s", "text": "abc", "speaker": "s1", "language": "fr", "custom": {"cer": 0.1}}
     cut = {"id": "c", "type": "MonoCut", "start": 0.0, "duration": 1.06, "channel": 0, "recording": recording}
     mixed = {"id": "m", "type": "MixedCut", "tracks": [{"cut": cut, "offset": 1.0}]}
-    path = write_lines(tmp_path / "cuts.jsonl", [cut | {"supervisions": [supervision]}, mixed, {"type": "MonoCut"}])
+    lines: Lines = [
+        cut | {"supervisions": [supervision]},
+        mixed,
+        {"type": "MonoCut"},
+        {"type": "MonoCut", "duration": 1},
+    ]
+    path = write_lines(tmp_path / "cuts.jsonl", lines)
     found = look(path)
-    assert (found.kind, found.records, found.unusable) == ("cuts", 2, {"bad_field": 1})
+    assert (found.kind, found.records, found.unusable) == ("cuts", 2, {"bad_duration": 1, "bad_field": 1})
     assert found.duration == {**found.duration, "p0": 1.06, "p100": 2.06}
     assert [(one.name, one.records) for one in found.languages] == [("fr", 1)]
     assert (found.fields["cer"], found.fields["text"], found.without_text) == (1, 1, 1)

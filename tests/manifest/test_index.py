@@ -77,7 +77,7 @@ def parent(path: str) -> str:
 
 
 def judge(line: bytes) -> object:
-    """What `Record` says of one line: the record, why not, or that it is passed over."""
+    """What `Record` says of one line: the record, why not, or that it is skipped."""
     if not line.strip():
         return "blank"
     try:

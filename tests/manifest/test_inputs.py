@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from prepcli.errors import UsageError
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import read_durations, read_input
-from prepcli.manifest.inputs import DataSet, Mix, resolve_input
+from prepcli.manifest.inputs import resolve_input
 
 
 def write(path: Path, *durations: float, more: bytes = b"") -> str:
@@ -89,7 +90,7 @@ def test_a_path_that_exists_is_a_path(files: Path) -> None:
         ("[[nothing.json,1],[b.json,1]]", "not found: nothing.json"),
         ("cuts_path=a.json", "must be a .jsonl"),
         ("cuts_path=nothing.jsonl", "cuts_path not found"),
-        ("shar_path=a.json", "no directory with cuts"),
+        ("shar_path=a.json", "is not a directory with cuts"),
         ("shar_path=.", "holds neither Shar"),
         ("input_cfg=nothing.yaml", "input_cfg not found"),
         (".", "holds neither Shar"),

@@ -4,8 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from prepcli.manifest.datasets import DataSet, Mix, Notes
 from prepcli.manifest.durations import read_input
-from prepcli.manifest.inputs import DataSet, Mix, Notes, resolve_input
+from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import LeafDurations, allot, draw
 
 A, B, C = (DataSet((name,)) for name in "abc")

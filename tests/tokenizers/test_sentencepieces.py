@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.tokenizers.counting import WordsDiffer
+from prepcli.tokenizers.counter import WordsDiffer
 from prepcli.tokenizers.sentencepieces import SentencePieceCounter
 from tests.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
 

@@ -1,4 +1,4 @@
-"""The picture of bins in two dimensions: a heat map of the examples with the buckets drawn in."""
+"""Plots of the examples with the edges of the bins: histograms, and heat maps where bins have two dimensions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +10,31 @@ import numpy.typing as npt
 from prepcli.plotting import new_figure, save_figure
 
 if TYPE_CHECKING:
+    from prepcli.bins.durations import BinsReport
     from prepcli.bins.tokens import TokenBinsReport
     from prepcli.bins.two_d import Bins2dReport
+
+
+def plot_bins(report: "BinsReport", path: Path) -> None:
+    """Draw how many hours there are of each duration, with the bin edges as lines; the format is the suffix's.
+
+    Raises `UsageError` without matplotlib, and when the file cannot be written.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    axes.hist(report.durations, bins=100, weights=report.durations / 3600, color="tab:blue")
+    for number, edge in enumerate(report.bucket_duration_bins):
+        axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+    axes.set_xlabel("duration (s)")
+    axes.set_ylabel("hours")
+    axes.set_title(
+        f"{report.num_examples:,} examples, {report.hours:,.1f} h, {report.num_buckets} buckets: "
+        f"{report.padding:.1%} padding ({report.padding_without_buckets:.1%} without buckets)"
+    )
+    axes.set_xlim(left=0)
+    if report.bucket_duration_bins:
+        axes.legend()
+    save_figure(figure, path)
 
 
 def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:

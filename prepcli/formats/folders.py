@@ -1,0 +1,39 @@
+"""The files of a data set in a folder: regular files only, by name or by the number of the shard."""
+
+import os
+import re
+from pathlib import Path
+
+from prepcli.errors import UsageError
+
+
+def numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
+    """The files in a folder whose names match `pattern`, by the number in the name; pipes and devices are not files.
+
+    Raises:
+        UsageError: two files have the same number.
+    """
+    found: dict[int, Path] = {}
+    for path in regular_files(folder):
+        if match := pattern.match(path.name):
+            other = found.setdefault(int(match[1]), path)
+            if other is not path:
+                raise two_of_a_shard(other, path)
+    return found
+
+
+def regular_files(folder: Path) -> list[Path]:
+    """The regular files in a folder and links to such files, sorted by name; none if there is no folder.
+
+    Opening a pipe would wait for its other end, and opening a device can have any effect.
+    """
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return [folder / name for name in sorted(entry.name for entry in entries if entry.is_file())]
+
+
+def two_of_a_shard(one: Path, other: Path) -> UsageError:
+    """The error for a shard that would be read twice, or from the older of two files instead of the newer."""
+    first, second = sorted((one.name, other.name))
+    return UsageError(f"{one.parent} holds {first} and {second}, two files of the same shard; remove one of them")

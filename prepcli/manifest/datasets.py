@@ -1,0 +1,171 @@
+"""Data sets as trainers read them: manifests, cuts, Shar and tarred sets, alone or mixed by weights.
+
+The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.folders import regular_files, two_of_a_shard
+from prepcli.manifest.fields import parse_fields
+from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What an `input_cfg` says about a data set besides its files; durations do not depend on it."""
+
+    tags: tuple[tuple[str, Any], ...] = ()
+    """Fields for all its records; they replace the records' own."""
+    text_field: str | None = None
+    lang_field: str | None = None
+    endless: bool = False
+    """The entry has `force_finite: false`: a training run would read the data set again and again."""
+    config_files: tuple[str, ...] = field(default=(), compare=False)
+    """The config files that led to it, each included by the one before."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Files that are read one after the other: NeMo manifests, or with `cuts` lhotse cuts (`.jsonl`)."""
+
+    paths: tuple[str, ...]
+    cuts: bool = False
+    notes: "Notes" = Notes()
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Data that are interleaved at random, in proportion to `weights`; None weighs by the number of lines."""
+
+    parts: "tuple[DataSet | Mix, ...]"
+    weights: tuple[float | None, ...]
+
+
+def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
+    """The data that a config names by `shar_path`, `cuts_path` or `manifest_filepath`, in this order of precedence.
+
+    Raises:
+        UsageError: none of them is there, a value has another form, or a file is missing.
+    """
+    if config.get("shar_path") is not None:
+        return _parse_shar_path(config["shar_path"])
+    if config.get("cuts_path") is not None:
+        return _parse_cuts_path(config["cuts_path"])
+    if config.get("manifest_filepath") is not None:
+        return _parse_manifest_filepath(config["manifest_filepath"])
+    raise UsageError("an entry of the input has none of the keys shar_path, cuts_path and manifest_filepath")
+
+
+def data_in_directory(directory: str) -> DataSet | Mix:
+    """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set, or a tarred set in buckets."""
+    top = Path(directory)
+    for folder in (top, top / "cuts"):
+        if cuts := _cuts_in(folder):
+            return DataSet(cuts, cuts=True)
+    if manifests := _numbered(regular_files(top / "sharded_manifests"), r"manifest_(\d+)\.json"):
+        return DataSet(manifests)
+    if (whole := top / "tarred_audio_manifest.json").is_file():
+        return DataSet((str(whole),))
+    if buckets := _numbered(top.glob("bucket*"), r"bucket(\d+)"):
+        return _mix([(data_in_directory(bucket), None) for bucket in buckets])
+    raise UsageError(
+        f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
+        "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...)"
+    )
+
+
+def _cuts_in(folder: Path) -> tuple[str, ...]:
+    """The files of cuts in a folder, without the indexes (`.idx`) that lhotse 2 writes beside them."""
+    found: dict[str, Path] = {}
+    for path in regular_files(folder):
+        if path.name.startswith("cuts.") and path.name.endswith((".jsonl", ".jsonl.gz")):
+            other = found.setdefault(path.name.removesuffix(".gz"), path)
+            if other is not path:
+                raise two_of_a_shard(other, path)
+    return tuple(map(str, found.values()))
+
+
+def _parse_manifest_filepath(value: Any) -> DataSet | Mix:
+    if isinstance(value, str):
+        return _data_in_files(expand_paths(value))
+    if not isinstance(value, list) or not value:
+        raise UsageError(f"manifest_filepath must be a path or a list, not {value!r}")
+    parts = []
+    for item in value:
+        path, weight = _path_and_weight("manifest_filepath", item if isinstance(item, list) else [item])
+        parts.append((_data_in_files(expand_paths(path)), weight))
+    return _mix(parts)
+
+
+def _parse_shar_path(value: Any) -> DataSet | Mix:
+    if isinstance(value, str):
+        found = data_in_directory(value) if os.path.isdir(value) else None
+        if not isinstance(found, DataSet) or not found.cuts:
+            raise UsageError(f"shar_path is not a directory with cuts.*: {value}")
+        return found
+    if isinstance(value, dict):
+        cuts = value.get("cuts")
+        if not cuts:
+            raise UsageError("shar_path given by fields must have the field `cuts`")
+        specs = cuts if isinstance(cuts, list) else [cuts]
+        return DataSet(tuple(path for spec in specs for path in expand_paths(str(spec))), cuts=True)
+    if not isinstance(value, list) or not value:
+        raise UsageError(f"shar_path must be a directory, a list or a mapping of fields, not {value!r}")
+    parts = []
+    for item in value:
+        path, weight = _path_and_weight("shar_path", item if isinstance(item, list) else [item])
+        parts.append((_parse_shar_path(path), weight))
+    return _mix(parts)
+
+
+def _parse_cuts_path(value: Any) -> DataSet:
+    path = check_file(str(value), "cuts_path")
+    if not path.endswith((".jsonl", ".jsonl.gz")):
+        raise UsageError(f"cuts_path must be a .jsonl or .jsonl.gz file of lhotse cuts: {path}")
+    return DataSet((path,), cuts=True)
+
+
+def _data_in_files(paths: list[str]) -> DataSet:
+    return DataSet(tuple(paths), cuts=_holds_cuts(paths[0]))
+
+
+def _holds_cuts(path: str) -> bool:
+    """Whether the first line is a lhotse cut and not a NeMo record. False for a pipe, which can be read only once."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open_bytes(path) as file:
+            fields = parse_fields(file.readline(1 << 20))
+    except (OSError, EOFError, RecordRejected):
+        return False  # reading it reports what is wrong
+    kind = bytes(fields.get("type", msgspec.Raw(b"")))
+    return kind.endswith(b'Cut"') and "audio_filepath" not in fields
+
+
+def _mix(parts: Sequence[tuple[DataSet | Mix, float | None]]) -> DataSet | Mix:
+    if len(parts) == 1:
+        return parts[0][0]
+    return Mix(tuple(part for part, _ in parts), tuple(weight for _, weight in parts))
+
+
+def _path_and_weight(name: str, item: list[Any]) -> tuple[str, float | None]:
+    if len(item) in (1, 2) and isinstance(item[0], str):
+        if len(item) == 1:
+            return item[0], None
+        if isinstance(item[1], int | float) and item[1] > 0:
+            return item[0], float(item[1])
+    raise UsageError(f"an item of {name} must be [path] or [path, weight above 0], not {item!r}")
+
+
+def _numbered(paths: Iterable[Path], pattern: str) -> tuple[str, ...]:
+    """The paths whose names match, sorted by their number."""
+    found = [(int(match[1]), str(path)) for path in paths if (match := re.fullmatch(pattern, path.name))]
+    return tuple(path for _, path in sorted(found))
