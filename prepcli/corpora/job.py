@@ -11,10 +11,11 @@ from prepcli.audio.convert import Wanted, convert
 from prepcli.audio.probe import probe_file
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.index import Index, IndexLine
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin, reject_line
+from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.in_hand import take_in_hand
@@ -28,7 +29,7 @@ def workspace_of(data_set: DataSet, data_root: Path) -> Workspace:
     return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
 
 
-class CorpusJob(Job):
+class CorpusJob(UnitJob):
     """Units are batches of utterances. Audio is converted where the data set wants it, or stays as it was published.
 
     Paths in manifests are relative to the manifest's folder, which is where NeMo, lhotse's reader of NeMo manifests

@@ -21,10 +21,11 @@ from prepcli.audio.encode import encode
 from prepcli.audio.read import segment_samples
 from prepcli.corpora.conversations import Conversation, Corpus, Utterance, decode_line, parse_span, runs
 from prepcli.corpora.recording import Recording, open_recording, undecodable_coding
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
+from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.input_files import check_unchanged, state_of
@@ -60,7 +61,7 @@ class _Piece:
     origin: Origin
 
 
-class SlicingJob(Job):
+class SlicingJob(UnitJob):
     """A record is a line of a transcript; several become one line of a manifest.
 
     Args:

@@ -37,11 +37,10 @@ class Execution:
 
 
 class Job(ABC):
-    """One command's work: `plan` its units, `process` each, `finish` when all are there.
+    """One command's work: `plan` its units, `execute` those of a rank, `finish` when all are done.
 
-    A job object is made from options alone; `plan` loads what `process` needs (it is called once in the main process
-    of every rank, before the workers start, which inherit the object). Both must depend on the inputs and the
-    settings only: that is what makes the output the same for any number of ranks and workers.
+    Units, and what is made of each, must depend on the inputs and the settings only: that is what makes the output
+    the same for any number of ranks and workers. Most jobs are a `UnitJob` (`prepcli.engine.workers`).
 
     Attributes:
         output_patterns: globs below OUT that cover everything the job writes; `--overwrite` removes just these.
@@ -92,25 +91,13 @@ class Job(ABC):
             UsageError: it was made of other input.
         """
 
+    @abstractmethod
     def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
         """Do `units` (longest first) and yield each one's marker as it is published.
-
-        By default each unit goes as a whole to a worker process, which calls `process`. A job with a model keeps it
-        in this process, and has workers only decode.
 
         Raises:
             IncompleteError: a worker process was killed.
         """
-        from prepcli.engine.workers import process_units  # it knows of jobs
-
-        return process_units(self, units, execution)
-
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
-        """Do one unit, in a worker process: write its files, count or reject each of its records.
-
-        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
-        """
-        raise NotImplementedError("a job has `process`, or its own `execute`")
 
     def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge what the units left, when all of them are done; may run more than once, with the same result.

@@ -2,11 +2,12 @@
 
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
 from prepcli.engine.crashes import MAX_CRASHES, note_crash, with_notes
-from prepcli.engine.job import Execution, Job
+from prepcli.engine.job import Advance, Execution, Job
 from prepcli.engine.plan import Unit
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter
@@ -14,16 +15,31 @@ from prepcli.engine.workspace import Workspace
 from prepcli.processes import TICK, WorkerDiedError, WorkerPool, begin_worker, keep_freed_memory, wait_for_any
 
 
+class UnitJob(Job):
+    """A job whose units go one by one, as a whole, to worker processes, which inherit the job object."""
+
+    @abstractmethod
+    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        """Do one unit, in a worker process: write its files, count or reject each of its records.
+
+        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
+        """
+
+    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+        """Have worker processes call `process`; see `process_units`."""
+        return process_units(self, units, execution)
+
+
 class _Worker:
     """What a worker process holds; set once by `_start_worker`."""
 
-    job: Job
+    job: UnitJob
     workspace: Workspace
     digest: str
     counter: SharedCounter
 
 
-def _start_worker(job: Job, workspace: Workspace, digest: str, counter: SharedCounter) -> None:
+def _start_worker(job: UnitJob, workspace: Workspace, digest: str, counter: SharedCounter) -> None:
     begin_worker()
     keep_freed_memory()
     _Worker.job, _Worker.workspace, _Worker.digest, _Worker.counter = job, workspace, digest, counter
@@ -51,7 +67,7 @@ def _do_unit(unit: Unit) -> Marker:
     return marker
 
 
-def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+def process_units(job: UnitJob, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
     """Do `units` (longest first) in worker processes and yield each one's marker as it is published.
 
     Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. What a
@@ -75,7 +91,7 @@ def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iter
             print(f"note: {str(error).partition(';')[0]}; trying again, to find the record", file=sys.stderr)
 
 
-def _process_once(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+def _process_once(job: UnitJob, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
     workspace = execution.workspace
     arguments = (job, workspace, execution.digest, execution.counter)
     num_workers = min(execution.num_workers, len(units))

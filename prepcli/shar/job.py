@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import Wanted
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workers import UnitJob
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import check_loadable
 from prepcli.formats.shar import (
@@ -55,7 +56,7 @@ class _Located:
         return self.target.channel is not None or (self.context is not None and self.context.channel is not None)
 
 
-class SharJob(Job):
+class SharJob(UnitJob):
     """Turns manifests into a Shar data set in `out`. A unit is a shard.
 
     `work` is the job's OUT.prepcli: a compressed manifest is unpacked there.

@@ -10,9 +10,10 @@ from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workers import UnitJob
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import (
     check_loadable,
@@ -60,7 +61,7 @@ class _Member:
     sampling_rate: int
 
 
-class TarredJob(Job):
+class TarredJob(UnitJob):
     """Turns manifests into a tarred set in `out`; with `base`, adds shards to the set that is there.
 
     A unit is a shard. `work` is the job's OUT.prepcli: a compressed manifest is unpacked there.

@@ -31,13 +31,14 @@ from prepcli.calls import CONTINUE_WITH
 from prepcli.cli.building import build_command
 from prepcli.cli.output import show_report
 from prepcli.corpora.speaker import speaker_name
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.options import JobOptions
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import merge_rejects
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
@@ -66,7 +67,7 @@ class _Rejected(msgspec.Struct):
     reject_reason: str
 
 
-class PrepareJob(Job):
+class PrepareJob(UnitJob):
     """Manifest(s) in, one clean manifest out; a unit is a run of consecutive records."""
 
     command: ClassVar[str] = "prepare_manifest"

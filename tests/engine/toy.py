@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
+from prepcli.engine.workers import UnitJob
 from prepcli.errors import RecordRejected, RejectReason
 
 MANIFEST = "/data/toy.json"
 
 
-class ToyJob(Job):
+class ToyJob(UnitJob):
     """`num_units` units of four records; the record numbers in `bad` are rejected."""
 
     command = "toy"
