@@ -42,7 +42,7 @@ COMPARE_EVERY = 32
 Codes = NDArray[np.integer[Any]]
 
 
-class Pool:
+class UnitEncoder:
     """The segments of a unit, and what becomes of them."""
 
     def __init__(

@@ -4,23 +4,22 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.codes.content import check_audio, check_complete, record_audio
-from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, Pool
+from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, WALL, UnitEncoder
 from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import InputShard, audio_bytes, find_input, measure, pools
+from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards, measure
 from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.engine.job import Execution, Job
-from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.formats.names import check_loadable
 from prepcli.formats.shar import brace_text
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
@@ -44,8 +43,19 @@ def codes_workspace(out: Path, codec_name: str) -> Workspace:
     return Workspace(out, Workspace(out).root / CODES_FOLDER.format(codec_name))
 
 
-class CodesJob(Job):
-    """Extends the Shar set in `folder` by codes below `out`. A unit is a few neighbouring shards.
+@dataclass(frozen=True, slots=True)
+class CodesContents:
+    """The shards, and how much of an incomplete Shar set they are (None: they are all of it)."""
+
+    shards: Sequence[InputShard]
+    part: str | None
+
+
+CodesPlan = Plan[ShardGroup, CodesContents]
+
+
+class CodesJob(Job[ShardGroup, CodesContents]):
+    """Extends the Shar set in `folder` by codes. A unit is a few neighbouring shards.
 
     The codec is in the main process of a rank, on `device`; worker processes read and decode ahead of it, and a thread
     writes what it has made.
@@ -57,7 +67,6 @@ class CodesJob(Job):
     def __init__(
         self,
         folder: Path,
-        out: Path,
         options: CodesOptions,
         *,
         partial: bool = False,
@@ -67,78 +76,66 @@ class CodesJob(Job):
         """`partial`: take what is there of a Shar set that is not complete yet."""
         options.check()
         check_codec_model(options.codec_model)
-        options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
-        name = CODES_FOLDER.format(options.codec_name)
-        check_loadable(out / name)
-        self.output_patterns = (f"{name}/*_codes/codes.*.tar",)
         self.folder = folder
-        self.out = out
-        self.options = options
+        self.options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
         self.device = device
         self._partial = partial
-        self._part: str | None = None
         self._num_workers = num_workers
-        self._plan: Plan | None = None
-        self._codec: Codec | None = None
-        self.shards: list[InputShard]
-        self._members: dict[str, list[InputShard]] = {}
 
-    def settings(self) -> dict[str, Any]:
+    def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
+        """The tars of this codec."""
+        return (f"{CODES_FOLDER.format(self.options.codec_name)}/*_codes/codes.*.tar",)
+
+    def settings(self, plan: CodesPlan) -> dict[str, Any]:
         """The options, which model it is, and how much audio there is."""
         settings = settings_of(self.options) | {
             "--codec-model": identity(self.options.codec_model),
-            "bytes of audio": audio_bytes(self.shards),
+            "bytes of audio": audio_bytes(plan.contents.shards),
         }
         # What is there of a set that is complete is all of it, with the option or without.
-        return settings | ({"--partial": self._part} if self._part else {})
+        return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
 
-    def plan(self) -> Plan:
-        """Read the cuts and pool neighbouring shards; a second call returns the same plan."""
-        if self._plan is None:
-            self.shards = find_input(self.folder)
-            self._part = check_complete(self.folder, self._partial)
-            sizes = measure(self.shards, self._num_workers)
-            units = []
-            for unit, positions in pools(self.shards, sizes, self.options.pool_duration):
-                self._members[unit.id] = [self.shards[at] for at in positions]
-                units.append(unit)
-            self._plan = Plan(
-                units=units,
-                records_in=sum(size.num_cuts for size in sizes),
-                inputs=[
-                    InputFile(str(shard.cuts), size.sha256, shard.state)
-                    for shard, size in zip(self.shards, sizes, strict=True)
-                ],
-                notes=[f"{len(self.shards):,} shards, {len(self.shards[0].tars)} audio fields", *self._notes()],
-            )
-        return self._plan
-
-    def input_files(self) -> list[str | Path]:
-        """The cuts, their audio, and the codec where it is a file."""
-        shards = [path for shard in self.shards for path in (shard.cuts, *shard.tars.values())]
-        return [self.options.codec_model, *shards]
-
-    def _notes(self) -> Iterator[str]:
-        if self._part:
-            yield (
-                f"--partial: {self._part}; when the rest is there, --overwrite encodes all of it again, another "
+    def plan(self, workspace: Workspace) -> CodesPlan:
+        """Read the cuts and group neighbouring shards."""
+        shards = find_input(self.folder)
+        part = check_complete(self.folder, self._partial)
+        sizes = measure(shards, self._num_workers)
+        notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
+        if part:
+            notes.append(
+                f"--partial: {part}; when the rest is there, --overwrite encodes all of it again, another "
                 "--codec-name encodes all of it beside this"
             )
+        return Plan(
+            units=list(group_shards(shards, sizes, self.options.pool_duration)),
+            records_in=sum(size.num_cuts for size in sizes),
+            contents=CodesContents(shards, part),
+            inputs=[
+                InputFile(str(shard.cuts), size.sha256, shard.state) for shard, size in zip(shards, sizes, strict=True)
+            ],
+            notes=notes,
+        )
 
-    def check_done(self, markers: Sequence[Marker], workspace: Workspace) -> None:
+    def input_files(self, plan: CodesPlan) -> list[str | Path]:
+        """The cuts, their audio, and the codec where it is a file."""
+        shards = [path for shard in plan.contents.shards for path in (shard.cuts, *shard.tars.values())]
+        return [self.options.codec_model, *shards]
+
+    def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
         """Refuse to go on where audio was replaced by other audio under the same cuts."""
-        done = {marker.unit: self._members[marker.unit] for marker in markers}
-        check_audio(workspace, done, self.folder, self._num_workers)
+        check_audio(workspace, {unit.id: unit.shards for unit in done}, self.folder, self._num_workers)
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return load_codec(self.options.codec_model)
 
     def prepare(self) -> None:
         """Load the codec."""
-        if self._codec is None:
-            self._codec = load_codec(self.options.codec_model)
+        _ = self._codec
 
-    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+    def execute(self, plan: CodesPlan, units: Sequence[ShardGroup], execution: Execution) -> Iterator[Marker]:
         """Read and decode in worker processes, encode here, write in a thread: at the same time, across units."""
         codec = self._codec
-        assert codec is not None
         on_gpu = self.device.startswith("cuda")
         decoder = MemberDecoder(None if on_gpu else codec.sampling_rate)
         most_samples = int(self.options.batch_duration * max(codec.sampling_rate, HIGHEST_RATE if on_gpu else 0))
@@ -149,8 +146,8 @@ class CodesJob(Job):
                 decoder, most_samples, execution.num_workers, execution.context, execution.workspace
             ) as workers,
         ):
-            make = partial(Pool, codec=codec, options=self.options, resamples=on_gpu)
-            made = _Pools([self._members[unit.id] for unit in units], workers, execution.tick, make)
+            make = partial(UnitEncoder, codec=codec, options=self.options, resamples=on_gpu)
+            made = _Encoders([unit.shards for unit in units], workers, execution.tick, make)
             batches = (batch for turn in range(len(units)) for batch in made[turn].batches())
             feed = workers.decoded(batches, execution.tick)
             # The workers start with the first task, and must do so before CUDA does.
@@ -160,33 +157,33 @@ class CodesJob(Job):
             written: deque[Future[Marker]] = deque()
             started = time.monotonic()
             for turn, unit in enumerate(units):
-                pool = made.take(turn)
-                pool.encode(feed, self.device, execution.advance)
-                pool.extra[WALL] = time.monotonic() - started
+                encoder = made.take(turn)
+                encoder.encode(feed, self.device, execution.advance)
+                encoder.extra[WALL] = time.monotonic() - started
                 started = time.monotonic()
                 while written and (len(written) > 1 or written[0].done()):
                     yield wait_for(written.popleft(), execution.tick)
                 with no_interruption():
-                    written.append(writing.submit(self._publish, pool, unit, execution))
+                    written.append(writing.submit(self._publish, encoder, unit, execution))
             while written:
                 yield wait_for(written.popleft(), execution.tick)
 
-    def _publish(self, pool: Pool, unit: Unit, execution: Execution) -> Marker:
+    def _publish(self, encoder: UnitEncoder, unit: ShardGroup, execution: Execution) -> Marker:
         with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-            pool.write(writer)
-            record_audio(execution.workspace, unit.id, pool.shards, pool.indices, self.folder)
+            encoder.write(writer)
+            record_audio(execution.workspace, unit.id, encoder.shards, encoder.indices, self.folder)
             return writer.publish()
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a training config, and what the run tells of itself."""
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
         name = self.options.codec_name
-        numbers = [shard.number for shard in self.shards]
+        numbers = [shard.number for shard in plan.contents.shards]
         details: dict[str, Any] = {
-            CODES_OF[field]: self.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
-            for field in self.shards[0].tars
+            CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
+            for field in plan.contents.shards[0].tars
         }
         wall = max(counts[WALL], 1e-9)
         details |= {
@@ -203,15 +200,15 @@ class CodesJob(Job):
         return details
 
 
-class _Pools:
-    """The units' pools, made when they are first asked for; workers look through the shards of later ones meanwhile."""
+class _Encoders:
+    """The units' encoders, made when they are first asked for; workers read the shards of later ones meanwhile."""
 
     def __init__(
         self,
         units: Sequence[Sequence[InputShard]],
         workers: DecodingPool[Member],
         tick: Callable[[], None],
-        make: Callable[[Sequence[InputShard], Sequence[ShardIndex]], Pool],
+        make: Callable[[Sequence[InputShard], Sequence[ShardIndex]], UnitEncoder],
     ) -> None:
         self._units = units
         self._workers = workers
@@ -219,10 +216,10 @@ class _Pools:
         self._make = make
         self._indices: deque[list[Future[ShardIndex]]] = deque()
         self._submitted = 0
-        self._made: dict[int, Pool] = {}
+        self._made: dict[int, UnitEncoder] = {}
         self._next = 0
 
-    def __getitem__(self, turn: int) -> Pool:
+    def __getitem__(self, turn: int) -> UnitEncoder:
         while self._next <= turn:
             ahead = min(self._next + 1 + UNITS_AHEAD, len(self._units))
             while self._submitted < ahead:
@@ -234,11 +231,11 @@ class _Pools:
             self._next += 1
         return self._made[turn]
 
-    def take(self, turn: int) -> Pool:
-        """The pool, which is not asked for again."""
-        pool = self[turn]
+    def take(self, turn: int) -> UnitEncoder:
+        """The encoder, which is not asked for again."""
+        encoder = self[turn]
         del self._made[turn]
-        return pool
+        return encoder
 
 
 def _shard_range(numbers: Sequence[int]) -> str:

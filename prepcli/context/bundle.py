@@ -13,7 +13,7 @@ from prepcli.context.context_entry import DIGITS, ContextLines
 from prepcli.context.context_merge import PartWriter
 from prepcli.context.copies import Segments
 from prepcli.context.options import ContextOptions
-from prepcli.context.plan import ContextPlan
+from prepcli.context.plan import ContextLayout
 from prepcli.context.selection import Chosen, select_contexts
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter
@@ -45,15 +45,15 @@ _INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
 class Bundle:
     """The records of one unit, and what is known of them so far."""
 
-    def __init__(self, numbers: Indices, records: Records, plan: ContextPlan, options: ContextOptions) -> None:
+    def __init__(self, numbers: Indices, records: Records, layout: ContextLayout, options: ContextOptions) -> None:
         """`numbers` are the unit's records, ascending."""
         self.numbers = numbers
         self._records = records
         self._options = options
         self._durations = records.index.duration[numbers]
-        self._groups = plan.groups[numbers]
+        self._groups = layout.groups[numbers]
         start = records.index.offset[numbers]
-        self._segments = Segments(plan.files[numbers], start, start + self._durations)
+        self._segments = Segments(layout.files[numbers], start, start + self._durations)
         self._batches: list[Indices] = []
         self._rejects: dict[int, RecordRejected] = {}
 

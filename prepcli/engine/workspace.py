@@ -34,7 +34,8 @@ class Workspace:
     Everything in it may be read while a run goes on; nothing under a final name is ever half written.
     """
 
-    def __init__(self, out: Path, root: Path | None = None) -> None:
+    def __init__(self, out: Path, root: Path | None = None, spools: bool = True) -> None:
+        """`spools`: whether compressed inputs are unpacked in `spool`; else it is None, and they are read through."""
         self.out = out
         self.root = root if root is not None else _beside(out)
         self.plan_file = self.root / "plan.json"
@@ -44,6 +45,7 @@ class Workspace:
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
+        self.spool = self.root / "spool" if spools else None
         self._rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
