@@ -1,11 +1,10 @@
 """extend-context-audio: for each record the most similar other utterance of its voice becomes its context audio."""
 
 import os
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from prepcli.context.bundle import (
@@ -23,7 +22,6 @@ from prepcli.context.context_merge import histograms, merged_lines
 from prepcli.context.options import ContextOptions
 from prepcli.context.plan import ContextLayout, plan_bundles
 from prepcli.context.voices import group_key
-from prepcli.engine.job import Execution, Job
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.progress import format_seconds
 from prepcli.engine.publish import Marker, UnitWriter
@@ -32,7 +30,8 @@ from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
-from prepcli.models.feed import Batch, SegmentDecoder, decoded_batches
+from prepcli.models.feed import DecodingPool, SegmentDecoder
+from prepcli.models.model_job import WALL, ModelJob
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
 from prepcli.records import Records, settings_over
@@ -57,11 +56,8 @@ class ContextContents:
 ContextPlan = Plan[VoiceBundle, ContextContents]
 
 
-class ContextJob(Job[VoiceBundle, ContextContents]):
-    """Extends manifests in one file. A unit is a bundle of whole voices.
-
-    The model is in the main process of a rank, on `device`; worker processes decode.
-    """
+class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
+    """Extends manifests in one file. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
 
@@ -75,6 +71,7 @@ class ContextJob(Job[VoiceBundle, ContextContents]):
         num_workers: int = 1,
     ) -> None:
         """`batch_duration`: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit."""
+        super().__init__(device, num_workers)
         options.check()
         group_key(options.group_by)
         if not batch_duration > 0:
@@ -87,9 +84,7 @@ class ContextJob(Job[VoiceBundle, ContextContents]):
                 f"the name of the extended manifest is too long for a file system: {self.manifest_name}; rename "
                 f"{manifests[0]}, or link to it"
             )
-        self.device = device
         self._batch_duration = batch_duration
-        self._num_workers = num_workers
 
     @property
     def manifest_name(self) -> str:
@@ -118,7 +113,7 @@ class ContextJob(Job[VoiceBundle, ContextContents]):
         """Index the manifests and pack their voices into bundles."""
         keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
         base_dir = self.options.audio_base_dir
-        records = Records(self.manifests, base_dir, keys=keys, spool=workspace.spool, num_workers=self._num_workers)
+        records = Records(self.manifests, base_dir, keys=keys, spool=workspace.spool, num_workers=self.num_workers)
         layout = plan_bundles(records.index, base_dir)
         durations = records.index.duration[layout.order]
         units = [
@@ -139,51 +134,35 @@ class ContextJob(Job[VoiceBundle, ContextContents]):
         """The records that are alone in their group, and the lines that cannot be read."""
         return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
 
-    @cached_property
-    def _encoder(self) -> SpeakerEncoder:
+    def load_model(self) -> SpeakerEncoder:
+        """Load the speaker model."""
         return load_speaker_encoder(self.options.speaker_model)
 
-    def prepare(self) -> None:
-        """Load the model."""
-        _ = self._encoder
-
-    def execute(self, plan: ContextPlan, units: Sequence[VoiceBundle], execution: Execution) -> Iterator[Marker]:
-        """Decode in worker processes, embed and select here; the workers are a few batches ahead, across bundles."""
-        encoder = self._encoder
-        most_samples = int(self._batch_duration * encoder.sampling_rate)
-        made: deque[Bundle] = deque()
-
-        def batches() -> Iterator[Batch[int]]:
-            for unit in units:
-                made.append(self._bundle(plan.contents, unit))
-                yield from made[-1].batches(encoder, most_samples)
-
-        feed = decoded_batches(
-            SegmentDecoder(plan.contents.records, encoder.sampling_rate, encoder.min_samples),
-            batches(),
-            most_samples,
-            execution.num_workers,
-            execution.context,
-            execution.tick,
-            execution.workspace,
-        )
-        # The workers start with the first batch, and must do so before CUDA does.
-        feed = chain([next(feed)], feed)
+    def set_up_device(self) -> None:
+        """Have PyTorch compute in full float32."""
         use_full_float32()
-        encoder.to(self.device)
-        for unit in units:
-            with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-                bundle = made.popleft()
-                embeddings = bundle.embed(encoder, feed, self.device, writer, execution.advance)
-                bundle.write(bundle.select(embeddings), writer)
-                if self.options.save_embeddings:
-                    bundle.save_embeddings(embeddings, writer)
-                marker = writer.publish()
-            yield marker
 
-    def _bundle(self, contents: ContextContents, unit: VoiceBundle) -> Bundle:
+    @property
+    def max_batch_samples(self) -> int:
+        """Those of `--batch-duration`."""
+        return int(self._batch_duration * self.model.sampling_rate)
+
+    def decoder(self, contents: ContextContents) -> SegmentDecoder:
+        """Reads the records' audio."""
+        return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
+
+    def begin_units(
+        self,
+        contents: ContextContents,
+        units: Sequence[VoiceBundle],
+        workers: DecodingPool[int],
+        tick: Callable[[], None],
+    ) -> Iterator[Bundle]:
+        """The units' bundles."""
         layout = contents.layout
-        return Bundle(layout.order[unit.lo : unit.hi], contents.records, layout, self.options)
+        for unit in units:
+            numbers = layout.order[unit.lo : unit.hi]
+            yield Bundle(numbers, contents.records, layout, self.options, self.model, self.max_batch_samples)
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the parts in the order of the input; returns histograms, and what the run tells of its batches."""
@@ -195,7 +174,7 @@ class ContextJob(Job[VoiceBundle, ContextContents]):
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
-        wall = sum(marker.wall_seconds for marker in markers)
+        wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
         return {
             "manifest": out / self.manifest_name,

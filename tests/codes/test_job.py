@@ -298,15 +298,14 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
     codes = []
     for resamples in (False, True):
         codec = ToyCodec()
-        pool = UnitEncoder(shards, indices, codec, OPTIONS, resamples=resamples)
+        encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, resamples=resamples)
         decoder = MemberDecoder(None if resamples else codec.sampling_rate)
         feed = (
             fill(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
-            for batch in pool.batches()
+            for batch in encoder.batches()
         )
-        pool.encode(feed, "cpu", lambda records, seconds: None)
-        assert pool.extra["batches"] < 10
-        codes.append(pool._codes)
+        codes.append(encoder.compute(feed, "cpu", lambda records, seconds: None))
+        assert encoder.extra["batches"] < 10
     for one, other in zip(*codes, strict=True):
         assert isinstance(one, np.ndarray)
         # But for rounding: a thousand levels show the last bits of a float.
