@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.context.context_entry import DIGITS, ContextLines
-from prepcli.context.context_merge import PartWriter
 from prepcli.context.copies import Segments
+from prepcli.context.lines import DIGITS, ContextLines, PartWriter
 from prepcli.context.options import ContextOptions
 from prepcli.context.plan import ContextLayout
 from prepcli.context.selection import Chosen, select_contexts

@@ -18,7 +18,7 @@ from prepcli.context.bundle import (
     WAITED,
     Bundle,
 )
-from prepcli.context.context_merge import histograms, merged_lines
+from prepcli.context.lines import histograms, merged_lines
 from prepcli.context.options import ContextOptions
 from prepcli.context.plan import ContextLayout, plan_bundles
 from prepcli.context.voices import group_key

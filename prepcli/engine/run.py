@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from prepcli.calls import command_line, tell
+from prepcli.engine.failures import describe_failure
 from prepcli.engine.job import AnyJob, Execution
 from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once, has_agreed, shares
@@ -286,25 +286,4 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPla
             if isinstance(error, PrepcliError) or not isinstance(error, Exception):
                 raise
             workspace.check_claim()  # a file may be missing because another command has cleared the directory
-            raise PrepcliError(_describe(error, workspace, options.rank)) from error
-
-
-def _describe(error: Exception, workspace: Workspace, rank: Rank) -> str:
-    name = workspace.root / f"traceback_{rank.rank}.txt"
-    kept = ""
-    with contextlib.suppress(OSError):
-        name.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        kept = f" (traceback in {name})"
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return (
-            f"{where}{error.strerror or error}; nothing half written was published. Mend it and run the same "
-            f"command again to continue{kept}"
-        )
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's
-        return (
-            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
-            "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"
-            f"{kept}"
-        )
-    return f"a bug in prepcli: {type(error).__name__}: {error}{kept}; please report it"
+            raise PrepcliError(describe_failure(error, workspace, options.rank)) from error
