@@ -85,15 +85,15 @@ def padding(hours: float, batch_seconds: float) -> None:
     durations = np.clip(rng.lognormal(1.7, 0.6, int(hours * 3600 / 6.3)), 0.6, 20)
     num_samples = np.rint(durations * 16000).astype(np.int64)
     frames = num_samples // 160 + 1
-    places = {
+    lengths = {
         "NeMo's grid of 16 frames": -(-frames // 16) * 16 * 160 - 1,
-        "Resemblyzer's partials": ResemblyzerEncoder.places(
+        "Resemblyzer's partials": ResemblyzerEncoder.padded_lengths(
             ResemblyzerEncoder.__new__(ResemblyzerEncoder), num_samples
         ),
     }
     print(f"padding over {durations.sum() / 3600:.0f} h, batches of {batch_seconds:g} s at most, bundles of 12 h")
     bundle = (np.cumsum(durations) / BUNDLE_SECONDS).astype(int)
-    for name, place in places.items():
+    for name, place in lengths.items():
         batches = [
             place[members][batch].sum()
             for members in (np.flatnonzero(bundle == number) for number in range(bundle[-1] + 1))
@@ -114,7 +114,7 @@ def overlap(folder: Path, runs: int) -> None:
     import torch
 
     from prepcli.models.batches import equal_length_batches
-    from prepcli.models.feed import Batch, SegmentDecoder, decoded_batches
+    from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
     from prepcli.processes import worker_context
@@ -129,9 +129,9 @@ def overlap(folder: Path, runs: int) -> None:
     (folder / "m.json").write_text("".join(lines))
     records = Records([str(folder / "m.json")])
     encoder = load_speaker_encoder("resemblyzer")
-    places = encoder.places(np.rint(durations * 16000).astype(np.int64))
+    lengths = encoder.padded_lengths(np.rint(durations * 16000).astype(np.int64))
     most = 60 * 16000
-    batches = [Batch(tuple(batch.tolist()), int(places[batch[0]])) for batch in equal_length_batches(places, most)]
+    batches = [Batch(tuple(batch.tolist()), int(lengths[batch[0]])) for batch in equal_length_batches(lengths, most)]
 
     def decode(with_model: bool) -> float:
         start = time.perf_counter()

@@ -14,7 +14,7 @@ FALLBACK_FORMAT = "flac"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetFormat:
     """What stored audio should be; None leaves a property as the source has it. `sampling_rate` in Hz."""
 
     format: str | None = None
@@ -30,7 +30,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class EncodedAudio:
     """Encoded audio: `format` is also the right extension; `sampling_rate` in Hz."""
 
     data: bytes
@@ -48,7 +48,7 @@ def read_file(path: str) -> bytes:
         return source.read(0, source.size)
 
 
-def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> Stored:
+def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> EncodedAudio:
     """A file as it is, once it has been looked through; `decode`: to the last sample.
 
     Raises:
@@ -56,18 +56,18 @@ def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> St
     """
     check = check_decoded if decode else check_copy
     check(data, info, name)
-    return Stored(data, info.format, info.sampling_rate)
+    return EncodedAudio(data, info.format, info.sampling_rate)
 
 
 def convert(
     source: bytes | str,
     info: AudioInfo,
-    wanted: Wanted,
+    wanted: TargetFormat,
     start: int = 0,
     num_samples: int | None = None,
     *,
     name: str = "",
-) -> Stored:
+) -> EncodedAudio:
     """Encode the segment of `num_samples` from sample `start` (at the source's rate; None = to the end).
 
     All channels are kept. Lossless sources keep their samples in a lossless format (24 bits at most in FLAC).
@@ -83,4 +83,4 @@ def convert(
     samples = read_segment(source, info, start, num_samples, name=name)
     if rate != info.sampling_rate:
         samples = resample(samples, info.sampling_rate, rate)
-    return Stored(encode(samples, rate, format_, lossless_subtype(info, format_)), format_, rate)
+    return EncodedAudio(encode(samples, rate, format_, lossless_subtype(info, format_)), format_, rate)

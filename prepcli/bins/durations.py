@@ -77,7 +77,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         num_examples=options.num_examples,
     )
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
+        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)
     bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
     sample = evenly(durations)
@@ -123,7 +123,7 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
         raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
     if num_buckets > len(sizes):
         raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
-    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
+    places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
     return [float(sizes[place]) for place in places]
 
 
@@ -133,7 +133,7 @@ def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
     return {f"p{share}": float(values[rank]) for share, rank in zip(PERCENTILES, ranks, strict=True)}
 
 
-def walk(
+def greedy_cut_points(
     sizes: npt.NDArray[Any],
     target: Any,
     guess: int,
@@ -172,7 +172,7 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
     ]
 
 
-def why_none(found: Durations) -> str:
+def explain_empty(found: Durations) -> str:
     """Why no example was found, in brackets for a message."""
     reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
     if found.num_discarded:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import walk
+from prepcli.bins.durations import greedy_cut_points
 from prepcli.errors import UsageError
 
 Ints = npt.NDArray[np.int64]
@@ -57,7 +57,9 @@ def nested_bins(
         return size if decimals is None else np.round(size, decimals)
 
     # The sum of the walk, added one by one, may exceed the whole sum, which NumPy adds in pairs.
-    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded) if num_buckets > 1 else []
+    places: list[int] = []
+    if num_buckets > 1:
+        places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
     last = rounded(sizes[-1]) if largest is None else sizes.dtype.type(largest)
     edges = [*(rounded(sizes[place]) for place in places), last]
     found = NestedBins([], [], 0)
@@ -112,7 +114,7 @@ def _token_bins(
     if not kept.any():
         kept[:] = True
     ascending = np.sort(tokens[kept]).astype(np.int64)
-    places = walk(ascending, ascending.sum() / sub_buckets, len(ascending) // sub_buckets)
+    places = greedy_cut_points(ascending, ascending.sum() / sub_buckets, len(ascending) // sub_buckets)
     ends = [*ascending[places].tolist(), int(ascending[-1])]
     return ends, float(ratios[kept].max()), int(len(kept) - kept.sum())
 

@@ -22,8 +22,8 @@ from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.shar import TARGET, shard_text
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
-from prepcli.models.feed import Batch, Decoded
 from prepcli.models.model_job import UnitWork
+from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length

@@ -20,8 +20,8 @@ from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.shar import brace_text
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.devices import use_same_algorithms
-from prepcli.models.feed import DecodingPool
 from prepcli.models.model_job import WALL, ModelJob
+from prepcli.models.prefetch import DecodingPool
 from prepcli.models.protocols import Codec
 from prepcli.options import settings_of
 from prepcli.processes import wait_for

@@ -18,7 +18,7 @@ from prepcli.codes.plan import InputShard, read_cuts, read_heads
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar_files import RecordingLine, decode_json
 from prepcli.in_hand import take_in_hand
-from prepcli.models.feed import Samples
+from prepcli.models.prefetch import Samples
 
 TOLERANCE = 0.025
 """Seconds by which audio may differ from its manifest; lhotse's own limit (`lhotse.audio`)."""

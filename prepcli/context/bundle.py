@@ -23,8 +23,8 @@ from prepcli.formats.npy import npy_bytes
 from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
-from prepcli.models.feed import Batch, Decoded
 from prepcli.models.model_job import UnitWork
+from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
 from prepcli.records import Records
@@ -78,7 +78,7 @@ class Bundle(UnitWork[int, Embedded]):
         start = records.index.offset[numbers]
         self._segments = Segments(layout.files[numbers], start, start + self._durations)
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
-        self._lengths = encoder.places(np.maximum(num_samples, encoder.min_samples))
+        self._lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
         self._batches = equal_length_batches(self._lengths, max_samples)
 
     def batches(self) -> Iterator[Batch[int]]:

@@ -30,8 +30,8 @@ from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
-from prepcli.models.feed import DecodingPool, SegmentDecoder
 from prepcli.models.model_job import WALL, ModelJob
+from prepcli.models.prefetch import DecodingPool, SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
 from prepcli.records import Records, settings_over

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.convert import Wanted, convert
+from prepcli.audio.convert import TargetFormat, convert
 from prepcli.audio.probe import probe_file
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.index import Batch, Index, IndexLine
@@ -100,7 +100,7 @@ class CorpusJob(UnitJob[Batch, Index]):
         take_in_hand(source)
         info = probe_file(source)
         if line.target is not None:
-            stored = convert(source, info, Wanted("wav"), name=line.source)
+            stored = convert(source, info, TargetFormat("wav"), name=line.source)
             writer.add(line.target, stored.data)
         return info.duration
 

@@ -117,7 +117,7 @@ def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> N
     workspace = workspace_of(data_set, data_root)
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     try:
-        with stop_on_signals(), _alone(workspace, data_set):
+        with stop_on_signals(), exclusive_lock(workspace, data_set):
             _ensure(data_set, archive, workspace, fetching)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -185,7 +185,7 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 
 @contextlib.contextmanager
-def _alone(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
+def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
     """One process fetches a data set; the lock goes with it, whatever ends it."""
     try:
         workspace.root.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.manifest.inputs import DataSet, Mix, Notes, of_config
+from prepcli.manifest.inputs import DataSet, Mix, Notes, parse_config
 from prepcli.manifest.sources import check_file
 
 # NeMo has more types (texts, conversations, ...); these are the ones whose items are utterances with a duration.
@@ -32,7 +32,7 @@ def of_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = N
         keys = ("manifest_filepath",) if kind.startswith("nemo") else ("shar_path", "cuts_path")
         if not any(entry.get(key) for key in keys):
             raise UsageError(f"an entry{of_file(within)} of type {kind} has no {' or '.join(keys)}")
-        parts.append(_noted(of_config({key: entry.get(key) for key in keys}), entry_notes))
+        parts.append(_noted(parse_config({key: entry.get(key) for key in keys}), entry_notes))
     return mix_of(parts, weights, seen)
 
 

@@ -66,15 +66,15 @@ def resolve_input(spec: str) -> DataSet | Mix:
         if key not in KEYS:
             raise UsageError(f"unknown key in {spec!r}; known are {', '.join(KEYS)}")
         value = value.strip("'\"")
-        return of_config({key: _parse_list(value) if _is_list(value) else value})
+        return parse_config({key: _parse_list(value) if _is_list(value) else value})
     if spec.endswith((".yaml", ".yml")):
-        return of_config({"input_cfg": spec})
+        return parse_config({"input_cfg": spec})
     if os.path.isdir(spec):
         return of_directory(spec)
-    return of_config({"manifest_filepath": _parse_list(spec) if _is_list(spec) else spec})
+    return parse_config({"manifest_filepath": _parse_list(spec) if _is_list(spec) else spec})
 
 
-def of_config(config: dict[str, Any]) -> DataSet | Mix:
+def parse_config(config: dict[str, Any]) -> DataSet | Mix:
     """The data of one entry of a config, chosen by which of `KEYS` it has, in NeMo's order of precedence."""
     if config.get("input_cfg") is not None:
         from prepcli.manifest.input_cfg import of_input_cfg

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from prepcli.engine.job import Advance, Execution, Job
 from prepcli.engine.plan import Contents, Plan, UnitT
 from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.models.feed import Batch, Decoded, Decoder, DecodingPool
+from prepcli.models.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.processes import no_interruption, wait_for
 
 Item = TypeVar("Item")

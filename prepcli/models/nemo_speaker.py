@@ -40,7 +40,7 @@ class NemoSpeakerEncoder:
         sizes = [getattr(layer, "out_channels", None) or getattr(layer, "out_features", None) for layer in last]
         self.dim: int = next(int(size) for size in sizes if size)
 
-    def places(self, num_samples: "Ints") -> "Ints":
+    def padded_lengths(self, num_samples: "Ints") -> "Ints":
         """The longest audio that fits in as many feature frames as the preprocessor pads the utterance to."""
         frames = num_samples // self._hop + self._more_frames
         padded = -(-frames // self._grid) * self._grid

@@ -26,7 +26,7 @@ class SpeakerEncoder(Protocol):
     dim: int
     rows_on_cpu: int | None
 
-    def places(self, num_samples: "Ints") -> "Ints":
+    def padded_lengths(self, num_samples: "Ints") -> "Ints":
         """For utterances of so many samples, the lengths to which they are zero-padded: each its own place on a grid.
 
         An embedding may depend on this padding, so it must follow from the utterance alone. Batches hold utterances of

@@ -90,7 +90,7 @@ class ResemblyzerEncoder:
             module.load_state_dict(own)
             module.eval()
 
-    def places(self, num_samples: "Ints") -> "Ints":
+    def padded_lengths(self, num_samples: "Ints") -> "Ints":
         """The longest utterance that is cut into as many partials: one more sample would make one more."""
         return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
 

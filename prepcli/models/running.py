@@ -23,7 +23,7 @@ Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
 
 _ALLOCATION_FAILED = ("can't allocate memory", "not enough memory", "_ALLOC_FAILED")
 """What PyTorch's other errors say for want of memory: on processors, and in the libraries of CUDA."""
-_alone = threading.Lock()
+_exclusive_lock = threading.Lock()
 _noted = threading.Event()
 
 
@@ -95,7 +95,7 @@ def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
         halves = [tensor[:middle] for tensor in batch], [tensor[middle:] for tensor in batch]
         return [piece for half in halves for piece in _run_in_pieces(model, half)]
     if made is None:
-        with _alone:  # other threads that failed wait, and what they held is free
+        with _exclusive_lock:  # other threads that failed wait, and what they held is free
             made = _try(model, batch)
     return [made]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
-from prepcli.audio.convert import Wanted
+from prepcli.audio.convert import TargetFormat
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
@@ -84,7 +84,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
         options.check()
         self.manifests = manifests
         self.options = options
-        self.wanted = Wanted(
+        self.wanted = TargetFormat(
             None if options.audio_format == "original" else options.audio_format, options.sampling_rate
         )
         self._num_workers = num_workers
@@ -184,7 +184,7 @@ def _locate(
     usable = []
     for number in numbers:
         try:
-            entry = read_entry(Record.parse(records.line(number)), int(layout.turns[number]), layout.has_context)
+            entry = read_entry(Record.parse(records.line(number)), int(layout.occurrence[number]), layout.has_context)
             found = _find_audio(records, number, entry, store)
         except RecordRejected as rejected:
             writer.reject(records.reject_source(number), rejected, records.origin(number))

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple
 
-from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
+from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.encode import encode, lossless_subtype
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
@@ -55,14 +55,14 @@ class SegmentStore:
     used again is kept till its last use. `num_encoded` counts the segments that were not copied as they are.
 
     Example:
-        with SegmentStore(Wanted("flac"), directory) as store:
+        with SegmentStore(TargetFormat("flac"), directory) as store:
             segment = store.locate("/data/a.wav", 1.5, 2.0, None)
             store.expect(segment)
             audio = store.take(segment)
     """
 
     def __init__(
-        self, wanted: Wanted, directory: Path | None, kept_bytes: int = KEPT_BYTES, *, check_audio: bool = False
+        self, wanted: TargetFormat, directory: Path | None, kept_bytes: int = KEPT_BYTES, *, check_audio: bool = False
     ) -> None:
         """`directory` is where the temporary file goes, if one is needed (None: where the system keeps its own).
 
@@ -171,7 +171,7 @@ class SegmentStore:
             length = probe_bytes(stored.data, path).num_samples  # codecs of blocks may give more, or fewer
         return Audio(stored.data, stored.format, stored.sampling_rate, length)
 
-    def _one_channel(self, segment: Segment, info: AudioInfo) -> Stored:
+    def _one_channel(self, segment: Segment, info: AudioInfo) -> EncodedAudio:
         path, start, num_samples, channel = segment
         samples = select_channel(read_segment(path, info, start, num_samples), channel)
         mono = encode(samples, info.sampling_rate, "wav", lossless_subtype(info, "wav"))

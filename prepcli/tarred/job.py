@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.audio.convert import Stored, Wanted, convert, copy, read_file
+from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
@@ -92,7 +92,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         self.manifests = manifests
         self.options = options
         self.base = base
-        self.wanted = Wanted(options.force_codec, options.target_sample_rate)
+        self.wanted = TargetFormat(options.force_codec, options.target_sample_rate)
         self._num_workers = num_workers
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
@@ -224,7 +224,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             return {}
         return {name: member.sampling_rate for name in ("sampling_rate", "sample_rate") if name in record.fields}
 
-    def _load(self, path: str, record: Record) -> tuple[AudioInfo, Stored]:
+    def _load(self, path: str, record: Record) -> tuple[AudioInfo, EncodedAudio]:
         """Read, check and, where asked for, cut and encode the record's audio."""
         take_in_hand(path, record.offset, record.duration)
         if self.options.slice_with_offset:
@@ -240,7 +240,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             return info, self._copy(data, info, path)
         return info, convert(data, info, self.wanted, name=path)
 
-    def _copy(self, data: bytes, info: AudioInfo, path: str) -> Stored:
+    def _copy(self, data: bytes, info: AudioInfo, path: str) -> EncodedAudio:
         return copy(data, info, decode=self.options.check_audio, name=path)
 
     def finish(self, plan: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:

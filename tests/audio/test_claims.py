@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.audio.convert import Wanted, convert
+from prepcli.audio.convert import TargetFormat, convert
 from prepcli.audio.encode import encodable_rate, encode
 from prepcli.audio.limits import MAX_SAMPLES_PER_BYTE, MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
 from prepcli.audio.probe import probe_bytes, probe_file
@@ -123,7 +123,7 @@ def test_rates_that_formats_do_not_have() -> None:
         data = encode(SAMPLES, encodable, format)
         assert probe_bytes(data, "a").sampling_rate == encodable
         source = wav(SAMPLES, rate)
-        stored = convert(source, probe_bytes(source, "a"), Wanted(format), name="a")
+        stored = convert(source, probe_bytes(source, "a"), TargetFormat(format), name="a")
         assert (stored.format, stored.sampling_rate) == (format, encodable)
 
 

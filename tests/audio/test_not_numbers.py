@@ -12,7 +12,7 @@ from prepcli.audio.read import read_segment
 from prepcli.codes.plan import find_input
 from prepcli.codes.shard_index import MemberDecoder, index_shard
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.models.feed import SegmentDecoder
+from prepcli.models.prefetch import SegmentDecoder
 from prepcli.records import Records
 from tests.audio.signals import RATE, tones, written
 from tests.conftest import read_lines, write_lines

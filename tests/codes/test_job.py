@@ -23,7 +23,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.errors import InputChangedError, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.input_files import FileState
-from prepcli.models.feed import fill
+from prepcli.models.prefetch import decode_batch
 from prepcli.models.sinc import resample_sinc
 from prepcli.verification.verify import verify
 from tests.audio_files import write_audio
@@ -301,7 +301,7 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
         encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, resamples=resamples)
         decoder = MemberDecoder(None if resamples else codec.sampling_rate)
         feed = (
-            fill(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
+            decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
             for batch in encoder.batches()
         )
         codes.append(encoder.compute(feed, "cpu", lambda records, seconds: None))

@@ -12,7 +12,7 @@ import pytest
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError
 from prepcli.in_hand import take_in_hand
-from prepcli.models.feed import Batch, decoded_batches
+from prepcli.models.prefetch import Batch, decoded_batches
 from prepcli.processes import worker_context
 from prepcli.shar import segments as shar_segments
 from prepcli.tarred import job as tarred

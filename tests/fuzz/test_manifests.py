@@ -115,7 +115,7 @@ class ToyEncoder:
     dim = 2
     rows_on_cpu: int | None = 1
 
-    def places(self, num_samples: np.ndarray) -> np.ndarray:
+    def padded_lengths(self, num_samples: np.ndarray) -> np.ndarray:
         return -(-num_samples // 1600) * 1600
 
     def to(self, device: str) -> None:

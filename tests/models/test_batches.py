@@ -6,15 +6,15 @@ from prepcli.models.batches import equal_length_batches
 
 
 def test_every_item_once_and_no_mixture() -> None:
-    places = np.random.default_rng(0).integers(1, 40, 1000) * 2560
-    batches = equal_length_batches(places, 100_000)
+    padded_lengths = np.random.default_rng(0).integers(1, 40, 1000) * 2560
+    batches = equal_length_batches(padded_lengths, 100_000)
     assert sorted(np.concatenate(batches).tolist()) == list(range(1000))
     lengths = []
     for batch in batches:
-        assert len(set(places[batch].tolist())) == 1
-        assert places[batch].sum() <= 100_000 or len(batch) == 1
+        assert len(set(padded_lengths[batch].tolist())) == 1
+        assert padded_lengths[batch].sum() <= 100_000 or len(batch) == 1
         assert batch.tolist() == sorted(batch.tolist())
-        lengths.append(int(places[batch[0]]))
+        lengths.append(int(padded_lengths[batch[0]]))
     assert lengths == sorted(lengths, reverse=True)  # what needs most memory comes first
 
 

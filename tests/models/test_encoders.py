@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
 from prepcli.models.batches import equal_length_batches
-from prepcli.models.feed import SegmentDecoder
+from prepcli.models.prefetch import SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.resemblyzer import DIM, PARTIAL_FRAMES, ResemblyzerEncoder, num_partials, weights_file
 from prepcli.models.running import ModelRunner
@@ -43,13 +43,13 @@ def lengths_of(audio: Audio) -> NDArray[np.int64]:
     return np.array([len(samples) for samples in audio])
 
 
-def embed(encoder: SpeakerEncoder, audio: Audio, places: NDArray[np.int64], batch_seconds: float) -> torch.Tensor:
+def embed(encoder: SpeakerEncoder, audio: Audio, padded: NDArray[np.int64], batch_seconds: float) -> torch.Tensor:
     """Embeddings (N, dim) made in batches of items that have one place."""
     lengths = lengths_of(audio)
     result = torch.zeros(len(audio), encoder.dim)
     with ModelRunner("cpu", encoder.rows_on_cpu) as runner:
-        for batch in equal_length_batches(places, int(batch_seconds * encoder.sampling_rate)):
-            rows = torch.zeros(len(batch), int(places[batch[0]]))
+        for batch in equal_length_batches(padded, int(batch_seconds * encoder.sampling_rate)):
+            rows = torch.zeros(len(batch), int(padded[batch[0]]))
             for row, number in enumerate(batch):
                 rows[row, : lengths[number]] = torch.from_numpy(audio[number])
             (result[batch],) = runner.run(encoder.embed, rows, torch.from_numpy(lengths[batch])).result().tensors
@@ -64,11 +64,11 @@ def furthest(left: torch.Tensor, right: torch.Tensor) -> float:
 @pytest.mark.parametrize("name", ["resemblyzer_encoder", pytest.param("nemo_encoder", marks=pytest.mark.nemo)])
 def test_batches_of_any_size_give_the_same_embeddings(name: str, audio: Audio, request: pytest.FixtureRequest) -> None:
     encoder: SpeakerEncoder = request.getfixturevalue(name)
-    places = encoder.places(lengths_of(audio))
-    alone = embed(encoder, audio, places, 0.01)
+    padded = encoder.padded_lengths(lengths_of(audio))
+    alone = embed(encoder, audio, padded, 0.01)
     assert torch.allclose(alone.norm(dim=1), torch.ones(len(audio)), atol=1e-5)
     for seconds in (7, 40, 10_000):
-        assert torch.equal(alone, embed(encoder, audio, places, seconds))
+        assert torch.equal(alone, embed(encoder, audio, padded, seconds))
     similarities = (alone @ alone.T).numpy()
     assert similarities[np.triu_indices(len(audio), 1)].std() > 0.1 or name == "resemblyzer_encoder"
 
@@ -79,17 +79,17 @@ def test_the_place_on_the_grid_changes_nothing_but_free_padding_does(
 ) -> None:
     """The model of the tests is one whose embeddings padding would change: otherwise the test above shows nothing."""
     lengths = lengths_of(audio)
-    places = nemo_encoder.places(lengths)
-    assert (places >= lengths).all()
-    assert (places - lengths).max() < 16 * 160 + 160
-    alone = embed(nemo_encoder, audio, places, 0.01)
+    padded = nemo_encoder.padded_lengths(lengths)
+    assert (padded >= lengths).all()
+    assert (padded - lengths).max() < 16 * 160 + 160
+    alone = embed(nemo_encoder, audio, padded, 0.01)
     assert furthest(alone, embed(nemo_encoder, audio, lengths, 0.01)) < 1e-5
     assert furthest(alone, embed(nemo_encoder, audio, np.full(len(audio), lengths.max()), 10_000)) > 1e-2
 
 
 @pytest.mark.nemo
 def test_random_model_tells_voices_apart(nemo_encoder: SpeakerEncoder, audio: Audio) -> None:
-    embeddings = embed(nemo_encoder, audio, nemo_encoder.places(lengths_of(audio)), 100).numpy()
+    embeddings = embed(nemo_encoder, audio, nemo_encoder.padded_lengths(lengths_of(audio)), 100).numpy()
     similarities = (embeddings @ embeddings.T)[np.triu_indices(len(audio), 1)]
     assert similarities.std() > 0.1
     assert (nemo_encoder.sampling_rate, nemo_encoder.min_samples, nemo_encoder.dim) == (16000, 320, 32)
@@ -100,7 +100,7 @@ def test_resemblyzer_as_the_package_has_it(resemblyzer_encoder: ResemblyzerEncod
     theirs = package.VoiceEncoder("cpu", verbose=False)
     for loudness in (1.0, 0.01):  # the second is quiet enough to be amplified
         own = [samples * np.float32(loudness) for samples in audio]
-        ours = embed(resemblyzer_encoder, own, resemblyzer_encoder.places(lengths_of(own)), 30)
+        ours = embed(resemblyzer_encoder, own, resemblyzer_encoder.padded_lengths(lengths_of(own)), 30)
         wanted = np.stack(
             [theirs.embed_utterance(package.normalize_volume(samples, -30, increase_only=True)) for samples in own]
         )
@@ -112,15 +112,15 @@ def test_partials_as_the_package_cuts_them(resemblyzer_encoder: ResemblyzerEncod
     lengths = np.concatenate([np.arange(400, 60_000, 7), [31_519, 31_520, 16_000 * 60]])
     wanted = [len(encoder.compute_partial_slices(int(length), 1.3, 0.75)[0]) for length in lengths]
     assert num_partials(lengths).tolist() == wanted
-    places = resemblyzer_encoder.places(lengths)
-    assert (places >= lengths).all()
-    assert (num_partials(places) == num_partials(lengths)).all()
-    assert (num_partials(places + 1) == num_partials(lengths) + 1).all()
+    padded = resemblyzer_encoder.padded_lengths(lengths)
+    assert (padded >= lengths).all()
+    assert (num_partials(padded) == num_partials(lengths)).all()
+    assert (num_partials(padded + 1) == num_partials(lengths) + 1).all()
 
 
 def test_resemblyzer_makes_nothing_of_silence_or_says_so(resemblyzer_encoder: ResemblyzerEncoder) -> None:
     """Digital silence gives an embedding or NaN, and no other row is the worse for it."""
-    rows = torch.zeros(2, int(resemblyzer_encoder.places(np.array([16_000]))[0]))
+    rows = torch.zeros(2, int(resemblyzer_encoder.padded_lengths(np.array([16_000]))[0]))
     rows[1, :16_000] = torch.randn(16_000) * 0.1
     together = resemblyzer_encoder.embed(rows, torch.tensor([16_000, 16_000]))
     alone = resemblyzer_encoder.embed(rows[1:], torch.tensor([16_000]))
@@ -146,7 +146,7 @@ def test_voices_of_real_speech(resemblyzer_encoder: ResemblyzerEncoder) -> None:
     means = {}
     for voice, numbers in voices.items():
         audio = [decoder.decode(number) for number in numbers]
-        embeddings = embed(resemblyzer_encoder, audio, resemblyzer_encoder.places(lengths_of(audio)), 60)
+        embeddings = embed(resemblyzer_encoder, audio, resemblyzer_encoder.padded_lengths(lengths_of(audio)), 60)
         groups = embeddings.reshape(-1, 4, DIM).mean(1)
         means[voice] = torch.nn.functional.normalize(groups, dim=1)
     own, other = means.values()

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.audio.convert import Wanted
+from prepcli.audio.convert import TargetFormat
 from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
 from prepcli.shar.segments import Audio, Segment, SegmentStore
 from tests.audio_files import write_audio
 
 
-def plain(wanted: Wanted, segment: Segment) -> Audio:
+def plain(wanted: TargetFormat, segment: Segment) -> Audio:
     """The segment from a store of its own."""
     with SegmentStore(wanted, None) as store:
         store.expect(segment)
@@ -23,7 +23,7 @@ def plain(wanted: Wanted, segment: Segment) -> Audio:
 def test_each_segment_is_encoded_once(tmp_path: Path, kept_bytes: int) -> None:
     """In memory, partly in the file, wholly in the file: the same bytes."""
     write_audio(tmp_path / "a.wav", 10.0)
-    wanted = Wanted("flac")
+    wanted = TargetFormat("flac")
     places = [(n * 0.5, 1.0 + n * 0.1) for n in range(12)]
     uses = [place for place in places for _ in range(4)]
     random.Random(0).shuffle(uses)
@@ -41,7 +41,7 @@ def test_each_segment_is_encoded_once(tmp_path: Path, kept_bytes: int) -> None:
 
 def test_spelled_otherwise_it_is_the_same_segment(tmp_path: Path) -> None:
     write_audio(tmp_path / "a.wav", 2.0)
-    with SegmentStore(Wanted("flac"), None) as store:
+    with SegmentStore(TargetFormat("flac"), None) as store:
         first, second = (store.locate(str(tmp_path / "a.wav"), 0.5, d, None) for d in (1.0, 1.00001))
         assert first == second
 
@@ -49,7 +49,7 @@ def test_spelled_otherwise_it_is_the_same_segment(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format", ["flac", "wav", "opus", "mp3"])
 def test_what_it_says_of_the_audio_is_what_a_reader_finds(tmp_path: Path, format: str) -> None:
     write_audio(tmp_path / "a.wav", 2.0, rate=22050, channels=2)
-    with SegmentStore(Wanted(format, 48000 if format == "opus" else 16000), None) as store:
+    with SegmentStore(TargetFormat(format, 48000 if format == "opus" else 16000), None) as store:
         segment = store.locate(str(tmp_path / "a.wav"), 0.3, 1.2345, 1)
         store.expect(segment)
         audio = store.take(segment)
@@ -62,7 +62,7 @@ def test_a_failure_is_remembered(tmp_path: Path) -> None:
     write_audio(tmp_path / "a.flac", 2.0)
     whole = (tmp_path / "a.flac").read_bytes()
     (tmp_path / "a.flac").write_bytes(whole[:3000] + bytes(9000) + whole[12000:])
-    with SegmentStore(Wanted("flac"), None) as store:
+    with SegmentStore(TargetFormat("flac"), None) as store:
         segment = store.locate(str(tmp_path / "a.flac"), 0.1, 1.5, None)
         for _ in range(3):
             store.expect(segment)

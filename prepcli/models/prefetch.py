@@ -112,7 +112,7 @@ class SegmentDecoder:
         return info
 
 
-def fill(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
+def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
     """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out.
 
     None: memory is taken when there is audio to put there, for a manifest may claim that a file lasts a year.
@@ -150,7 +150,7 @@ def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: 
 def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     audio = None if slot is None else _view(_Worker.slots[slot], batch)
     with with_notes(_Worker.workspace, DECODING):
-        decoded = fill(_Worker.decoder, batch, audio)
+        decoded = decode_batch(_Worker.decoder, batch, audio)
     if slot is None:
         return decoded
     decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
@@ -164,7 +164,7 @@ def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
 class DecodingPool(Generic[Item]):
     """Worker processes that decode batches ahead of a model, and do other reading for it between them.
 
-    Batches of up to `most_samples` samples come through shared memory, which is made before the processes are (it
+    Batches of up to `max_samples` samples come through shared memory, which is made before the processes are (it
     needs `fork`); longer ones are sent. Memory: two such batches for each worker, and two more. What crashes a worker
     is noted in `workspace`, so that a later run rejects it (see `prepcli.engine.crashes`).
 
@@ -175,15 +175,15 @@ class DecodingPool(Generic[Item]):
     def __init__(
         self,
         decoder: Decoder[Item],
-        most_samples: int,
+        max_samples: int,
         num_workers: int,
         context: BaseContext,
         workspace: Workspace | None = None,
     ) -> None:
         self._num_slots = 2 * num_workers + 2
-        self._most_samples = most_samples
+        self._max_samples = max_samples
         self._shared = context.get_start_method() == "fork"
-        self._slots = [mmap.mmap(-1, 4 * most_samples) for _ in range(self._num_slots)] if self._shared else []
+        self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)] if self._shared else []
         self._workspace = workspace
         self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
 
@@ -198,7 +198,7 @@ class DecodingPool(Generic[Item]):
         while True:
             for batch in islice(batches, len(free)):
                 slot = free.popleft()
-                fits = self._shared and batch.num_values <= self._most_samples
+                fits = self._shared and batch.num_values <= self._max_samples
                 waiting.append((batch, slot, fits, self.submit(_decode, batch, slot if fits else None)))
             if not waiting:
                 return
@@ -230,7 +230,7 @@ class DecodingPool(Generic[Item]):
 def decoded_batches(
     decoder: Decoder[Item],
     batches: Iterator[Batch[Item]],
-    most_samples: int,
+    max_samples: int,
     num_workers: int,
     context: BaseContext,
     tick: Callable[[], None],
@@ -241,5 +241,5 @@ def decoded_batches(
     Raises:
         IncompleteError: a worker was killed.
     """
-    with DecodingPool(decoder, most_samples, num_workers, context, workspace) as pool:
+    with DecodingPool(decoder, max_samples, num_workers, context, workspace) as pool:
         yield from pool.decoded(batches, tick)

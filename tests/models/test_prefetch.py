@@ -11,7 +11,7 @@ import pytest
 
 from prepcli.audio.resample import resample
 from prepcli.errors import IncompleteError, RejectReason
-from prepcli.models.feed import Batch, Decoded, SegmentDecoder, decoded_batches
+from prepcli.models.prefetch import Batch, Decoded, SegmentDecoder, decoded_batches
 from prepcli.processes import worker_context
 from prepcli.records import Records
 from tests.audio_files import write_audio
