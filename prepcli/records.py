@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.engine.plan import Contents, InputFile, Plan, UnitT
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.split import Indices
 from prepcli.errors import RecordRejected, RejectReason, UsageError
@@ -52,17 +52,16 @@ class Records:
         audio_base_dir: Path | None = None,
         *,
         keys: Mapping[str, KeyFunction] | None = None,
-        work: Path | None = None,
+        spool: Path | None = None,
         num_workers: int = 1,
     ) -> None:
-        """Read the manifests once; a compressed one is unpacked in `work` (None: only once a line of it is asked for).
+        """Read the manifests once; a compressed one is unpacked in `spool` (None: only once a line of it is asked for).
 
         Raises:
             UsageError: a manifest is missing or damaged, or there is not a single record.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
-        spool = work / "spool" if work else None
         self.index: ManifestIndex = index_manifests(manifests, num_workers=num_workers, keys=keys, spool_dir=spool)
         self._lines = LineReader(self.index)
         if len(self) + len(self.index.problems) == 0:
@@ -128,7 +127,9 @@ class Records:
             return {"audio_base_dir": "none: the manifests lie in several folders, so all paths are absolute"}
         return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
 
-    def plan(self, units: Sequence[Unit], left_out: LeftOut = (), notes: Sequence[str] = ()) -> Plan:
+    def plan(
+        self, units: Sequence[UnitT], contents: Contents, left_out: LeftOut = (), notes: Sequence[str] = ()
+    ) -> Plan[UnitT, Contents]:
         """The job's plan: `units` and what is left out, with the counts that must add up in the end."""
         rejects = Counter(problem.reason.value for problem in self.index.problems)
         for reason, records in left_out:
@@ -136,6 +137,7 @@ class Records:
         return Plan(
             units=list(units),
             records_in=len(self) + len(self.index.problems),
+            contents=contents,
             inputs=[InputFile(source.path, source.sha256, source.state) for source in self.index.sources],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,

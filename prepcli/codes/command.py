@@ -5,6 +5,8 @@ from functools import partial
 from prepcli.codes.job import CodesJob, codes_workspace
 from prepcli.codes.options import ExtendCodecCodes
 from prepcli.engine.report import Report
+from prepcli.formats.codes import CODES_FOLDER
+from prepcli.formats.names import check_loadable
 from prepcli.models.codecs import codec_name
 from prepcli.models.ranks import run_on_devices
 
@@ -29,7 +31,6 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     engine = options.engine()
     name = codec_name(options.codec_model, options.codec_name)
     out = options.output_dir or options.shar_dir
-    make_job = partial(
-        CodesJob, options.shar_dir, out, options, partial=options.partial, num_workers=engine.num_workers
-    )
+    check_loadable(out / CODES_FOLDER.format(name))
+    make_job = partial(CodesJob, options.shar_dir, options, partial=options.partial, num_workers=engine.num_workers)
     return run_on_devices(make_job, options.devices, codes_workspace(out, name), options, engine)

@@ -4,11 +4,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.codes.content import record_audio
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard, cut_lines
 from prepcli.codes.shard_index import Member, ShardIndex
@@ -20,6 +22,7 @@ from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.shar import TARGET, shard_text
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
+from prepcli.models.model_job import UnitWork
 from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Running
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
 """What a unit counts: seconds given to the codec, seconds of all its targets and contexts, batches; codes compared with
 those of full float32, and how many of them were others."""
-WAITED, IN_CODEC, WALL = "waited_seconds", "codec_seconds", "wall_seconds"
-"""Seconds of a unit's time: without decoded audio, in the codec, and all of it."""
+WAITED, IN_CODEC = "waited_seconds", "codec_seconds"
+"""Seconds of a unit's time: without decoded audio, and in the codec."""
 
 COMPARE_EVERY = 32
 """With a faster precision one batch in so many is encoded in full float32 as well, to tell what it costs."""
@@ -42,8 +45,8 @@ COMPARE_EVERY = 32
 Codes = NDArray[np.integer[Any]]
 
 
-class Pool:
-    """The segments of a unit, and what becomes of them."""
+class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
+    """The segments of a unit; `compute` gives the codes of each, or why it has none."""
 
     def __init__(
         self,
@@ -51,18 +54,19 @@ class Pool:
         indices: Sequence[ShardIndex],
         codec: Codec,
         options: CodesOptions,
+        folder: Path,
         *,
         resamples: bool = False,
     ) -> None:
-        """`resamples`: batches come at the audio's own rate, and `encode` changes it, on the device."""
+        """`folder`: the Shar set. `resamples`: batches come at the audio's own rate; `compute` changes it."""
         self.shards = shards
         self.indices = indices
         self._codec = codec
         self._options = options
+        self._folder = folder
         self._resamples = resamples
         self._members: list[Member] = []
         self._number: dict[tuple[bytes, int], int] = {}
-        self._codes: list[Codes | RecordRejected] = []
         self._records: list[int] = []
         self._seconds: list[float] = []
         self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, WAITED, IN_CODEC), 0)
@@ -71,6 +75,8 @@ class Pool:
             for name, found in index.fields.items():
                 for seconds, one in zip(index.seconds, found, strict=True):
                     self._add(one, seconds if name == TARGET else None)
+        self._num_frames = self._count_frames()
+        self._unusable = dict(self._find_unusable())
         self._batches = self._plan_batches()
 
     def _add(self, found: Member | RecordRejected | None, seconds: float | None) -> None:
@@ -90,42 +96,49 @@ class Pool:
             self._records[number] += 1
             self._seconds[number] += seconds
 
-    def _plan_batches(self) -> "list[Ints]":
-        """Batches of one number of frames and one sampling rate each; what is too short for the codec is noted."""
+    def _count_frames(self) -> "Ints":
         codec = self._codec
-        rates = np.array([member.sampling_rate for member in self._members], np.int64)
-        samples = np.array(
-            [resampled_length(one.num_samples, one.sampling_rate, codec.sampling_rate) for one in self._members],
-            np.int64,
-        )
-        frames = -(-samples // codec.samples_per_frame)
+        samples = [resampled_length(one.num_samples, one.sampling_rate, codec.sampling_rate) for one in self._members]
+        frames: Ints = -(-np.array(samples, np.int64) // codec.samples_per_frame)
+        return frames
+
+    def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
+        """Segments that the codec cannot encode, whatever they hold."""
+        codec = self._codec
         short = RecordRejected(
             RejectReason.BAD_DURATION,
             f"too short for the codec, which needs {codec.min_frames} frames of "
             f"{codec.samples_per_frame / codec.sampling_rate:g} s",
         )
-        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
-        self._codes = [short if count < codec.min_frames else missing for count in frames.tolist()]
+        for number in np.flatnonzero(self._num_frames < codec.min_frames).tolist():
+            yield number, short
+        for number, member in enumerate(self._members):
+            if not can_resample(member.sampling_rate, codec.sampling_rate):
+                yield (
+                    number,
+                    RecordRejected(
+                        RejectReason.UNREADABLE_AUDIO,
+                        f"its sampling rate of {member.sampling_rate} Hz has no small ratio to the codec's "
+                        f"{codec.sampling_rate} Hz: make the Shar anew with --target-sample-rate",
+                    ),
+                )
+
+    def _plan_batches(self) -> "list[Ints]":
+        """Batches of one number of frames and one sampling rate each."""
+        codec = self._codec
+        max_samples = int(self._options.batch_duration * codec.sampling_rate)
+        rates = np.array([member.sampling_rate for member in self._members], np.int64)
+        is_usable = np.ones(len(rates), bool)
+        is_usable[list(self._unusable)] = False
         batches: list[Ints] = []
         for rate in np.unique(rates):
-            if not can_resample(int(rate), codec.sampling_rate):
-                for number in np.flatnonzero(rates == rate).tolist():
-                    self._codes[number] = RecordRejected(
-                        RejectReason.UNREADABLE_AUDIO,
-                        f"its sampling rate of {rate} Hz has no small ratio to the codec's {codec.sampling_rate} Hz: "
-                        "make the Shar anew with --target-sample-rate",
-                    )
-                continue
-            own = np.flatnonzero((rates == rate) & (frames >= codec.min_frames))
-            max_samples = int(self._options.batch_duration * codec.sampling_rate)
-            batches += [
-                own[batch] for batch in equal_length_batches(frames[own] * codec.samples_per_frame, max_samples)
-            ]
-        self._num_frames = frames
+            own = np.flatnonzero((rates == rate) & is_usable)
+            num_samples = self._num_frames[own] * codec.samples_per_frame
+            batches += [own[batch] for batch in equal_length_batches(num_samples, max_samples)]
         return batches
 
     def batches(self) -> Iterator[Batch[Member]]:
-        """What must be decoded, in the order in which `encode` takes it."""
+        """What must be decoded, in the order in which `compute` takes it."""
         for batch in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
             if self._resamples and members[0].sampling_rate != self._codec.sampling_rate:
@@ -133,31 +146,34 @@ class Pool:
             else:
                 yield Batch(members, int(self._num_frames[batch[0]]) * self._codec.samples_per_frame)
 
-    def encode(self, feed: Iterator[Decoded], device: str, advance: Advance) -> None:
+    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
         """Run all batches through the codec; some are always on their way while the next is brought to the device."""
+        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
+        found: list[Codes | RecordRejected] = [self._unusable.get(n, missing) for n in range(len(self._members))]
         advance(self.lost_records, self.lost_seconds)
         precision = self._options.precision
         under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
         with ModelRunner(device, self._codec.rows_on_cpu) as runner:
             for turn, batch in enumerate(self._batches):
                 started = time.monotonic()
-                decoded = next(feed)
+                audio = next(decoded)
                 begun = time.monotonic()
                 model = partial(self._encode, int(batch[0]), device)
-                rows, lengths = self._tensors(batch, decoded)
+                rows, lengths = self._tensors(batch, audio)
                 codes = runner.run(partial(model, precision), rows, lengths)
                 exact = None
                 if precision != "fp32" and turn % COMPARE_EVERY == 0:
                     exact = runner.run(partial(model, "fp32"), rows, lengths)
-                under_way.append((batch, decoded, codes, exact))
+                under_way.append((batch, audio, codes, exact))
                 if len(under_way) > runner.depth:
-                    self._take(*under_way.popleft(), device, advance)
+                    self._take(found, *under_way.popleft(), device, advance)
                 self.extra[WAITED] += begun - started
                 self.extra[IN_CODEC] += time.monotonic() - begun
             begun = time.monotonic()
             while under_way:
-                self._take(*under_way.popleft(), device, advance)
+                self._take(found, *under_way.popleft(), device, advance)
             self.extra[IN_CODEC] += time.monotonic() - begun
+        return found
 
     def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor]":
         """Rows (B, T) as they were decoded, and the samples (B,) of each."""
@@ -195,6 +211,7 @@ class Pool:
 
     def _take(
         self,
+        found: "list[Codes | RecordRejected]",
         batch: "Ints",
         decoded: Decoded,
         encoded: Running,
@@ -202,20 +219,20 @@ class Pool:
         device: str,
         advance: Advance,
     ) -> None:
-        """Keep the codes of a batch; only here a GPU is waited for."""
-        found = encoded.result()
+        """Add the codes of a batch to `found`; only here a GPU is waited for."""
+        result = encoded.result()
         compared = exact.result() if exact is not None else None
-        if compared is not None and found.tensors and compared.too_large == found.too_large:
-            self.extra[COMPARED] += found.tensors[0].numel()
-            self.extra[DIFFERENT] += int((compared.tensors[0] != found.tensors[0]).sum())
+        if compared is not None and result.tensors and compared.too_large == result.too_large:
+            self.extra[COMPARED] += result.tensors[0].numel()
+            self.extra[DIFFERENT] += int((compared.tensors[0] != result.tensors[0]).sum())
         numbers = batch.tolist()
-        for row in found.too_large:
-            self._codes[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
-        if found.tensors:
-            codes, frames = found.tensors
+        for row in result.too_large:
+            found[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
+        if result.tensors:
+            codes, frames = result.tensors
             rows = codes.cpu().numpy().astype(codes_type(self._codec.codebook_size))
-            for at, (row, count) in enumerate(zip(found.fitting(len(batch)), frames.tolist(), strict=True)):
-                self._codes[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
+            for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
+                found[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
         advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
@@ -229,7 +246,7 @@ class Pool:
             f" {member.tar}, even alone (no --batch-duration helps); take a device with more memory",
         )
 
-    def write(self, writer: UnitWriter) -> None:
+    def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the tars of all shards; a cut that lacks codes has placeholders in every field, and is a reject."""
         frame_shift = self._codec.samples_per_frame / self._codec.sampling_rate
         for shard, index in zip(self.shards, self.indices, strict=True):
@@ -242,7 +259,7 @@ class Pool:
             tars = [CodesWriter(file, frame_shift) for file in files]
             lines: list[bytes] = []
             for position, cut_id in enumerate(index.ids):
-                codes = [self._codes_of(index.fields[name][position], name) for name in fields]
+                codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
                 rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
                 for tar, one in zip(tars, codes, strict=True):
                     if rejected is not None or one is None or isinstance(one, RecordRejected):
@@ -257,10 +274,13 @@ class Pool:
             for tar in tars:
                 tar.close()
         writer.extra.update(self.extra)
+        record_audio(writer.workspace, writer.unit.id, self.shards, self.indices, self._folder)
 
-    def _codes_of(self, found: Member | RecordRejected | None, field: str) -> Codes | RecordRejected | None:
+    def _codes_of(
+        self, computed: "list[Codes | RecordRejected]", found: Member | RecordRejected | None, field: str
+    ) -> Codes | RecordRejected | None:
         if isinstance(found, Member):
-            codes = self._codes[self._number[found.digest, found.num_samples]]
+            codes = computed[self._number[found.digest, found.num_samples]]
         elif found is None and field == TARGET:
             codes = RecordRejected(RejectReason.MISSING_AUDIO, "the tar holds a placeholder in its place")
         else:

@@ -18,8 +18,8 @@ from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.record import LONGEST
 from prepcli.processes import map_in_order
 
-MOST_SHARDS = 64
-"""Shards of a unit, at most: the files of all of them are open at once."""
+MAX_SHARDS = 64
+"""Maximum number of shards per unit: the files of all of them are open at once."""
 
 
 class CutHead(msgspec.Struct):
@@ -37,6 +37,13 @@ class InputShard:
     cuts: Path
     tars: dict[str, Path]
     state: FileState
+
+
+@dataclass(frozen=True, slots=True)
+class ShardGroup(Unit):
+    """Neighbouring shards whose segments are batched and published together."""
+
+    shards: Sequence[InputShard]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +127,19 @@ def audio_bytes(shards: Sequence[InputShard]) -> int:
     return sum(path.stat().st_size for shard in shards for path in shard.tars.values())
 
 
-def pools(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[tuple[Unit, range]]:
-    """Units of neighbouring shards, each with the positions of its shards: `seconds` of cuts or a little more.
+def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:
+    """Groups of neighbouring shards with `seconds` of cuts or a little more.
 
-    They follow from the input and the settings alone, and so does who shares a batch with whom.
+    They follow from the input and the settings alone, and so does which segments share a batch.
     """
     start = 0
     total = 0.0
     for position, size in enumerate(sizes):
         total += size.seconds
-        full = total >= seconds or position + 1 - start >= MOST_SHARDS
+        full = total >= seconds or position + 1 - start >= MAX_SHARDS
         if full or position + 1 == len(sizes):
-            here = range(start, position + 1)
+            here = slice(start, position + 1)
             first, last = (shard_text(shards[at].number) for at in (start, position))
             unit_id = f"shards_{first}" if first == last else f"shards_{first}-{last}"
-            yield Unit(unit_id, total, sum(sizes[at].num_cuts for at in here)), here
+            yield ShardGroup(unit_id, total, sum(size.num_cuts for size in sizes[here]), shards[here])
             start, total = position + 1, 0.0

@@ -3,17 +3,17 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.context.context_entry import DIGITS, ContextLines
-from prepcli.context.context_merge import PartWriter
 from prepcli.context.copies import Segments
+from prepcli.context.lines import DIGITS, ContextLines, PartWriter
 from prepcli.context.options import ContextOptions
-from prepcli.context.plan import ContextPlan
+from prepcli.context.plan import ContextLayout
 from prepcli.context.selection import Chosen, select_contexts
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter
@@ -23,6 +23,7 @@ from prepcli.formats.npy import npy_bytes
 from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
+from prepcli.models.model_job import UnitWork
 from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
@@ -37,40 +38,75 @@ EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jso
 COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
 """What a unit counts: audio given to the model with its padding, the padding, batches, time without audio to embed."""
 
-_GPU_ROWS = 1000
+MIN_GPU_ROWS = 1000
 """A voice of fewer utterances is compared on the processor: starting work on a GPU would take longer."""
 _INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
 
 
-class Bundle:
-    """The records of one unit, and what is known of them so far."""
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What the model gives for a bundle, by positions in it.
 
-    def __init__(self, numbers: Indices, records: Records, plan: ContextPlan, options: ContextOptions) -> None:
-        """`numbers` are the unit's records, ascending."""
+    `embeddings` (N, dim) are None unless they are saved; `extra` counts what the module's names for it say.
+    """
+
+    chosen: Chosen
+    rejects: dict[int, RecordRejected]
+    embeddings: NDArray[np.float32] | None
+    extra: dict[str, float]
+
+
+class Bundle(UnitWork[int, Embedded]):
+    """The records of one unit: embedded, and each given its context."""
+
+    def __init__(
+        self,
+        numbers: Indices,
+        records: Records,
+        layout: ContextLayout,
+        options: ContextOptions,
+        encoder: SpeakerEncoder,
+        max_samples: int,
+    ) -> None:
+        """`numbers` are the unit's records, ascending; a batch has at most `max_samples` samples."""
         self.numbers = numbers
         self._records = records
         self._options = options
+        self._encoder = encoder
         self._durations = records.index.duration[numbers]
-        self._groups = plan.groups[numbers]
+        self._groups = layout.groups[numbers]
         start = records.index.offset[numbers]
-        self._segments = Segments(plan.files[numbers], start, start + self._durations)
-        self._batches: list[Indices] = []
-        self._rejects: dict[int, RecordRejected] = {}
-
-    def batches(self, encoder: SpeakerEncoder, max_samples: int) -> Iterator[Batch[int]]:
-        """What must be decoded, in the order in which `embed` takes it."""
+        self._segments = Segments(layout.files[numbers], start, start + self._durations)
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
-        padded_lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
-        self._batches = equal_length_batches(padded_lengths, max_samples)
-        for batch in self._batches:
-            yield Batch(tuple(self.numbers[batch].tolist()), int(padded_lengths[batch[0]]))
+        self._lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
+        self._batches = equal_length_batches(self._lengths, max_samples)
 
-    def embed(
-        self, encoder: SpeakerEncoder, feed: Iterator[Decoded], device: str, writer: UnitWriter, advance: Advance
+    def batches(self) -> Iterator[Batch[int]]:
+        """What must be decoded, in the order in which `compute` takes it."""
+        for batch in self._batches:
+            yield Batch(tuple(self.numbers[batch].tolist()), int(self._lengths[batch[0]]))
+
+    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Embedded:
+        """Embed the records and choose each one's context."""
+        rejects: dict[int, RecordRejected] = {}
+        extra = dict.fromkeys((COMPUTED, PADDED, BATCHES, WAITED), 0.0)
+        embeddings = self._embed(decoded, device, rejects, extra, advance)
+        chosen = self._select(embeddings, self._is_readable(rejects))
+        saved = embeddings.cpu().numpy() if self._options.save_embeddings else None
+        return Embedded(chosen, rejects, saved, extra)
+
+    def _embed(
+        self,
+        feed: Iterator[Decoded],
+        device: str,
+        rejects: dict[int, RecordRejected],
+        extra: dict[str, float],
+        advance: Advance,
     ) -> "Tensor":
-        """Embeddings (N, dim) of the records, on `device`; those without one are noted as rejects, and hold NaN."""
+        """Embeddings (N, dim) of the records, on `device`; those without one are added to `rejects`, and hold NaN."""
         import torch
 
+        encoder = self._encoder
         embeddings = torch.full((len(self.numbers), encoder.dim), torch.nan, device=device)
         under_way: deque[tuple[Indices, Running | None]] = deque()
 
@@ -81,7 +117,8 @@ class Bundle:
             batch, embedded = under_way.popleft()
             if embedded is not None:
                 found = embedded.result()
-                self._reject_too_large(batch[found.too_large].tolist(), device)
+                for position in batch[found.too_large].tolist():
+                    rejects.setdefault(position, self._too_large(position, device))
                 if found.tensors:
                     fitting = torch.from_numpy(batch[found.fitting(len(batch))])
                     embeddings[to_device(fitting, device)] = found.tensors[0]
@@ -91,14 +128,15 @@ class Bundle:
             for batch in self._batches:
                 started = time.monotonic()
                 decoded = next(feed)
-                writer.extra[WAITED] += time.monotonic() - started  # type: ignore[assignment]
+                extra[WAITED] += time.monotonic() - started
                 audio = torch.from_numpy(decoded.audio)
                 lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
                 under_way.append((batch, runner.run(model, audio, lengths) if decoded.audio.size else None))
-                self._rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
+                rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
                 computed = decoded.audio.size / encoder.sampling_rate
-                padded = computed - float(decoded.lengths.sum()) / encoder.sampling_rate
-                writer.extra.update({COMPUTED: computed, PADDED: padded, BATCHES: 1})
+                extra[COMPUTED] += computed
+                extra[PADDED] += computed - float(decoded.lengths.sum()) / encoder.sampling_rate
+                extra[BATCHES] += 1
                 if len(under_way) > runner.depth:
                     take()
             while under_way:
@@ -106,36 +144,34 @@ class Bundle:
         without = (~torch.isfinite(embeddings).all(1)).cpu().numpy()
         for position in np.flatnonzero(without).tolist():
             detail = "the speaker model has no embedding for it: is it silent?"
-            self._rejects.setdefault(position, RecordRejected(RejectReason.UNREADABLE_AUDIO, detail))
+            rejects.setdefault(position, RecordRejected(RejectReason.UNREADABLE_AUDIO, detail))
         return embeddings
 
-    def _reject_too_large(self, positions: list[int], device: str) -> None:
-        for position in positions:
-            entry = Record.parse(self._records.line(int(self.numbers[position])))
-            detail = (
-                f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
-                f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory"
-            )
-            self._rejects.setdefault(position, RecordRejected(RejectReason.OUT_OF_MEMORY, detail))
+    def _too_large(self, position: int, device: str) -> RecordRejected:
+        entry = Record.parse(self._records.line(int(self.numbers[position])))
+        return RecordRejected(
+            RejectReason.OUT_OF_MEMORY,
+            f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
+            f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory",
+        )
 
-    @property
-    def is_readable(self) -> NDArray[np.bool_]:
+    def _is_readable(self, rejects: Mapping[int, RecordRejected]) -> NDArray[np.bool_]:
         """Which records have an embedding."""
         readable = np.ones(len(self.numbers), bool)
-        readable[list(self._rejects)] = False
+        readable[list(rejects)] = False
         return readable
 
-    def select(self, embeddings: "Tensor") -> Chosen:
+    def _select(self, embeddings: "Tensor", readable: NDArray[np.bool_]) -> Chosen:
         """For each record its context, as a position in the bundle, voice by voice."""
         import torch
 
         best = np.full(len(self.numbers), -1, np.int64)
         similarity = np.full(len(self.numbers), np.nan)
-        candidate = self.is_readable & (self._durations >= self._options.context_min_duration)
+        candidate = readable & (self._durations >= self._options.context_min_duration)
         by_group = np.argsort(self._groups, kind="stable")
         on_cpu = embeddings.cpu()
         for members in np.split(by_group, np.flatnonzero(np.diff(self._groups[by_group])) + 1):
-            source = on_cpu if len(members) < _GPU_ROWS else embeddings
+            source = on_cpu if len(members) < MIN_GPU_ROWS else embeddings
             own = source[torch.from_numpy(members).to(source.device)]
             segments = self._segments.at(members)
             chosen = select_contexts(own, candidate[members], segments)
@@ -171,15 +207,16 @@ class Bundle:
         named = Record.parse(self._records.line(number)).audio_filepath
         return os.path.realpath(self._records.audio_path(number, named))
 
-    def write(self, chosen: Chosen, writer: UnitWriter) -> None:
+    def write(self, computed: Embedded, writer: UnitWriter) -> None:
         """Write the part's lines and its index; reject what has no context."""
+        chosen = computed.chosen
         part = PartWriter(writer.open_part(LINES_NAME.format(writer.unit.id)))
         lines = ContextLines(self._records)
         for position, number in enumerate(self.numbers.tolist()):
             context = int(chosen.best[position])
             # As it is written, so that a filter on the written value says the same.
             similarity = round(float(chosen.similarity[position]), DIGITS)
-            rejected = self._rejects.get(position) or self._why_not(context, similarity)
+            rejected = computed.rejects.get(position) or self._why_not(context, similarity)
             if rejected is not None:
                 writer.reject(self._records.reject_source(number), rejected, self._records.origin(number))
                 continue
@@ -187,6 +224,9 @@ class Bundle:
             part.add(number, line, similarity, float(self._durations[context]))
             writer.count(1, float(self._durations[position]))
         writer.open_part(INDEX_NAME.format(writer.unit.id)).write(part.index())
+        writer.extra.update(computed.extra)
+        if computed.embeddings is not None:
+            self._save_embeddings(computed.embeddings, self._is_readable(computed.rejects), writer)
 
     def _why_not(self, context: int, similarity: float) -> RecordRejected | None:
         options = self._options
@@ -202,11 +242,12 @@ class Bundle:
             )
         return None
 
-    def save_embeddings(self, embeddings: "Tensor", writer: UnitWriter) -> None:
+    def _save_embeddings(
+        self, embeddings: NDArray[np.float32], readable: NDArray[np.bool_], writer: UnitWriter
+    ) -> None:
         """Write the embeddings (N, dim) of the records that have one, and a manifest of these records."""
-        readable = self.is_readable
         name = writer.unit.id
-        writer.open(EMBEDDINGS_NAME.format(name)).write(npy_bytes(embeddings.cpu().numpy()[readable]))
+        writer.open(EMBEDDINGS_NAME.format(name)).write(npy_bytes(embeddings[readable]))
         index = writer.open(EMBEDDINGS_INDEX_NAME.format(name))
         for number in self.numbers[readable].tolist():
             entry = Record.parse(self._records.line(number))

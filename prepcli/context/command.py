@@ -34,8 +34,6 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     make_job = partial(
         ContextJob,
         manifests,
-        options.out,
-        None if options.dry_run else workspace.root,
         options,
         batch_duration=options.batch_duration,
         num_workers=engine.num_workers,

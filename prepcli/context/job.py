@@ -1,10 +1,10 @@
 """extend-context-audio: for each record the most similar other utterance of its voice becomes its context audio."""
 
 import os
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from prepcli.context.bundle import (
@@ -18,73 +18,73 @@ from prepcli.context.bundle import (
     WAITED,
     Bundle,
 )
-from prepcli.context.context_merge import histograms, merged_lines
+from prepcli.context.lines import histograms, merged_lines
 from prepcli.context.options import ContextOptions
-from prepcli.context.plan import ContextPlan, plan_bundles
+from prepcli.context.plan import ContextLayout, plan_bundles
 from prepcli.context.voices import group_key
-from prepcli.engine.job import Execution, Job
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.progress import format_seconds
 from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.split import Indices
-from prepcli.engine.workspace import MAX_NAME_BYTES
-from prepcli.errors import RejectReason, UsageError
+from prepcli.engine.workspace import MAX_NAME_BYTES, Workspace
+from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.models.devices import use_full_float32
-from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
+from prepcli.models.model_job import WALL, ModelJob
+from prepcli.models.prefetch import DecodingPool, SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
 from prepcli.records import Records, settings_over
 
 
-class ContextJob(Job):
-    """Extends manifests in one file below `out`. A unit is a bundle of whole voices.
+@dataclass(frozen=True, slots=True)
+class VoiceBundle(Unit):
+    """Whole voices: the records `order[lo:hi]` of the layout."""
 
-    The model is in the main process of a rank, on `device`; worker processes decode. `work` is the job's OUT.prepcli.
-    """
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextContents:
+    """The records, and how their voices are bundled."""
+
+    records: Records
+    layout: ContextLayout
+
+
+ContextPlan = Plan[VoiceBundle, ContextContents]
+
+
+class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
+    """Extends manifests in one file. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
-    output_patterns = (
-        "*_withContextAudioMinDur*MinSSIM*.json",
-        EMBEDDINGS_NAME.format("bundle_*"),
-        EMBEDDINGS_INDEX_NAME.format("bundle_*"),
-    )
 
     def __init__(
         self,
         manifests: Sequence[str],
-        out: Path,
-        work: Path | None,
         options: ContextOptions,
         *,
         batch_duration: float,
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """`batch_duration`: seconds of audio in a batch, at most; on GPUs it may show in a similarity's last digit."""
+        """`batch_duration`: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit."""
+        super().__init__(device, num_workers)
         options.check()
         group_key(options.group_by)
         if not batch_duration > 0:
             raise UsageError(f"--batch-duration {batch_duration} is no number of seconds above 0")
         check_speaker_model(options.speaker_model)
         self.manifests = manifests
-        self.out = out
         self.options = options
         if len(os.fsencode(self.manifest_name)) > MAX_NAME_BYTES:
             raise UsageError(
                 f"the name of the extended manifest is too long for a file system: {self.manifest_name}; rename "
                 f"{manifests[0]}, or link to it"
             )
-        self.device = device
         self._batch_duration = batch_duration
-        self._work = work
-        self._num_workers = num_workers
-        self._plan: Plan | None = None
-        self._encoder: SpeakerEncoder | None = None
-        self.records: Records
-        self.bundles: ContextPlan
-        self._numbers: dict[str, int] = {}
 
     @property
     def manifest_name(self) -> str:
@@ -96,93 +96,77 @@ class ContextJob(Job):
         options = self.options
         return f"{stem}_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
 
-    def settings(self) -> dict[str, Any]:
+    def output_patterns(self, plan: ContextPlan) -> Sequence[str]:
+        """Extended manifests, and embeddings."""
+        return (
+            "*_withContextAudioMinDur*MinSSIM*.json",
+            EMBEDDINGS_NAME.format("bundle_*"),
+            EMBEDDINGS_INDEX_NAME.format("bundle_*"),
+        )
+
+    def settings(self, plan: ContextPlan) -> dict[str, Any]:
         """The options, where the audio lies, and which model it is."""
         settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
         return settings | {"--speaker-model": identity(self.options.speaker_model)}
 
-    def plan(self) -> Plan:
-        """Index the manifests and pack their voices into bundles; a second call returns the same plan."""
-        if self._plan is None:
-            keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
-            base_dir = self.options.audio_base_dir
-            self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
-            self.bundles = plan_bundles(self.records.index, base_dir)
-            self._plan = self.records.plan(list(self._units()), self._left_out(), self._notes())
-        return self._plan
+    def plan(self, workspace: Workspace) -> ContextPlan:
+        """Index the manifests and pack their voices into bundles."""
+        keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
+        base_dir = self.options.audio_base_dir
+        records = Records(self.manifests, base_dir, keys=keys, spool=workspace.spool, num_workers=self.num_workers)
+        layout = plan_bundles(records.index, base_dir)
+        durations = records.index.duration[layout.order]
+        units = [
+            VoiceBundle(f"bundle_{number:06d}", float(durations[lo:hi].sum()), hi - lo, lo, hi)
+            for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
+        ]
+        note = (
+            f"{layout.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "
+            f"with most audio {format_seconds(layout.largest_group)}"
+        )
+        return records.plan(units, ContextContents(records, layout), layout.left_out, [note])
 
-    def input_files(self) -> list[str]:
+    def input_files(self, plan: ContextPlan) -> list[str]:
         """The manifests, and the model where it is a file."""
         return [*self.manifests, self.options.speaker_model]
 
-    def _units(self) -> Iterator[Unit]:
-        bounds = self.bundles.bounds.tolist()
-        for number, (lo, hi) in enumerate(pairwise(bounds)):
-            unit_id = f"bundle_{number:06d}"
-            self._numbers[unit_id] = number
-            yield Unit(unit_id, float(self.records.index.duration[self.bundles.order[lo:hi]].sum()), hi - lo)
-
-    def _left_out(self) -> list[tuple[RejectReason, Indices]]:
-        return [(RejectReason.SPEAKER_HAS_ONE_UTTERANCE, self.bundles.alone)]
-
-    def _notes(self) -> list[str]:
-        bundles = self.bundles
-        return [
-            f"{bundles.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "
-            f"with most audio {format_seconds(bundles.largest_group)}"
-        ]
-
-    def planned_rejects(self) -> Iterator[bytes]:
+    def planned_rejects(self, plan: ContextPlan) -> Iterator[bytes]:
         """The records that are alone in their group, and the lines that cannot be read."""
-        return self.records.planned_rejects(self._left_out())
+        return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
 
-    def prepare(self) -> None:
-        """Load the model."""
-        if self._encoder is None:
-            self._encoder = load_speaker_encoder(self.options.speaker_model)
+    def load_model(self) -> SpeakerEncoder:
+        """Load the speaker model."""
+        return load_speaker_encoder(self.options.speaker_model)
 
-    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
-        """Decode in worker processes, embed and select here; the workers are a few batches ahead, across bundles."""
-        encoder = self._encoder
-        assert encoder is not None
-        max_samples = int(self._batch_duration * encoder.sampling_rate)
-        made: deque[Bundle] = deque()
-
-        def batches() -> Iterator[Batch[int]]:
-            for unit in units:
-                made.append(self._bundle(unit))
-                yield from made[-1].batches(encoder, max_samples)
-
-        feed = decoded_batches(
-            SegmentDecoder(self.records, encoder.sampling_rate, encoder.min_samples),
-            batches(),
-            max_samples,
-            execution.num_workers,
-            execution.context,
-            execution.tick,
-            execution.workspace,
-        )
-        # The workers start with the first batch, and must do so before CUDA does.
-        feed = chain([next(feed)], feed)
+    def set_up_device(self) -> None:
+        """Have PyTorch compute in full float32."""
         use_full_float32()
-        encoder.to(self.device)
+
+    @property
+    def max_batch_samples(self) -> int:
+        """Those of `--batch-duration`."""
+        return int(self._batch_duration * self.model.sampling_rate)
+
+    def decoder(self, contents: ContextContents) -> SegmentDecoder:
+        """Reads the records' audio."""
+        return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
+
+    def begin_units(
+        self,
+        contents: ContextContents,
+        units: Sequence[VoiceBundle],
+        workers: DecodingPool[int],
+        tick: Callable[[], None],
+    ) -> Iterator[Bundle]:
+        """The units' bundles."""
+        layout = contents.layout
         for unit in units:
-            with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-                bundle = made.popleft()
-                embeddings = bundle.embed(encoder, feed, self.device, writer, execution.advance)
-                bundle.write(bundle.select(embeddings), writer)
-                if self.options.save_embeddings:
-                    bundle.save_embeddings(embeddings, writer)
-                marker = writer.publish()
-            yield marker
+            numbers = layout.order[unit.lo : unit.hi]
+            yield Bundle(numbers, contents.records, layout, self.options, self.model, self.max_batch_samples)
 
-    def _bundle(self, unit: Unit) -> Bundle:
-        lo, hi = self.bundles.bounds[self._numbers[unit.id] :][:2]
-        return Bundle(self.bundles.order[lo:hi], self.records, self.bundles, self.options)
-
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the parts in the order of the input; returns histograms, and what the run tells of its batches."""
-        root = self._work or self.out
+        root, out = writer.workspace.root, writer.workspace.out
         parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
         merged = writer.open(self.manifest_name)
         for block in merged_lines(parts):
@@ -190,11 +174,11 @@ class ContextJob(Job):
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
-        wall = sum(marker.wall_seconds for marker in markers)
+        wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
         return {
-            "manifest": self.out / self.manifest_name,
-            **self.records.merged_details(self.out),
+            "manifest": out / self.manifest_name,
+            **plan.contents.records.merged_details(out),
             "hours_embedded": round(embedded / 3600, 4),
             "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
             "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),

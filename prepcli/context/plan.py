@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.split import Indices
+from prepcli.errors import RejectReason
 from prepcli.manifest.index import ManifestIndex
-from prepcli.records import file_identity
+from prepcli.records import LeftOut, file_identity
 
 BUNDLE_SECONDS = 12 * 3600.0
 """A bundle's seconds of audio, where there is enough. Batches are made within a bundle, of utterances of one length:
@@ -18,7 +19,7 @@ NUM_BUNDLES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ContextPlan:
+class ContextLayout:
     """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
 
     `groups[i]` and `files[i]` number record i's voice and its file, by the path that names it. `alone` are the
@@ -34,8 +35,13 @@ class ContextPlan:
     largest_group: float
     """Seconds of audio of the longest group."""
 
+    @property
+    def left_out(self) -> LeftOut:
+        """The records that are in no bundle, with the reason."""
+        return [(RejectReason.SPEAKER_HAS_ONE_UTTERANCE, self.alone)]
 
-def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextPlan:
+
+def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextLayout:
     """Pack whole groups, in the order in which they appear, into bundles of about equal seconds.
 
     `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
@@ -55,7 +61,7 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextPl
     num_bundles = int(bundle_of_group.max(initial=-1)) + 1
     bounds = np.searchsorted(bundle[order], np.arange(num_bundles + 1))
     largest = float(seconds[kept].max(initial=0.0))
-    return ContextPlan(order, bounds, groups, files, alone, len(kept), largest)
+    return ContextLayout(order, bounds, groups, files, alone, len(kept), largest)
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:

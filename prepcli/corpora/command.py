@@ -157,10 +157,9 @@ def download_fisher(options: DownloadFisher) -> Report:
         raise UsageError("--remove-noises and --noises-to-emoji exclude each other")
     noises = Noises.REMOVE if options.remove_noises else Noises.EMOJI if options.noises_to_emoji else Noises.KEEP
     engine = options.engine()
-    workspace = Workspace(options.dest_root)
     corpus = Fisher(options.ldc_root, options.keep_low_conf, noises)
-    job = FisherJob(corpus, workspace, options.min_slice_duration, _settings(options), engine.num_workers)
-    return run_command(job, workspace, options, engine)
+    job = FisherJob(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
+    return run_command(job, Workspace(options.dest_root), options, engine)
 
 
 def download_hub5(options: DownloadHub5) -> Report:
@@ -184,10 +183,9 @@ def download_hub5(options: DownloadHub5) -> Report:
     from prepcli.corpora.slices import Hub5Job
 
     engine = options.engine()
-    workspace = Workspace(options.dest_root)
     corpus = Hub5(options.data_root)
-    job = Hub5Job(corpus, workspace, options.min_slice_duration, _settings(options), engine.num_workers)
-    return run_command(job, workspace, options, engine)
+    job = Hub5Job(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
+    return run_command(job, Workspace(options.dest_root), options, engine)
 
 
 def _settings(options: DownloadFisher | DownloadHub5) -> dict[str, Any]:

@@ -88,8 +88,8 @@ def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLin
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """The lines of a unit: where they begin in the index, the number of the first, and their manifest."""
+class Batch(Unit):
+    """Lines of the index: where they begin, the number of the first, how many they are, and their manifest."""
 
     offset: int
     first: int
@@ -107,8 +107,7 @@ class Index:
             UsageError: it is not there, or damaged.
         """
         self.file = file
-        self.batches: dict[str, Batch] = {}
-        self.units: list[Unit] = []
+        self.batches: list[Batch] = []
         self.records = 0
         self.rejects: dict[str, int] = {}
         digest = sha256()
@@ -121,7 +120,7 @@ class Index:
                     line = decoder.decode(raw)
                     digest.update(raw)
                     if line.manifest != manifest or number - first >= UNIT_LINES:
-                        self._add(Batch(begin, first, number - first, manifest), seconds, usable)
+                        self._add(seconds, usable, begin, first, number - first, manifest)
                         begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
                     if line.reason is None:
                         seconds += line.duration
@@ -132,18 +131,16 @@ class Index:
                     self.records = number
         except (OSError, msgspec.DecodeError) as error:
             raise UsageError(f"{file} cannot be read ({error}); give --overwrite to make it again") from error
-        self._add(Batch(begin, first, self.records + 1 - first, manifest), seconds, usable)
+        self._add(seconds, usable, begin, first, self.records + 1 - first, manifest)
         self.sha256 = digest.hexdigest()
 
-    def _add(self, batch: Batch, seconds: float, usable: int) -> None:
+    def _add(self, seconds: float, usable: int, offset: int, first: int, count: int, manifest: str) -> None:
         if usable:
-            unit = Unit(f"batch_{len(self.units):05d}", seconds, usable)
-            self.units.append(unit)
-            self.batches[unit.id] = batch
+            number = len(self.batches)
+            self.batches.append(Batch(f"batch_{number:05d}", seconds, usable, offset, first, count, manifest))
 
-    def lines(self, unit: str) -> Iterator[tuple[int, IndexLine]]:
-        """The usable lines of a unit, with their numbers from 1."""
-        batch = self.batches[unit]
+    def lines(self, batch: Batch) -> Iterator[tuple[int, IndexLine]]:
+        """The usable lines of a batch, with their numbers from 1."""
         with self.file.open("rb") as file:
             file.seek(batch.offset)
             for number in range(batch.first, batch.first + batch.count):

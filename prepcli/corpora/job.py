@@ -10,11 +10,12 @@ import msgspec
 from prepcli.audio.convert import TargetFormat, convert
 from prepcli.audio.probe import probe_file
 from prepcli.corpora.data_set import DataSet
-from prepcli.corpora.index import Index, IndexLine
-from prepcli.engine.job import Advance, Job
-from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.corpora.index import Batch, Index, IndexLine
+from prepcli.engine.job import Advance
+from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin, reject_line
+from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.in_hand import take_in_hand
@@ -28,7 +29,10 @@ def workspace_of(data_set: DataSet, data_root: Path) -> Workspace:
     return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
 
 
-class CorpusJob(Job):
+CorpusPlan = Plan[Batch, Index]
+
+
+class CorpusJob(UnitJob[Batch, Index]):
     """Units are batches of utterances. Audio is converted where the data set wants it, or stays as it was published.
 
     Paths in manifests are relative to the manifest's folder, which is where NeMo, lhotse's reader of NeMo manifests
@@ -36,34 +40,32 @@ class CorpusJob(Job):
     """
 
     def __init__(self, data_set: DataSet, data_root: Path, index_file: Path) -> None:
-        self.output_patterns = (*data_set.converted, *data_set.manifests, *data_set.derived)
         self._data_set = data_set
         self._root = data_root
         self._index_file = index_file
-        self._parts = workspace_of(data_set, data_root).root / "parts"
 
     @property
     def command(self) -> str:
         """E.g. `download librispeech dev_clean`."""
         return self._data_set.command
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self, plan: CorpusPlan) -> dict[str, Any]:
         """Every option that shapes the output."""
         return self._data_set.settings
 
-    def plan(self) -> Plan:
-        """Cut the index into units."""
-        self.index = Index(self._index_file)
-        return Plan(
-            self.index.units,
-            self.index.records,
-            [InputFile(str(self._index_file), self.index.sha256)],
-            self.index.rejects,
-        )
+    def output_patterns(self, plan: CorpusPlan) -> Sequence[str]:
+        """Converted audio, manifests, and what is derived from them."""
+        return (*self._data_set.converted, *self._data_set.manifests, *self._data_set.derived)
 
-    def planned_rejects(self) -> Iterator[bytes]:
+    def plan(self, workspace: Workspace) -> CorpusPlan:
+        """Cut the index into units."""
+        index = Index(self._index_file)
+        inputs = [InputFile(str(self._index_file), index.sha256)]
+        return Plan(index.batches, index.records, index, inputs, index.rejects)
+
+    def planned_rejects(self, plan: CorpusPlan) -> Iterator[bytes]:
         """Utterances that were found unusable while the index was made."""
-        for number, line in self.index.unusable():
+        for number, line in plan.contents.unusable():
             yield reject_line(line.original(), line.rejected(), self._origin(number))
 
     def prepare(self) -> None:
@@ -75,11 +77,11 @@ class CorpusJob(Job):
                     "put it back, or give --overwrite to fetch it again"
                 )
 
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: CorpusPlan, unit: Batch, writer: UnitWriter, advance: Advance) -> None:
         """Convert the utterances of a batch, and write their lines."""
         part = writer.open_part(f"parts/{unit.id}.jsonl")
-        folder = os.path.dirname(self.index.batches[unit.id].manifest)
-        for number, line in self.index.lines(unit.id):
+        folder = os.path.dirname(unit.manifest)
+        for number, line in plan.contents.lines(unit):
             try:
                 duration = self._convert(line, writer)
             except RecordRejected as rejected:
@@ -102,29 +104,28 @@ class CorpusJob(Job):
             writer.add(line.target, stored.data)
         return info.duration
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: CorpusPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Put the parts together: the manifests, in the order of the index, and what is derived from them."""
+        parts = [(unit, writer.workspace.root / f"parts/{unit.id}.jsonl") for unit in plan.units]
         if self._data_set.derive is not None:
-            for name, lines in self._data_set.derive(self._records(markers)):
+            for name, lines in self._data_set.derive(_records(parts)):
                 derived = writer.open(name)
                 for line in lines:
                     derived.write(f"{line}\n".encode())
         details = {}
         for manifest in self._data_set.manifests:
             merged = writer.open(manifest)
-            for marker in markers:
-                if self.index.batches[marker.unit].manifest == manifest:
-                    merged.write(self._part(marker).read_bytes())
+            for unit, part in parts:
+                if unit.manifest == manifest:
+                    merged.write(part.read_bytes())
             details[Path(manifest).stem] = self._root / manifest
         return details
 
-    def _records(self, markers: Sequence[Marker]) -> Iterator[tuple[str, dict[str, Any]]]:
-        for marker in markers:
-            for line in self._part(marker).read_bytes().splitlines():
-                yield self.index.batches[marker.unit].manifest, msgspec.json.decode(line)
-
-    def _part(self, marker: Marker) -> Path:
-        return self._parts / f"{marker.unit}.jsonl"
-
     def _origin(self, number: int) -> Origin:
         return Origin(str(self._index_file), number)
+
+
+def _records(parts: Sequence[tuple[Batch, Path]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for unit, part in parts:
+        for line in part.read_bytes().splitlines():
+            yield unit.manifest, msgspec.json.decode(line)

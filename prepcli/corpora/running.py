@@ -136,7 +136,7 @@ def _plan(data_set: DataSet, data_root: Path, fetching: Fetching, engine: RunOpt
         return _bare_report(data_set, data_root, "dry_run", plan)
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
         job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
-        return dry_run_report(job, engine.rank, str(data_root))
+        return dry_run_report(job, data_root, engine.rank)
 
 
 def _bare_report(data_set: DataSet, data_root: Path, status: str, details: dict[str, Any]) -> Report:

@@ -21,10 +21,11 @@ from prepcli.audio.encode import encode
 from prepcli.audio.read import segment_samples
 from prepcli.corpora.conversations import Conversation, Corpus, Utterance, decode_line, parse_span, runs
 from prepcli.corpora.recording import Recording, open_recording, undecodable_coding
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
+from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.input_files import check_unchanged, state_of
@@ -60,12 +61,26 @@ class _Piece:
     origin: Origin
 
 
-class SlicingJob(Job):
+@dataclass(frozen=True, slots=True)
+class Chunk(Unit):
+    """A few conversations that go into one manifest."""
+
+    surveyed: Sequence[_Surveyed]
+
+    @property
+    def part(self) -> str:
+        """The manifest's part of the corpus."""
+        return self.surveyed[0].conversation.part
+
+
+SlicingPlan = Plan[Chunk, None]
+
+
+class SlicingJob(UnitJob[Chunk, None]):
     """A record is a line of a transcript; several become one line of a manifest.
 
     Args:
         corpus: how the conversations are found and read.
-        workspace: where slices and manifests go, and what is to become manifests waits.
         min_slice_duration: seconds that a slice has at least; 0 makes each utterance a slice.
         options: the corpus's own options, under their command-line names.
     """
@@ -73,64 +88,52 @@ class SlicingJob(Job):
     def __init__(
         self,
         corpus: Corpus,
-        workspace: Workspace,
         min_slice_duration: float,
         options: Mapping[str, Any] = MappingProxyType({}),
         num_workers: int = 1,
     ) -> None:
         if not 0 <= min_slice_duration < float("inf"):
             raise UsageError(f"--min-slice-duration takes seconds, not {min_slice_duration}")
-        self.output_patterns = [f"{folder}/*.wav" for folder in corpus.folders.values()]
-        self.output_patterns += [_manifest_name(part) for part in corpus.folders]
-        self.output_patterns += ["vocab.txt"] if corpus.has_vocabulary else []
         self.corpus = corpus
-        self.workspace = workspace
         self.min_slice_duration = min_slice_duration
         self.options = options
         self._num_workers = num_workers
-        self._units: dict[str, list[_Surveyed]] = {}
-        self._plan: Plan | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
+        """Slices, manifests and the vocabulary."""
+        slices = [f"{folder}/*.wav" for folder in self.corpus.folders.values()]
+        manifests = [_manifest_name(part) for part in self.corpus.folders]
+        return [*slices, *manifests, *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
+
+    def settings(self, plan: SlicingPlan) -> dict[str, Any]:
         """Every option that shapes the output."""
         return {"min-slice-duration": self.min_slice_duration} | dict(self.options)
 
-    def plan(self) -> Plan:
+    def plan(self, workspace: Workspace) -> SlicingPlan:
         """Read all transcripts: how many lines, how much speech; and see whether the recordings can be decoded.
 
         A unit is a few conversations that go into one manifest.
         """
-        if self._plan is None:
-            conversations = self.corpus.conversations()
-            chunks = [conversations[at : at + SURVEY_CHUNK] for at in range(0, len(conversations), SURVEY_CHUNK)]
-            survey = partial(_survey, self.corpus)
-            surveyed = [one for chunk in map_in_order(survey, chunks, self._num_workers) for one in chunk]
-            _refuse_undecodable(surveyed)
-            inputs = [_input_file(path) for path in self.corpus.tables]
-            inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
-            units = list(self._make_units(surveyed))
-            records = sum(unit.num_records for unit in units)
-            self._plan = Plan(units=units, records_in=records, inputs=inputs, notes=list(self.corpus.notes))
-        return self._plan
+        conversations = self.corpus.conversations()
+        chunks = [conversations[at : at + SURVEY_CHUNK] for at in range(0, len(conversations), SURVEY_CHUNK)]
+        survey = partial(_survey, self.corpus)
+        surveyed = [one for chunk in map_in_order(survey, chunks, self._num_workers) for one in chunk]
+        _refuse_undecodable(surveyed)
+        inputs = [_input_file(path) for path in self.corpus.tables]
+        inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
+        units = list(_chunks(surveyed))
+        records = sum(unit.num_records for unit in units)
+        return Plan(units, records, contents=None, inputs=inputs, notes=list(self.corpus.notes))
 
-    def _make_units(self, surveyed: Sequence[_Surveyed]) -> Iterator[Unit]:
-        for part, members in groupby(surveyed, key=lambda one: one.conversation.part):
-            conversations = list(members)
-            for number, first in enumerate(range(0, len(conversations), CONVERSATIONS_PER_UNIT)):
-                chunk = conversations[first : first + CONVERSATIONS_PER_UNIT]
-                unit_id = f"{part}_{number:06d}"
-                self._units[unit_id] = chunk
-                yield Unit(unit_id, sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk))
-
-    def input_files(self) -> list[str]:
+    def input_files(self, plan: SlicingPlan) -> list[str]:
         """The transcripts, and the recordings."""
-        audio = [one.conversation.audio for unit in self._units.values() for one in unit]
-        return [*(file.path for file in self.plan().inputs), *audio]
+        audio = [one.conversation.audio for unit in plan.units for one in unit.surveyed]
+        return [*(file.path for file in plan.inputs), *audio]
 
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: SlicingPlan, unit: Chunk, writer: UnitWriter, advance: Advance) -> None:
         """Slice a few conversations, one after the other."""
         manifest = writer.open_part(f"parts/{unit.id}.json")
-        for surveyed in self._units[unit.id]:
+        for surveyed in unit.surveyed:
             conversation = surveyed.conversation
             lines = [
                 (line, Origin(conversation.transcript, number)) for number, line in self.corpus.lines(conversation)
@@ -206,20 +209,20 @@ class SlicingJob(Job):
             pieces[label].sort(key=lambda piece: piece.start)
         return pieces
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the units' manifests, part by part, in the order of the conversations; an empty part too."""
         details: dict[str, Any] = {SLICES: int(sum(marker.extra.get(SLICES, 0) for marker in markers))}
         characters: set[str] = set()
         decoder = msgspec.json.Decoder(dict[str, Any])
         for part in self.corpus.folders:
             manifest = writer.open(_manifest_name(part))
-            for unit_id, conversations in self._units.items():
-                if conversations[0].conversation.part == part:
-                    data = (self.workspace.root / f"parts/{unit_id}.json").read_bytes()
+            for unit in plan.units:
+                if unit.part == part:
+                    data = (writer.workspace.root / f"parts/{unit.id}.json").read_bytes()
                     manifest.write(data)
                     if self.corpus.has_vocabulary:
                         characters.update(*(decoder.decode(line)["text"] for line in data.splitlines()))
-            details[f"manifest_{part}"] = self.workspace.out / _manifest_name(part)
+            details[f"manifest_{part}"] = writer.workspace.out / _manifest_name(part)
         if self.corpus.has_vocabulary:
             writer.add("vocab.txt", "".join(f"{character}\n" for character in sorted(characters)).encode())
         return details
@@ -239,6 +242,15 @@ class Hub5Job(SlicingJob):
 
 def _manifest_name(part: str) -> str:
     return f"manifest_{part}.json"
+
+
+def _chunks(surveyed: Sequence[_Surveyed]) -> Iterator[Chunk]:
+    for part, members in groupby(surveyed, key=lambda one: one.conversation.part):
+        conversations = list(members)
+        for number, first in enumerate(range(0, len(conversations), CONVERSATIONS_PER_UNIT)):
+            chunk = conversations[first : first + CONVERSATIONS_PER_UNIT]
+            seconds, num_lines = sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk)
+            yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
 
 
 def _survey(corpus: Corpus, conversations: Sequence[Conversation]) -> list[_Surveyed]:

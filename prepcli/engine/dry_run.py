@@ -1,16 +1,27 @@
 """The plan without the work: what a run would do, and how evenly it would lie on the ranks."""
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from prepcli.engine.job import Job
-from prepcli.engine.plan import pack, spread
+from prepcli.engine.job import AnyJob
+from prepcli.engine.plan import AnyPlan, pack, spread
 from prepcli.engine.ranks import Rank
 from prepcli.engine.report import Report
+from prepcli.engine.workspace import Workspace
 
 
-def dry_run(job: Job, rank: Rank) -> dict[str, Any]:
-    """The plan, and nothing written: units, hours, and seconds of audio per rank with their spread."""
-    plan = job.plan()
+@contextlib.contextmanager
+def temporary_workspace(out: Path) -> Iterator[Workspace]:
+    """A workspace for planning only: nothing is written beside `out`, and compressed manifests are not unpacked."""
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as root:
+        yield Workspace(out, Path(root), spools=False)
+
+
+def dry_run(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
+    """What `plan` says: units, hours, and seconds of audio per rank with their spread."""
     world_spread = spread(pack(plan.units, rank.world_size))
     largest = max(plan.units, key=lambda unit: unit.cost, default=None)
     document: dict[str, Any] = {
@@ -36,13 +47,16 @@ def dry_run(job: Job, rank: Rank) -> dict[str, Any]:
     return document
 
 
-def dry_run_report(job: Job, rank: Rank, out: str) -> Report:
-    """The plan as a report, with all of it in `details`."""
-    plan = dry_run(job, rank)
+def dry_run_report(job: AnyJob, out: Path, rank: Rank, made: AnyPlan | None = None) -> Report:
+    """The plan as a report, with all of it in `details`; nothing is written. `made`: the plan, if it is there."""
+    if made is None:
+        with temporary_workspace(out) as workspace:
+            made = job.plan(workspace)
+    plan = dry_run(job, made, rank)
     return Report(
         command=job.command,
         status="dry_run",
-        out=out,
+        out=str(out),
         records_in=plan["records_in"],
         records_out=0,
         rejects=sum(plan["rejects_by_reason"].values()),

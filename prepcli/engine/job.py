@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
-from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.plan import Contents, Plan, UnitT
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
@@ -36,19 +36,18 @@ class Execution:
         self.tick()
 
 
-class Job(ABC):
-    """One command's work: `plan` its units, `process` each, `finish` when all are there.
+class Job(ABC, Generic[UnitT, Contents]):
+    """One command's work: `plan` its units, `execute` those of a rank, `finish` when all are done.
 
-    A job object is made from options alone; `plan` loads what `process` needs (it is called once in the main process
-    of every rank, before the workers start, which inherit the object). Both must depend on the inputs and the
-    settings only: that is what makes the output the same for any number of ranks and workers.
+    A job object holds options and does not change; what follows from the inputs is in the plan, which the engine hands
+    to all other methods. Units, and what is made of each, must depend on the inputs and the settings only: that is what
+    makes the output the same for any number of ranks and workers. Most jobs are a `UnitJob`
+    (`prepcli.engine.workers`).
 
     Attributes:
-        output_patterns: globs below OUT that cover everything the job writes; `--overwrite` removes just these.
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
     """
 
-    output_patterns: Sequence[str]
     reads_audio_files: bool = True
 
     @property
@@ -57,26 +56,32 @@ class Job(ABC):
         """The command's name, e.g. `manifest-to-tarred`."""
 
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
+    def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
+        """Read the inputs and cut the work into units; called once in the main process of every rank.
+
+        `workspace` may be written to as far as planning needs it; in a dry run it is a temporary one.
+
+        Raises:
+            UsageError: the inputs or the options cannot work; nothing has been written to OUT yet.
+        """
+
+    @abstractmethod
+    def settings(self, plan: Plan[UnitT, Contents]) -> dict[str, Any]:
         """Every option that shapes the output, under its command-line name, as JSON values."""
 
     @abstractmethod
-    def plan(self) -> Plan:
-        """Read the inputs and cut the work into units.
+    def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
+        """Globs below OUT that cover everything the job writes; `--overwrite` removes just these."""
 
-        Raises:
-            UsageError: the inputs or the options cannot work; nothing has been written yet.
-        """
-
-    def input_files(self) -> Iterable[str | Path]:
+    def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | Path]:
         """Files that the job reads and must never replace; those that no output pattern can match may be left out."""
-        return [file.path for file in self.plan().inputs]
+        return [file.path for file in plan.inputs]
 
-    def planned_rejects(self) -> Iterator[bytes]:
+    def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
         """The lines (see `prepcli.engine.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""
         return iter(())
 
-    def prepare(self) -> None:  # noqa: B027 - most jobs need nothing
+    def prepare(self) -> None:
         """Get ready for units, and find out now what can only be found out by trying: does the model load?
 
         Called when there is something to do, before anything is written; a second call does nothing.
@@ -85,37 +90,29 @@ class Job(ABC):
             UsageError: the run cannot work.
         """
 
-    def check_done(self, markers: Sequence[Marker], workspace: Workspace) -> None:  # noqa: B027 - most plans say it all
-        """Make sure that what is done was made of the input as it is now, where the plan's digest cannot tell.
+    def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
+        """Make sure that the units in `done` were made of the input as it is now, where the digest cannot tell.
 
         Raises:
-            UsageError: it was made of other input.
+            UsageError: they were made of other input.
         """
 
-    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+    @abstractmethod
+    def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
         """Do `units` (longest first) and yield each one's marker as it is published.
-
-        By default each unit goes as a whole to a worker process, which calls `process`. A job with a model keeps it
-        in this process, and has workers only decode.
 
         Raises:
             IncompleteError: a worker process was killed.
         """
-        from prepcli.engine.workers import process_units  # it knows of jobs
 
-        return process_units(self, units, execution)
-
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
-        """Do one unit, in a worker process: write its files, count or reject each of its records.
-
-        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
-        """
-        raise NotImplementedError("a job has `process`, or its own `execute`")
-
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge what the units left, when all of them are done; may run more than once, with the same result.
 
         `markers` come in the order of the plan's units. Returns what `report.json` should say beside the
         counts: a `Path` is also one of the report's outputs.
         """
         return {}
+
+
+AnyJob = Job[Any, Any]
+"""A job as the engine sees it."""

@@ -4,20 +4,20 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from prepcli.engine.job import Job
-from prepcli.engine.plan import Plan, StoredPlan
+from prepcli.engine.job import AnyJob
+from prepcli.engine.plan import AnyPlan, StoredPlan
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.input_files import check_unchanged, same_file
 
 
-def refuse_to_lose_inputs(job: Job, workspace: Workspace, overwrite: bool) -> None:
+def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, overwrite: bool) -> None:
     """Compare what the run would replace, or with `overwrite` remove, with its inputs; before anything is touched.
 
     Raises:
         UsageError: an input is among it, by name or through a link.
     """
-    inputs = [str(path) for path in job.input_files()]
+    inputs = [str(path) for path in job.input_files(plan)]
     lost = next((path for path in inputs if workspace.is_record_of_a_run(path)), None)
     if lost is not None:
         raise UsageError(
@@ -28,7 +28,7 @@ def refuse_to_lose_inputs(job: Job, workspace: Workspace, overwrite: bool) -> No
         overwrite or read_document(workspace.plan_file, StoredPlan) is None or any(_may_be_in(workspace.out, inputs))
     ):
         return  # a run that is continued need not look at each of its files
-    found = same_file(workspace.outputs(job.output_patterns), inputs)
+    found = same_file(workspace.outputs(job.output_patterns(plan)), inputs)
     if found is not None:
         output, path = found
         same = "" if str(output) == path else f" (it is {output})"
@@ -48,7 +48,7 @@ def _may_be_in(out: Path, inputs: Sequence[str]) -> Iterator[bool]:
         yield os.path.exists(path) and os.stat(path).st_nlink > 1
 
 
-def check_inputs(plan: Plan) -> None:
+def check_inputs(plan: AnyPlan) -> None:
     """See that the inputs are still as they were when the plan was made.
 
     Raises:

@@ -139,3 +139,16 @@ def heartbeat(*beats: Callable[[], object]) -> Iterator[None]:
         ended.set()
         with no_interruption():
             thread.join()
+
+
+def owner_of(entry: Path) -> Owner | None:
+    """Who made a temporary directory, by its name."""
+    return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
+
+
+def last_change(directory: Path, now: float) -> float:
+    """Seconds since the epoch at which the directory or a file in it changed last; `now` if it is going away."""
+    with contextlib.suppress(OSError):
+        files = list(directory.iterdir()) if directory.is_dir() else []
+        return max(path.stat().st_mtime for path in [directory, *files])
+    return now

@@ -4,7 +4,7 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,13 +17,21 @@ PLAN_FORMAT = 1
 class Unit:
     """The smallest piece of work that is done, published and resumed as a whole.
 
-    `id` names it in `done/` and in progress lines; `cost` is seconds of audio; `num_records` is how many records it
-    must account for (records out + rejects).
+    A job has a subclass with what the unit stands for: its shard, its records. Those fields are not part of the plan's
+    digest and of `plan.json`. They are sent to worker processes, so they must be small.
+
+    `id` names the unit in `done/` and in progress lines; `cost` is seconds of audio; `num_records` is how many records
+    it must account for (records out + rejects).
     """
 
     id: str
     cost: float
     num_records: int
+
+
+UnitT = TypeVar("UnitT", bound=Unit)
+Contents = TypeVar("Contents")
+"""What a job needs in order to process the units of its plan, beside the units themselves."""
 
 
 FINISH_UNIT = Unit("finish", 0.0, 0)
@@ -42,16 +50,17 @@ class InputFile:
     state: FileState | None = None
 
 
-@dataclass(slots=True)
-class Plan:
+@dataclass
+class Plan(Generic[UnitT, Contents]):
     """All units of a job. It follows from the inputs and the settings alone, never from ranks or workers.
 
-    `records_in` counts every record of the inputs that was not passed over by `_skipme` (those are `num_skipped`);
-    `planned_rejects` counts, by reason, the records that were found unusable while planning.
+    `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
+    counts, by reason, the records that were found unusable while planning. Worker processes inherit `contents`.
     """
 
-    units: list[Unit]
+    units: Sequence[UnitT]
     records_in: int
+    contents: Contents
     inputs: list[InputFile] = field(default_factory=list)
     planned_rejects: dict[str, int] = field(default_factory=dict)
     num_skipped: int = 0
@@ -61,6 +70,10 @@ class Plan:
     def total_cost(self) -> float:
         """Seconds of audio in all units."""
         return sum(unit.cost for unit in self.units)
+
+
+AnyPlan = Plan[Any, Any]
+"""A plan as the engine sees it."""
 
 
 class StoredPlan(msgspec.Struct):
@@ -82,7 +95,7 @@ class StoredPlan(msgspec.Struct):
     units: list[Unit]
 
 
-def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:
+def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
     """SHA-256 (hex) over everything that shapes the output; two plans with one digest give the same bytes."""
     content = {
         "format": PLAN_FORMAT,
@@ -94,7 +107,7 @@ def plan_digest(command: str, settings: dict[str, Any], plan: Plan) -> str:
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
-def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], plan: Plan) -> Iterator[str]:
+def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], plan: AnyPlan) -> Iterator[str]:
     """In which points a run is not that of the stored plan `earlier`, each as words for a message."""
     if earlier.command != command:
         yield f"by {earlier.command}, not {command}"
@@ -114,14 +127,14 @@ def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], pla
         yield "the inputs or the version of prepcli have changed"
 
 
-def pack(units: Sequence[Unit], num_bins: int) -> list[list[Unit]]:
+def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
     """Share units among `num_bins` by cost: the longest first, each onto the least loaded bin.
 
     The greedy rule (longest processing time first) is at most 4/3 - 1/(3 bins) of the best makespan (Graham, 1969,
     "Bounds on multiprocessing timing anomalies"). Ties go by id, so every rank computes the same shares. Within a
     bin the units stay longest first, which also keeps the tail of a run short.
     """
-    bins: list[list[Unit]] = [[] for _ in range(num_bins)]
+    bins: list[list[UnitT]] = [[] for _ in range(num_bins)]
     loads = [(0.0, index) for index in range(num_bins)]
     for unit in sorted(units, key=lambda unit: (-unit.cost, unit.id)):
         load, index = heapq.heappop(loads)

@@ -125,7 +125,7 @@ class UnitWriter:
     """
 
     def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
-        self._workspace = workspace
+        self.workspace = workspace
         self._digest = digest
         self.unit = unit
         self._started = time.monotonic()
@@ -196,11 +196,11 @@ class UnitWriter:
                 f"{self.num_rejects} rejected"
             )
         files, work_files = _close_all(self._files), _close_all(self._work_files)
-        self._workspace.check_claim()
+        self.workspace.check_claim()
         for number, name in enumerate(files):
-            _move(self._tmp / f"{number}.out", self._workspace.out / name)
+            _move(self._tmp / f"{number}.out", self.workspace.out / name)
         for number, name in enumerate(work_files):
-            _move(self._tmp / f"{number}.part", self._workspace.root / name)
+            _move(self._tmp / f"{number}.part", self.workspace.root / name)
         marker = Marker(
             unit=self.unit.id,
             digest=self._digest,
@@ -212,7 +212,7 @@ class UnitWriter:
             wall_seconds=round(time.monotonic() - self._started, 3),
             extra=dict(self.extra),
         )
-        write_json(self._workspace.done / f"{self.unit.id}.json", marker, durable=False)
+        write_json(self.workspace.done / f"{self.unit.id}.json", marker, durable=False)
         return marker
 
     def __enter__(self) -> "UnitWriter":
@@ -224,7 +224,7 @@ class UnitWriter:
                 file.discard()
             if self._flushing is not None:
                 self._flushing.shutdown(cancel_futures=True)
-            self._workspace.remove_tmp(self._tmp)
+            self.workspace.remove_tmp(self._tmp)
 
 
 def _close_all(files: Mapping[str, HashedFile | WholeFile]) -> dict[str, PublishedFile]:

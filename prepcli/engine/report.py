@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.plan import Plan
+from prepcli.engine.plan import AnyPlan
 from prepcli.engine.publish import AccountingError, Marker
 from prepcli.printing import printable_command
 from prepcli.version import __version__
@@ -58,7 +58,7 @@ def build_report(
     command: str,
     out: str,
     digest: str,
-    plan: Plan,
+    plan: AnyPlan,
     markers: Mapping[str, Marker],
 ) -> Report:
     """Add up the plan's own rejects and the markers of the units that are done.

@@ -2,16 +2,16 @@
 
 import contextlib
 import os
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from prepcli.calls import command_line, tell
-from prepcli.engine.job import Execution, Job
+from prepcli.engine.failures import describe_failure
+from prepcli.engine.job import AnyJob, Execution
 from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once, has_agreed, shares
 from prepcli.engine.owner import heartbeat
-from prepcli.engine.plan import FINISH_UNIT, Plan, StoredPlan, Unit, differences, plan_digest
+from prepcli.engine.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
 from prepcli.engine.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
 from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.ranks import Rank
@@ -38,12 +38,12 @@ class RunOptions:
 class Run:
     """One rank's run of a job."""
 
-    def __init__(self, job: Job, workspace: Workspace, options: RunOptions) -> None:
+    def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None = None) -> None:
         self.job = job
         self.workspace = workspace
         self.options = options
-        self.plan: Plan = job.plan()
-        self.settings = job.settings()
+        self.plan = job.plan(workspace) if plan is None else plan
+        self.settings = job.settings(self.plan)
         self.digest = plan_digest(job.command, self.settings, self.plan)
         self.markers: dict[str, Marker] = {}
 
@@ -57,7 +57,7 @@ class Run:
         """
         self._claim_output()
         self._load_markers()
-        self.job.check_done(list(self.markers.values()), self.workspace)
+        self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         self._retry_rejects()
         if self._is_finished():
             return self._report("nothing_to_do")
@@ -76,7 +76,7 @@ class Run:
     def _claim_output(self) -> None:
         """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
         workspace = self.workspace
-        refuse_to_lose_inputs(self.job, workspace, self.options.overwrite)
+        refuse_to_lose_inputs(self.job, self.plan, workspace, self.options.overwrite)
         self._clear_if_asked()
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
@@ -98,11 +98,11 @@ class Run:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
             self.job.prepare()
             self.workspace.prepare()
-            clear_once(self.workspace, rank, self.job.output_patterns)
+            clear_once(self.workspace, rank, self.job.output_patterns(self.plan))
 
     def _refuse_foreign(self) -> None:
         workspace = self.workspace
-        foreign = next(workspace.outputs(self.job.output_patterns), None)
+        foreign = next(workspace.outputs(self.job.output_patterns(self.plan)), None)
         if foreign is None:
             return
         self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
@@ -139,7 +139,7 @@ class Run:
             seconds=plan.total_cost,
             run_with=command_line(),
             run_in=str(Path.cwd()),
-            units=plan.units,
+            units=[Unit(unit.id, unit.cost, unit.num_records) for unit in plan.units],
         )
 
     def _retry_rejects(self) -> None:
@@ -198,7 +198,7 @@ class Run:
                 with heartbeat(self.workspace.beat, reporter.beat):
                     self.job.prepare()
                     execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
-                    for marker in self.job.execute(units, execution):
+                    for marker in self.job.execute(self.plan, units, execution):
                         self.markers[marker.unit] = marker
                         own.units_done += 1
                         own.rejects += sum(marker.rejects.values())
@@ -219,7 +219,7 @@ class Run:
         markers = [self.markers[unit.id] for unit in self.plan.units]
         report = self._report("done")
         with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
-            found = self.job.finish(markers, writer)
+            found = self.job.finish(self.plan, markers, writer)
             report.outputs = {name: str(path) for name, path in found.items() if isinstance(path, Path)}
             report.details = found | report.outputs
             reject_files = [
@@ -231,7 +231,7 @@ class Run:
             merged = writer.open_part(self.workspace.rejects_file.name)
             listed = 0
             for line in merge_rejects(
-                self.job.planned_rejects(), reject_files, [file.path for file in self.plan.inputs]
+                self.job.planned_rejects(self.plan), reject_files, [file.path for file in self.plan.inputs]
             ):
                 merged.write(line)
                 listed += 1
@@ -265,8 +265,10 @@ class Run:
             report.continue_with = command_line()
 
 
-def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
+def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None = None) -> Report:
     """Run `job` as the rank in `options`; see `Run.execute` for what is raised.
+
+    `plan` is the job's plan where it has been made already.
 
     An exception that is no `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
     `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
@@ -276,7 +278,7 @@ def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
         exit_when_ready(int(lifeline))
     with stop_on_signals():
         try:
-            return Run(job, workspace, options).execute()
+            return Run(job, workspace, options, plan).execute()
         except BaseException as error:
             with contextlib.suppress(OSError):
                 workspace.remove_own_tmp()
@@ -284,25 +286,4 @@ def run_job(job: Job, workspace: Workspace, options: RunOptions) -> Report:
             if isinstance(error, PrepcliError) or not isinstance(error, Exception):
                 raise
             workspace.check_claim()  # a file may be missing because another command has cleared the directory
-            raise PrepcliError(_describe(error, workspace, options.rank)) from error
-
-
-def _describe(error: Exception, workspace: Workspace, rank: Rank) -> str:
-    name = workspace.root / f"traceback_{rank.rank}.txt"
-    kept = ""
-    with contextlib.suppress(OSError):
-        name.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        kept = f" (traceback in {name})"
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return (
-            f"{where}{error.strerror or error}; nothing half written was published. Mend it and run the same "
-            f"command again to continue{kept}"
-        )
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's
-        return (
-            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
-            "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"
-            f"{kept}"
-        )
-    return f"a bug in prepcli: {type(error).__name__}: {error}{kept}; please report it"
+            raise PrepcliError(describe_failure(error, workspace, options.rank)) from error

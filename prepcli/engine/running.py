@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from prepcli.calls import command_line
 from prepcli.engine.dry_run import dry_run_report
-from prepcli.engine.job import Job
+from prepcli.engine.job import AnyJob
 from prepcli.engine.options import JobOptions
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
@@ -15,6 +15,7 @@ from prepcli.printing import printable_command
 from prepcli.processes import is_own_rank
 
 if TYPE_CHECKING:
+    from prepcli.engine.plan import AnyPlan
     from prepcli.engine.rejects import Budget
 
 After = Callable[[Report], object]
@@ -22,18 +23,23 @@ After = Callable[[Report], object]
 
 
 def run_command(
-    job: Job, workspace: Workspace, options: JobOptions, engine: RunOptions, after: After | None = None
+    job: AnyJob,
+    workspace: Workspace,
+    options: JobOptions,
+    engine: RunOptions,
+    after: After | None = None,
+    plan: "AnyPlan | None" = None,
 ) -> Report:
-    """Run the job, or plan it where `options` say so.
+    """Run the job, or plan it where `options` say so; `plan` is its plan where it has been made already.
 
     Raises:
         TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
         PrepcliError: what the engine raises; an `IncompleteError` says how to continue.
     """
     if options.dry_run:
-        return dry_run_report(job, engine.rank, str(workspace.out))
+        return dry_run_report(job, workspace.out, engine.rank, plan)
     try:
-        report = run_job(job, workspace, engine)
+        report = run_job(job, workspace, engine, plan)
     except IncompleteError as error:
         raise with_continuation(error, job.command, workspace) from None
     return conclude(report, engine.budget, after)

@@ -2,31 +2,52 @@
 
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from prepcli.engine.crashes import MAX_CRASHES, note_crash, with_notes
-from prepcli.engine.job import Execution, Job
-from prepcli.engine.plan import Unit
+from prepcli.engine.job import Advance, Execution, Job
+from prepcli.engine.plan import AnyPlan, Contents, Plan, Unit, UnitT
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.processes import TICK, WorkerDiedError, WorkerPool, begin_worker, keep_freed_memory, wait_for_any
 
 
+class UnitJob(Job[UnitT, Contents]):
+    """A job whose units go one by one, as a whole, to worker processes, which inherit the job and its plan."""
+
+    @abstractmethod
+    def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
+        """Do one unit, in a worker process: write its files, count or reject each of its records.
+
+        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
+        """
+
+    def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
+        """Have worker processes call `process`; see `process_units`."""
+        return process_units(self, plan, units, execution)
+
+
 class _Worker:
     """What a worker process holds; set once by `_start_worker`."""
 
-    job: Job
+    job: UnitJob[Any, Any]
+    plan: AnyPlan
     workspace: Workspace
     digest: str
     counter: SharedCounter
 
 
-def _start_worker(job: Job, workspace: Workspace, digest: str, counter: SharedCounter) -> None:
+def _start_worker(
+    job: UnitJob[Any, Any], plan: AnyPlan, workspace: Workspace, digest: str, counter: SharedCounter
+) -> None:
     begin_worker()
     keep_freed_memory()
-    _Worker.job, _Worker.workspace, _Worker.digest, _Worker.counter = job, workspace, digest, counter
+    _Worker.job, _Worker.plan = job, plan
+    _Worker.workspace, _Worker.digest, _Worker.counter = workspace, digest, counter
 
 
 def _do_unit(unit: Unit) -> Marker:
@@ -45,13 +66,15 @@ def _do_unit(unit: Unit) -> Marker:
 
     with UnitWriter(worker.workspace, worker.digest, unit) as writer:
         with with_notes(worker.workspace, unit.id, writer.folder):
-            worker.job.process(unit, writer, advance)
+            worker.job.process(worker.plan, unit, writer, advance)
         marker = writer.publish()
     worker.counter.add(int(pending[0]), pending[1])
     return marker
 
 
-def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+def process_units(
+    job: UnitJob[UnitT, Contents], plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution
+) -> Iterator[Marker]:
     """Do `units` (longest first) in worker processes and yield each one's marker as it is published.
 
     Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. What a
@@ -65,7 +88,7 @@ def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iter
     num_crashes = 0
     while left:
         try:
-            for marker in _process_once(job, list(left.values()), execution):
+            for marker in _process_once(job, plan, list(left.values()), execution):
                 del left[marker.unit]
                 yield marker
         except WorkerDiedError as error:
@@ -75,9 +98,11 @@ def process_units(job: Job, units: Sequence[Unit], execution: Execution) -> Iter
             print(f"note: {str(error).partition(';')[0]}; trying again, to find the record", file=sys.stderr)
 
 
-def _process_once(job: Job, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+def _process_once(
+    job: UnitJob[UnitT, Contents], plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution
+) -> Iterator[Marker]:
     workspace = execution.workspace
-    arguments = (job, workspace, execution.digest, execution.counter)
+    arguments = (job, plan, workspace, execution.digest, execution.counter)
     num_workers = min(execution.num_workers, len(units))
     with WorkerPool(num_workers, execution.context, _start_worker, arguments, workspace.units_in_hand) as pool:
         pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}

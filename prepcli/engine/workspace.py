@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, new_rank_id
+from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.engine.plan import StoredPlan
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import FileState, state_of
@@ -34,7 +34,8 @@ class Workspace:
     Everything in it may be read while a run goes on; nothing under a final name is ever half written.
     """
 
-    def __init__(self, out: Path, root: Path | None = None) -> None:
+    def __init__(self, out: Path, root: Path | None = None, spools: bool = True) -> None:
+        """`spools`: whether compressed inputs are unpacked in `spool`; else it is None, and they are read through."""
         self.out = out
         self.root = root if root is not None else _beside(out)
         self.plan_file = self.root / "plan.json"
@@ -44,6 +45,7 @@ class Workspace:
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
+        self.spool = self.root / "spool" if spools else None
         self._rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
@@ -90,10 +92,10 @@ class Workspace:
         """Remove what killed processes left in `tmp/`; where they cannot be seen, after a long silence."""
         now: float | None = None
         for entry in self._entries(self.tmp):
-            gone = owner.is_gone if (owner := _owner_of(entry)) else None
+            gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
-                gone = now - _last_change(entry, now) > SILENT_SECONDS
+                gone = now - last_change(entry, now) > SILENT_SECONDS
             if gone:
                 shutil.rmtree(entry, ignore_errors=True)
 
@@ -113,7 +115,7 @@ class Workspace:
 
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
         for entry in self._entries(self.tmp):
-            owner = _owner_of(entry)
+            owner = owner_of(entry)
             if owner is not None and owner.rank_id == self._rank_id:
                 yield entry, owner
 
@@ -291,15 +293,3 @@ _damaged: set[Path] = set()
 def read_json(path: Path) -> Any:
     """The document in `path`, or None where there is none, or only a damaged one (see `read_document`)."""
     return read_document(path, object)
-
-
-def _owner_of(entry: Path) -> Owner | None:
-    return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
-
-
-def _last_change(directory: Path, now: float) -> float:
-    """Seconds since the epoch at which the directory or a file in it changed last; `now` if it is going away."""
-    with contextlib.suppress(OSError):
-        files = list(directory.iterdir()) if directory.is_dir() else []
-        return max(path.stat().st_mtime for path in [directory, *files])
-    return now

@@ -7,7 +7,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from prepcli.calls import shows_progress, words_called
-from prepcli.engine.job import Job
+from prepcli.engine.job import AnyJob
 from prepcli.engine.launch import spawn_ranks
 from prepcli.engine.options import JobOptions
 from prepcli.engine.report import Report
@@ -19,7 +19,7 @@ from prepcli.models.devices import find_devices
 
 
 def run_on_devices(
-    make_job: Callable[..., Job],
+    make_job: Callable[..., AnyJob],
     devices: str,
     workspace: Workspace,
     options: JobOptions,
@@ -40,7 +40,9 @@ def run_on_devices(
     return run_command(make_job(device=found.device), workspace, options, engine, after)
 
 
-def run_ranks(num_ranks: int, job: Job, workspace: Workspace, engine: RunOptions, after: After | None = None) -> Report:
+def run_ranks(
+    num_ranks: int, job: AnyJob, workspace: Workspace, engine: RunOptions, after: After | None = None
+) -> Report:
     """Start the command as `num_ranks` processes, wait for them, and return the one report.
 
     Where progress is shown the ranks print it, and their errors, themselves; else the error has their last words.

@@ -5,15 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import TargetFormat
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workers import UnitJob
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.names import brace_text, check_loadable
+from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     AUDIO_NAME,
     CONTEXT,
@@ -30,7 +31,7 @@ from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.shar.cuts import Entry, of_context, read_entry
 from prepcli.shar.options import SharOptions
-from prepcli.shar.plan import SharPlan, plan_shards
+from prepcli.shar.plan import SharLayout, plan_shards
 from prepcli.shar.segments import Audio, Segment, SegmentStore
 
 _T = TypeVar("_T")
@@ -54,76 +55,86 @@ class _Located:
         return self.target.channel is not None or (self.context is not None and self.context.channel is not None)
 
 
-class SharJob(Job):
-    """Turns manifests into a Shar data set in `out`. A unit is a shard.
+@dataclass(frozen=True, slots=True)
+class SharShard(Unit):
+    """A shard: its number, and the records `order[lo:hi]` of the layout."""
 
-    `work` is the job's OUT.prepcli: a compressed manifest is unpacked there.
-    """
+    number: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharContents:
+    """The records, and how they are divided."""
+
+    records: Records
+    layout: SharLayout
+
+
+SharPlan = Plan[SharShard, SharContents]
+
+
+class SharJob(UnitJob[SharShard, SharContents]):
+    """Turns manifests into a Shar data set. A unit is a shard."""
 
     command: ClassVar[str] = "manifest-to-shar"
-    output_patterns = OUTPUT_PATTERNS
 
-    def __init__(
-        self, manifests: Sequence[str], out: Path, work: Path | None, options: SharOptions, num_workers: int = 1
-    ) -> None:
+    def __init__(self, manifests: Sequence[str], options: SharOptions, num_workers: int = 1) -> None:
         options.check()
-        check_loadable(out)
         self.manifests = manifests
-        self.out = out
         self.options = options
         self.wanted = TargetFormat(
             None if options.audio_format == "original" else options.audio_format, options.sampling_rate
         )
-        self._work = work
         self._num_workers = num_workers
-        self._plan: Plan | None = None
-        self.records: Records
-        self.shards: SharPlan
 
-    def settings(self) -> dict[str, Any]:
+    def output_patterns(self, plan: SharPlan) -> Sequence[str]:
+        """Cuts and tars."""
+        return OUTPUT_PATTERNS
+
+    def settings(self, plan: SharPlan) -> dict[str, Any]:
         """The options, and where the audio lies."""
         return settings_over(self.manifests, self.options.audio_base_dir, self.options)
 
-    def plan(self) -> Plan:
-        """Index the manifests and divide their records into shards; a second call returns the same plan."""
-        if self._plan is None:
-            keys = {"recording": recording_id}
-            base_dir = self.options.audio_base_dir
-            self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
-            self.shards = plan_shards(self.records.index, self.options)
-            bounds = self.shards.bounds
-            durations = self.records.index.duration[self.shards.order]
-            units = [
-                Unit(f"shard_{number:06d}", float(durations[lo:hi].sum()), int(hi - lo))
-                for number, (lo, hi) in enumerate(pairwise(bounds))
-            ]
-            self._plan = self.records.plan(units)
-        return self._plan
+    def plan(self, workspace: Workspace) -> SharPlan:
+        """Index the manifests and divide their records into shards."""
+        records = Records(
+            self.manifests,
+            self.options.audio_base_dir,
+            keys={"recording": recording_id},
+            spool=workspace.spool,
+            num_workers=self._num_workers,
+        )
+        layout = plan_shards(records.index, self.options)
+        durations = records.index.duration[layout.order]
+        units = [
+            SharShard(f"shard_{number:06d}", float(durations[lo:hi].sum()), hi - lo, number, lo, hi)
+            for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
+        ]
+        return records.plan(units, SharContents(records, layout))
 
-    def planned_rejects(self) -> Iterator[bytes]:
+    def planned_rejects(self, plan: SharPlan) -> Iterator[bytes]:
         """Lines that could not be read, in input order."""
-        return self.records.planned_rejects()
+        return plan.contents.records.planned_rejects()
 
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: SharPlan, unit: SharShard, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard: the tars, and the cuts last, for readers list by them."""
-        shard = int(unit.id.rpartition("_")[2])
-        name = shard_text(shard)
+        records, layout = plan.contents.records, plan.contents.layout
+        name = shard_text(unit.number)
         target = FieldWriter(writer.open(AUDIO_NAME.format(TARGET, name)))
-        context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if self.shards.has_context else None
+        context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if layout.has_context else None
         cuts = CutWriter(writer.open(CUTS_NAME.format(name)))
-        lo, hi = self.shards.bounds[shard : shard + 2]
-        with SegmentStore(
-            self.wanted, self._work and self._work / "tmp", check_audio=self.options.check_audio
-        ) as store:
+        with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
             # Twice over the records: what is needed again must be known before the first is encoded.
-            usable = self._locate(self.shards.order[lo:hi].tolist(), store, writer, advance)
+            usable = _locate(plan.contents, layout.order[unit.lo : unit.hi].tolist(), store, writer, advance)
             for found in usable:
                 try:
                     # All of a record before any of it is written, so that the fields stay in step.
                     target_audio = store.take(found.target)
                     context_audio = None if found.context is None else _of_context(store.take, found.context)
                 except RecordRejected as rejected:
-                    writer.reject(self.records.reject_source(found.number), rejected, self.records.origin(found.number))
+                    writer.reject(records.reject_source(found.number), rejected, records.origin(found.number))
                 else:
                     entry = found.entry
                     _add(target, entry.id, entry.id, target_audio)
@@ -140,52 +151,15 @@ class SharJob(Job):
             context.close()
         cuts.close()
 
-    def _locate(
-        self, numbers: Sequence[int], store: SegmentStore, writer: UnitWriter, advance: Advance
-    ) -> list[_Located]:
-        """Read the records, find their audio, and announce it to the store; reject what cannot come out."""
-        usable = []
-        for number in numbers:
-            try:
-                entry = read_entry(
-                    Record.parse(self.records.line(number)),
-                    int(self.shards.occurrence[number]),
-                    self.shards.has_context,
-                )
-                found = self._find_audio(number, entry, store)
-            except RecordRejected as rejected:
-                writer.reject(self.records.reject_source(number), rejected, self.records.origin(number))
-                advance(1, float(self.records.index.duration[number]))
-            else:
-                usable.append(found)
-                store.expect(found.target)
-                if found.context is not None:
-                    store.expect(found.context)
-        return usable
-
-    def _find_audio(self, number: int, entry: Entry, store: SegmentStore) -> _Located:
-        part = entry.target
-        path = own = self.records.audio_path(number, part.audio_filepath)
-        if entry.context is not None and entry.context.is_near(part):
-            other = self.records.audio_path(number, entry.context.audio_filepath)
-            if own == other or os.path.realpath(own) == os.path.realpath(other):
-                raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
-        target = store.locate(path, part.offset, part.duration, entry.channel)
-        context = None
-        if entry.context is not None:
-            part = entry.context
-            path = self.records.audio_path(number, part.audio_filepath)
-            context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
-        return _Located(number, entry, target, context)
-
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: SharPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a training config, and what users should know."""
+        out = writer.workspace.out
         details: dict[str, Any] = {}
         if markers:
             shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
-            details["cuts"] = self.out / CUTS_NAME.format(shards)
-            for field in [TARGET, CONTEXT] if self.shards.has_context else [TARGET]:
-                details[field] = self.out / AUDIO_NAME.format(field, shards)
+            details["cuts"] = out / CUTS_NAME.format(shards)
+            for field in [TARGET, CONTEXT] if plan.contents.layout.has_context else [TARGET]:
+                details[field] = out / AUDIO_NAME.format(field, shards)
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
@@ -200,6 +174,43 @@ class SharJob(Job):
                 "it wants | Language:xx Dataset:yy Speaker:zz |"
             )
         return details
+
+
+def _locate(
+    contents: SharContents, numbers: Sequence[int], store: SegmentStore, writer: UnitWriter, advance: Advance
+) -> list[_Located]:
+    """Read the records, find their audio, and announce it to the store; reject what cannot come out."""
+    records, layout = contents.records, contents.layout
+    usable = []
+    for number in numbers:
+        try:
+            entry = read_entry(Record.parse(records.line(number)), int(layout.occurrence[number]), layout.has_context)
+            found = _find_audio(records, number, entry, store)
+        except RecordRejected as rejected:
+            writer.reject(records.reject_source(number), rejected, records.origin(number))
+            advance(1, float(records.index.duration[number]))
+        else:
+            usable.append(found)
+            store.expect(found.target)
+            if found.context is not None:
+                store.expect(found.context)
+    return usable
+
+
+def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:
+    part = entry.target
+    path = own = records.audio_path(number, part.audio_filepath)
+    if entry.context is not None and entry.context.is_near(part):
+        other = records.audio_path(number, entry.context.audio_filepath)
+        if own == other or os.path.realpath(own) == os.path.realpath(other):
+            raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
+    target = store.locate(path, part.offset, part.duration, entry.channel)
+    context = None
+    if entry.context is not None:
+        part = entry.context
+        path = records.audio_path(number, part.audio_filepath)
+        context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
+    return _Located(number, entry, target, context)
 
 
 def _add(field: FieldWriter, cut_id: str, id: str, audio: Audio) -> None:

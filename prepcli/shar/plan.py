@@ -29,7 +29,7 @@ _EXACT_HUNDREDTHS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class SharPlan:
+class SharLayout:
     """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index).
 
     `occurrence[i]`: record i is the so-many-th, from 0, of the records whose cuts NeMo's naming would give one id.
@@ -42,20 +42,20 @@ class SharPlan:
     has_context: bool
 
 
-def plan_shards(index: ManifestIndex, options: SharOptions) -> SharPlan:
+def plan_shards(index: ManifestIndex, options: SharOptions) -> SharLayout:
     """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id)."""
     num_records = len(index)
     order = shuffled(num_records, options.shuffle_seed) if options.shuffle else np.arange(num_records)
     # Where every line is a reject there is one bound and no shard.
     bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
-    return SharPlan(order, bounds, occurrences_of_ids(index), names_context(index))
+    return SharLayout(order, bounds, occurrences_of_ids(index), names_context(index))
 
 
 def occurrences_of_ids(index: ManifestIndex) -> Ints:
     """For each record, how many before it have the same recording id, offset and duration to 10 ms.
 
     Ids are made of these, so `(id, turn)` tells any two records apart. Found by 64-bit hash: should two different ids
-    ever share one, their records get turns they would not need.
+    ever share one, their records get occurrence they would not need.
     """
     keys = hash_segments(index.keys["recording"], hundredths(index.offset), hundredths(index.duration))
     occurrence = np.zeros(len(keys), np.int64)

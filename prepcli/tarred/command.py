@@ -4,6 +4,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
+from prepcli.formats.names import check_loadable
 from prepcli.manifest.sources import expand_paths
 from prepcli.tarred.concat import concat_job
 from prepcli.tarred.job import TarredJob
@@ -35,13 +36,14 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():
             raise UsageError(f"--concat-to {concat_to} adds to that directory; leave out OUT ({out})")
-        job, workspace = concat_job(
+        check_loadable(concat_to)
+        job, workspace, plan = concat_job(
             manifests, concat_to, options, engine.num_workers, options.dry_run, options.overwrite
         )
     elif out is None:
         raise UsageError("OUT is missing: give the directory for the data set")
     else:
+        check_loadable(out)
         workspace = Workspace(out)
-        work = None if options.dry_run else workspace.root
-        job = TarredJob(manifests, out, work, options, num_workers=engine.num_workers)
-    return run_command(job, workspace, options, engine)
+        job, plan = TarredJob(manifests, options, num_workers=engine.num_workers), None
+    return run_command(job, workspace, options, engine, plan=plan)

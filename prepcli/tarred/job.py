@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,12 +12,13 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workers import UnitJob
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import (
-    check_loadable,
     in_shard,
     marked_root,
     member_stem,
@@ -38,15 +40,29 @@ from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
 from prepcli.tarred.merge import merge_set
 from prepcli.tarred.options import TarredOptions
-from prepcli.tarred.plan import TakenNames, TarredPlan, TarSet, plan_sets
+from prepcli.tarred.plan import TakenNames, TarredLayout, plan_sets
 
 
 @dataclass(frozen=True, slots=True)
-class _Shard:
-    tar_set: TarSet
+class TarShard(Unit):
+    """A shard: its number, and the records `records[lo:hi]` of the set number `set_number` of the layout."""
+
+    set_number: int
     number: int
     lo: int
     hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class TarredContents:
+    """The records, how they are divided, and the names that are taken in the set to which they are added."""
+
+    records: Records
+    layout: TarredLayout
+    taken: TakenNames | None
+
+
+TarredPlan = Plan[TarShard, TarredContents]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,84 +74,68 @@ class _Member:
     sampling_rate: int
 
 
-class TarredJob(Job):
-    """Turns manifests into a tarred set in `out`; with `base`, adds shards to the set that is there.
-
-    A unit is a shard. `work` is the job's OUT.prepcli: a compressed manifest is unpacked there.
-    """
+class TarredJob(UnitJob[TarShard, TarredContents]):
+    """Turns manifests into a tarred set; with `base`, adds shards to the set that is there. A unit is a shard."""
 
     command: ClassVar[str] = "manifest-to-tarred"
 
     def __init__(
         self,
         manifests: Sequence[str],
-        out: Path,
-        work: Path | None,
         options: TarredOptions,
         base: ExistingSet | None = None,
         num_workers: int = 1,
     ) -> None:
         options.check()
-        check_loadable(out)
         self.manifests = manifests
-        self.out = out
         self.options = options
         self.base = base
         self.wanted = TargetFormat(options.force_codec, options.target_sample_rate)
-        self._work = work
         self._num_workers = num_workers
-        self._plan: Plan | None = None
-        self.records: Records
-        self.sets: TarredPlan
-        self.taken: TakenNames | None = None
-        self._shards: dict[str, _Shard] = {}
 
-    @property
-    def output_patterns(self) -> Sequence[str]:  # type: ignore[override]
+    def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
         """What the job writes below OUT: of a concatenation only the new shards and the new version."""
         if self.base is not None:
             version = self.base.version + 1
-            new = [shard.number for shard in self._shards.values()]
-            names = [name.format(number) for number in new for name in (TAR_NAME, SHARD_MANIFEST_NAME)]
+            names = [name.format(shard.number) for shard in plan.units for name in (TAR_NAME, SHARD_MANIFEST_NAME)]
             return [*names, manifest_name(version), metadata_name(version)]
         return [*OUTPUT_PATTERNS, *(f"bucket*/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self, plan: TarredPlan) -> dict[str, Any]:
         """The options; where the audio lies; the version that a concatenation builds on."""
         settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
         return settings
 
-    def plan(self) -> Plan:
-        """Index the manifests and divide their records into shards; a second call returns the same plan."""
-        if self._plan is None:
-            keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem, "root": marked_root}
-            base_dir = self.options.audio_base_dir
-            self.records = Records(self.manifests, base_dir, keys=keys, work=self._work, num_workers=self._num_workers)
-            if self.base is not None:
-                self.taken = TakenNames.of_manifest(self.base.manifest, self._num_workers)
-            some = bool(len(self.records))
-            self.sets = plan_sets(self.records.index, self.options, self.taken) if some else TarredPlan(sets=[])
-            self._plan = self.records.plan(list(self._units()), self.sets.left_out, self._notes())
-        return self._plan
+    def plan(self, workspace: Workspace) -> TarredPlan:
+        """Index the manifests and divide their records into shards."""
+        keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem, "root": marked_root}
+        records = Records(
+            self.manifests,
+            self.options.audio_base_dir,
+            keys=keys,
+            spool=workspace.spool,
+            num_workers=self._num_workers,
+        )
+        taken = None if self.base is None else TakenNames.of_manifest(self.base.manifest, self._num_workers)
+        layout = plan_sets(records.index, self.options, taken) if len(records) else TarredLayout(sets=[])
+        contents = TarredContents(records, layout, taken)
+        return records.plan(list(self._units(contents)), contents, layout.left_out, self._notes(layout))
 
-    def _units(self) -> Iterator[Unit]:
+    def _units(self, contents: TarredContents) -> Iterator[TarShard]:
         first = self.base.num_shards if self.base else 0
-        for tar_set in self.sets.sets:
-            durations = self.records.index.duration[tar_set.records]
-            for k, (lo, hi) in enumerate(zip(tar_set.bounds[:-1], tar_set.bounds[1:], strict=True)):
+        for set_number, tar_set in enumerate(contents.layout.sets):
+            durations = contents.records.index.duration[tar_set.records]
+            for k, (lo, hi) in enumerate(pairwise(tar_set.bounds.tolist())):
                 unit_id = f"{tar_set.folder.replace('/', '-')}shard_{first + k:06d}"
-                self._shards[unit_id] = _Shard(tar_set, first + k, int(lo), int(hi))
-                yield Unit(unit_id, float(durations[lo:hi].sum()), int(hi - lo))
+                yield TarShard(unit_id, float(durations[lo:hi].sum()), hi - lo, set_number, first + k, lo, hi)
 
-    def _notes(self) -> list[str]:
+    def _notes(self, layout: TarredLayout) -> list[str]:
         notes = []
-        if self.sets.num_same_segment:
-            notes.append(
-                f"{self.sets.num_same_segment:,} records name the same segment as an earlier one; they are kept"
-            )
-        num_repeated = int(self.sets.repeated.sum())
+        if layout.num_same_segment:
+            notes.append(f"{layout.num_same_segment:,} records name the same segment as an earlier one; they are kept")
+        num_repeated = int(layout.repeated.sum())
         if num_repeated and not self.options.slice_with_offset:
             notes.append(
                 f"{num_repeated:,} records are segments of files that go into several shards, a copy into each; "
@@ -143,35 +143,35 @@ class TarredJob(Job):
             )
         return notes
 
-    def planned_rejects(self) -> Iterator[bytes]:
+    def planned_rejects(self, plan: TarredPlan) -> Iterator[bytes]:
         """Lines that could not be read and records that the options leave out, in input order."""
-        return self.records.planned_rejects(self.sets.left_out)
+        return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
 
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: TarredPlan, unit: TarShard, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard: its tar, and its manifest last."""
-        shard = self._shards[unit.id]
-        folder = shard.tar_set.folder
+        records, tar_set = plan.contents.records, plan.contents.layout.sets[unit.set_number]
         tar = None
         if not self.options.only_manifests:
-            tar = TarWriter(writer.open(folder + TAR_NAME.format(shard.number)))
-        name = folder + SHARD_MANIFEST_NAME.format(shard.number)
+            tar = TarWriter(writer.open(tar_set.folder + TAR_NAME.format(unit.number)))
+        name = tar_set.folder + SHARD_MANIFEST_NAME.format(unit.number)
         manifest = writer.open(name) if self.options.shard_manifests else writer.open_part(f"parts/{name}")
         members: dict[tuple[object, ...], _Member] = {}
-        for record_number in shard.tar_set.records[shard.lo : shard.hi].tolist():
+        for record_number in tar_set.records[unit.lo : unit.hi].tolist():
             try:
-                record = Record.parse(self.records.line(record_number))
-                changes, remove = self._place(record_number, record, shard.number, members, tar)
+                record = Record.parse(records.line(record_number))
+                changes, remove = self._place(plan.contents, record_number, record, unit.number, members, tar)
             except RecordRejected as rejected:
-                writer.reject(self.records.reject_source(record_number), rejected, self.records.origin(record_number))
+                writer.reject(records.reject_source(record_number), rejected, records.origin(record_number))
             else:
                 manifest.write(record.to_json(changes, remove) + b"\n")
                 writer.count(1, record.duration)
-            advance(1, float(self.records.index.duration[record_number]))
+            advance(1, float(records.index.duration[record_number]))
         if tar is not None:
             tar.close()
 
     def _place(
         self,
+        contents: TarredContents,
         number: int,
         record: Record,
         shard: int,
@@ -179,10 +179,10 @@ class TarredJob(Job):
         tar: TarWriter | None,
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Store the record's audio, unless the shard has it; return the changes to its manifest line."""
-        path = self.records.audio_path(number, record.audio_filepath)
+        path = contents.records.audio_path(number, record.audio_filepath)
         sliced = self.options.slice_with_offset
         key = (path, record.offset, record.duration) if sliced else (path,)
-        stem = self._stem(number, record, shard)
+        stem = self._stem(contents, number, record, shard)
         changes: dict[str, Any] = {"shard_id": shard}
         if tar is None:
             extension = self.options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
@@ -205,16 +205,17 @@ class TarredJob(Job):
             return changes, ("offset",)
         return changes, () if record.has_offset or "offset" in changes else ("offset",)
 
-    def _stem(self, number: int, record: Record, shard: int) -> str:
+    def _stem(self, contents: TarredContents, number: int, record: Record, shard: int) -> str:
         stem = member_stem(record.audio_filepath)
-        if self.sets.ambiguous[number]:
-            folder = self.records.base_dirs.index(self.records.base_dir(number))
+        if contents.layout.ambiguous[number]:
+            records = contents.records
+            folder = records.base_dirs.index(records.base_dir(number))
             stem = tagged(stem, folder, normal_path(record.audio_filepath))
         if self.options.slice_with_offset:
             stem += segment_suffix(record.offset, record.duration)
-        if self.sets.repeated[number]:
+        if contents.layout.repeated[number]:
             stem = in_shard(stem, shard)
-        return stem if self.taken is None else self.taken.free(stem)
+        return stem if contents.taken is None else contents.taken.free(stem)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
         if member.sampling_rate == member.info.sampling_rate:
@@ -240,11 +241,10 @@ class TarredJob(Job):
     def _copy(self, data: bytes, info: AudioInfo, path: str) -> EncodedAudio:
         return copy(data, info, decode=self.options.check_audio, name=path)
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the manifest and metadata of each set."""
         created = max(Path(path).stat().st_mtime for path in self.manifests)
         details: dict[str, Any] = {}
-        parts = (self._work or self.out) / "parts"
-        for tar_set in self.sets.sets:
-            details |= merge_set(self.out, parts, writer, tar_set, self.options, self.base, created)
+        for tar_set in plan.contents.layout.sets:
+            details |= merge_set(writer, tar_set, self.options, self.base, created)
         return details

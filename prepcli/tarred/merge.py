@@ -23,8 +23,6 @@ CHUNK_BYTES = 1 << 20
 
 
 def merge_set(
-    out: Path,
-    parts_dir: Path,
     writer: UnitWriter,
     tar_set: TarSet,
     options: TarredOptions,
@@ -40,7 +38,8 @@ def merge_set(
     version = base.version + 1 if base else 0
     num_shards = first + tar_set.num_shards
     names = [tar_set.folder + SHARD_MANIFEST_NAME.format(first + k) for k in range(tar_set.num_shards)]
-    root = out if options.shard_manifests else parts_dir
+    out = writer.workspace.out
+    root = out if options.shard_manifests else writer.workspace.root / "parts"
     parts = [base.manifest] if base else []
     parts += [root / name for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))

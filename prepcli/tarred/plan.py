@@ -64,7 +64,7 @@ class TarSet:
 
 
 @dataclass(slots=True)
-class TarredPlan:
+class TarredLayout:
     """All sets, the records left out with their reason, and the two bits that decide about member names.
 
     `ambiguous[i]`: another file's member would have the same stem as record i's.
@@ -78,7 +78,7 @@ class TarredPlan:
     num_same_segment: int = 0
 
 
-def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | None = None) -> TarredPlan:
+def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | None = None) -> TarredLayout:
     """Divide the records of the index into shards.
 
     `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root` (marked_root). `taken` are the names of
@@ -90,7 +90,7 @@ def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | 
     files = file_identity(index, options.audio_base_dir)
     low = options.min_duration
     high = options.max_duration
-    plan = TarredPlan(sets=[])
+    plan = TarredLayout(sets=[])
     edges = _bucket_edges(options)
     for number, (start, stop) in enumerate(edges):
         keep = np.ones(len(index), bool)
@@ -128,7 +128,7 @@ def _divide(
     index: ManifestIndex,
     files: NDArray[np.uint64],
     options: TarredOptions,
-    plan: TarredPlan,
+    plan: TarredLayout,
 ) -> TarSet:
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
@@ -164,7 +164,7 @@ def _divide(
 
 
 def _look_for_names(
-    plan: TarredPlan,
+    plan: TarredLayout,
     index: ManifestIndex,
     files: NDArray[np.uint64],
     options: TarredOptions,

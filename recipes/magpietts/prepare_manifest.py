@@ -31,13 +31,14 @@ from prepcli.calls import CONTINUE_WITH
 from prepcli.cli.building import build_command
 from prepcli.cli.output import show_report
 from prepcli.corpora.speaker import speaker_name
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.options import JobOptions
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import merge_rejects
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
@@ -66,17 +67,33 @@ class _Rejected(msgspec.Struct):
     reject_reason: str
 
 
-class PrepareJob(Job):
+@dataclass(frozen=True, slots=True)
+class _Slice(Unit):
+    """Consecutive records: those from `lo` to `hi`."""
+
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """The records; and for each whether its file has no other record."""
+
+    records: Records
+    is_only_record: NDArray[np.bool_]
+
+
+_Plan = Plan[_Slice, _Contents]
+
+
+class PrepareJob(UnitJob[_Slice, _Contents]):
     """Manifest(s) in, one clean manifest out; a unit is a run of consecutive records."""
 
     command: ClassVar[str] = "prepare_manifest"
-    output_patterns = ("manifest.json", "stats.txt", "rejects/*.jsonl")
 
     def __init__(
         self,
         manifests: Sequence[str],
-        workspace: Workspace,
-        spool: Path | None,
         audio_base_dir: Path | None,
         language: str | None,
         dataset: str | None,
@@ -88,68 +105,66 @@ class PrepareJob(Job):
         if language is not None and dataset is not None and not re.fullmatch(r"\w+ [^\s|]+", f"{language} {dataset}"):
             raise UsageError("--language is a word such as en, and --dataset a name without blanks and |")
         self._manifests, self._audio_base_dir, self._num_workers = manifests, audio_base_dir, num_workers
-        self._out, self._work, self._spool = workspace.out, workspace.root, spool
         self._language, self._dataset, self._tolerance = language, dataset, duration_tolerance
-        self._plan: Plan | None = None
         self._last_audio: tuple[str, AudioInfo] | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def output_patterns(self, plan: _Plan) -> Sequence[str]:
+        """All that the job writes below OUT."""
+        return ("manifest.json", "stats.txt", "rejects/*.jsonl")
+
+    def settings(self, plan: _Plan) -> dict[str, Any]:
         """The options that shape the output, and where the audio lies."""
         return {
             "--language": self._language,
             "--dataset": self._dataset,
             "--duration-tolerance": self._tolerance,
-            AUDIO_LIES_IN: list(dict.fromkeys(self._records.base_dirs)),
+            AUDIO_LIES_IN: list(dict.fromkeys(plan.contents.records.base_dirs)),
         }
 
-    def plan(self) -> Plan:
+    def plan(self, workspace: Workspace) -> _Plan:
         """Index the manifests; lines without a path or a duration are rejects already."""
-        if self._plan is None:
-            self._records = Records(
-                self._manifests,
-                self._audio_base_dir,
-                keys={"path": normal_path},
-                work=self._spool,
-                num_workers=self._num_workers,
-            )
-            files = file_identity(self._records.index, self._audio_base_dir)
-            _, inverse, uses = np.unique(files, return_inverse=True, return_counts=True)
-            self._is_only_record = uses[inverse] == 1  # of its file
-            self._bounds = [*range(0, len(self._records), RECORDS_A_UNIT), len(self._records)]
-            durations = self._records.index.duration
-            self._plan = self._records.plan(
-                [
-                    Unit(f"records_{number:06d}", float(durations[lo:hi].sum()), hi - lo)
-                    for number, (lo, hi) in enumerate(pairwise(self._bounds))
-                ]
-            )
-        return self._plan
+        records = Records(
+            self._manifests,
+            self._audio_base_dir,
+            keys={"path": normal_path},
+            spool=workspace.spool,
+            num_workers=self._num_workers,
+        )
+        files = file_identity(records.index, self._audio_base_dir)
+        _, inverse, uses = np.unique(files, return_inverse=True, return_counts=True)
+        durations = records.index.duration
+        bounds = pairwise([*range(0, len(records), RECORDS_A_UNIT), len(records)])
+        units = [
+            _Slice(f"records_{number:06d}", float(durations[lo:hi].sum()), hi - lo, lo, hi)
+            for number, (lo, hi) in enumerate(bounds)
+        ]
+        return records.plan(units, _Contents(records, uses[inverse] == 1))
 
-    def planned_rejects(self) -> Iterator[bytes]:
+    def planned_rejects(self, plan: _Plan) -> Iterator[bytes]:
         """Lines that could not be read, in input order."""
-        return self._records.planned_rejects()
+        return plan.contents.records.planned_rejects()
 
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: _Plan, unit: _Slice, writer: UnitWriter, advance: Advance) -> None:
         """Check the unit's records; the good ones go to a part of the clean manifest."""
-        number = int(unit.id.rpartition("_")[2])
+        records = plan.contents.records
         part = writer.open_part(f"parts/{unit.id}.jsonl")
         counts = _Counts()
-        for i in range(*self._bounds[number : number + 2]):
+        for i in range(unit.lo, unit.hi):
             try:
-                record = Record.parse(self._records.line(i))
+                record = Record.parse(records.line(i))
                 speaker = self._check_fields(record)
-                self._check_audio(i, record)
+                self._check_audio(plan.contents, i, record)
             except RecordRejected as rejected:
-                writer.reject(self._records.reject_source(i), rejected, self._records.origin(i))
+                writer.reject(records.reject_source(i), rejected, records.origin(i))
             else:
-                changes = self._records.merged_changes(i, record)
+                changes = records.merged_changes(i, record)
                 if speaker != record.get("speaker"):
                     changes["speaker"] = speaker
                 part.write(record.to_json(changes) + b"\n")
                 writer.count(1, record.duration)
                 counts.add(speaker, 1, record.duration)
                 counts.durations.append(record.duration)
-            advance(1, float(self._records.index.duration[i]))
+            advance(1, float(records.index.duration[i]))
         writer.open_part(f"parts/{unit.id}.counts.json").write(msgspec.json.encode(counts))
 
     def _check_fields(self, record: Record) -> str:
@@ -175,16 +190,16 @@ class PrepareJob(Job):
             )
         return speaker_name(self._language, str(self._dataset), speaker.strip())
 
-    def _check_audio(self, i: int, record: Record) -> None:
+    def _check_audio(self, contents: _Contents, i: int, record: Record) -> None:
         """Is the file there, can it be read, and is it as long as the record says?
 
         A record with an offset, or one of several of a file, is a part of the file and must lie within it.
         """
-        path = self._records.audio_path(i, record.audio_filepath)
+        path = contents.records.audio_path(i, record.audio_filepath)
         if self._last_audio is None or self._last_audio[0] != path:
             self._last_audio = path, probe_file(path)
         info = self._last_audio[1]
-        is_whole = not record.offset and self._is_only_record[i]
+        is_whole = not record.offset and contents.is_only_record[i]
         if is_whole and abs(info.duration - record.duration) > self._tolerance:
             raise RecordRejected(
                 RejectReason.DURATION_MISMATCH,
@@ -192,34 +207,42 @@ class PrepareJob(Job):
             )
         segment_samples(info, record.offset, record.duration)
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts, sort the rejects by reason, and count."""
+        workspace = writer.workspace
         total = _Counts()
         durations = [np.empty(0)]
         clean = writer.open("manifest.json")
         for marker in markers:
-            with (self._work / f"parts/{marker.unit}.jsonl").open("rb") as part:
+            with (workspace.root / f"parts/{marker.unit}.jsonl").open("rb") as part:
                 while block := part.read(1 << 20):
                     clean.write(block)
-            counts = msgspec.json.decode((self._work / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
+            counts = msgspec.json.decode(
+                (workspace.root / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts
+            )
             durations.append(np.array(counts.durations))
             for speaker, (records, seconds) in counts.speakers.items():
                 total.add(speaker, records, seconds)
-        lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(markers, writer))
+        lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(plan, markers, writer))
         writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
         return {
-            "manifest": str(self._out / "manifest.json"),
-            **self._records.merged_details(self._out),
-            "stats": str(self._out / "stats.txt"),
+            "manifest": str(workspace.out / "manifest.json"),
+            **plan.contents.records.merged_details(workspace.out),
+            "stats": str(workspace.out / "stats.txt"),
         }
 
-    def _split_rejects(self, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
-        files = [self._work / name for marker in markers for name in marker.work_files if name.startswith("rejects/")]
-        manifests = [file.path for file in self.plan().inputs]
+    def _split_rejects(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
+        files = [
+            writer.workspace.root / name
+            for marker in markers
+            for name in marker.work_files
+            if name.startswith("rejects/")
+        ]
+        manifests = [file.path for file in plan.inputs]
         decoder = msgspec.json.Decoder(_Rejected)
         by_reason: dict[str, Any] = {}
         counts: Counter[str] = Counter()
-        for line in merge_rejects(self.planned_rejects(), files, manifests):
+        for line in merge_rejects(self.planned_rejects(plan), files, manifests):
             reason = decoder.decode(line).reject_reason
             if reason not in by_reason:
                 by_reason[reason] = writer.open(f"rejects/{reason}.jsonl")
@@ -278,11 +301,9 @@ class PrepareManifest(JobOptions):
 def prepare_manifest(options: PrepareManifest) -> Report:
     """Run the job."""
     engine = options.engine()
-    workspace = Workspace(options.out)
-    spool = None if options.dry_run else workspace.root
     options_of_job = (options.audio_base_dir, options.language, options.dataset, options.duration_tolerance)
-    job = PrepareJob(expand_paths(options.manifest), workspace, spool, *options_of_job, engine.num_workers)
-    return run_command(job, workspace, options, engine)
+    job = PrepareJob(expand_paths(options.manifest), *options_of_job, engine.num_workers)
+    return run_command(job, Workspace(options.out), options, engine)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tests.conftest import MINI_CORPUS, read_lines, tree
 
 def run(out: Path) -> Any:
     workspace = Workspace(out)
-    job = TarredJob([str(MINI_CORPUS / "manifest.json")], out, workspace.root, TarredOptions(num_shards=4))
+    job = TarredJob([str(MINI_CORPUS / "manifest.json")], TarredOptions(num_shards=4))
     return run_job(job, workspace, RunOptions(num_workers=2))
 
 

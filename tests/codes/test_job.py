@@ -13,10 +13,10 @@ import pytest
 import soundfile
 import torch
 
-from prepcli.codes.encoding import Pool
+from prepcli.codes.encoding import UnitEncoder
 from prepcli.codes.job import CodesJob, codes_workspace
 from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import InputShard, ShardSize, find_input, pools
+from prepcli.codes.plan import InputShard, ShardSize, find_input, group_shards
 from prepcli.codes.shard_index import MemberDecoder, index_shard
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
@@ -65,7 +65,7 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
     def run(folder: Path, out: Path | None = None, **changes: Any) -> Report:
         options = replace(OPTIONS, **changes)
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
-        job = CodesJob(folder, out or folder, options, num_workers=2)
+        job = CodesJob(folder, options, num_workers=2)
         return run_job(job, codes_workspace(out or folder, str(options.codec_name)), RunOptions(num_workers=2))
 
     return run
@@ -298,15 +298,14 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
     codes = []
     for resamples in (False, True):
         codec = ToyCodec()
-        pool = Pool(shards, indices, codec, OPTIONS, resamples=resamples)
+        encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, resamples=resamples)
         decoder = MemberDecoder(None if resamples else codec.sampling_rate)
         feed = (
             decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
-            for batch in pool.batches()
+            for batch in encoder.batches()
         )
-        pool.encode(feed, "cpu", lambda records, seconds: None)
-        assert pool.extra["batches"] < 10
-        codes.append(pool._codes)
+        codes.append(encoder.compute(feed, "cpu", lambda records, seconds: None))
+        assert encoder.extra["batches"] < 10
     for one, other in zip(*codes, strict=True):
         assert isinstance(one, np.ndarray)
         # But for rounding: a thousand levels show the last bits of a float.
@@ -348,12 +347,15 @@ def test_cuts_that_change_during_a_run(shar: Path) -> None:
 def test_units_are_neighbouring_shards() -> None:
     shards = [InputShard(number, Path("x"), {}, FileState(0, 0)) for number in (0, 1, 2, 5, 6)]
     sizes = [ShardSize("", 10, seconds) for seconds in (50.0, 60.0, 200.0, 10.0, 20.0)]
-    made = [(unit.id, unit.cost, unit.num_records, list(at)) for unit, at in pools(shards, sizes, 100.0)]
+    made = [
+        (unit.id, unit.cost, unit.num_records, [shard.number for shard in unit.shards])
+        for unit in group_shards(shards, sizes, 100.0)
+    ]
     assert made == [
         ("shards_000000-000001", 110.0, 20, [0, 1]),
         ("shards_000002", 200.0, 10, [2]),
-        ("shards_000005-000006", 30.0, 20, [3, 4]),
+        ("shards_000005-000006", 30.0, 20, [5, 6]),
     ]
     many = [InputShard(number, Path("x"), {}, FileState(0, 0)) for number in range(200)]
-    counts = [len(at) for _, at in pools(many, [ShardSize("", 1, 1.0)] * 200, 1e9)]
+    counts = [len(unit.shards) for unit in group_shards(many, [ShardSize("", 1, 1.0)] * 200, 1e9)]
     assert counts == [64, 64, 64, 8]

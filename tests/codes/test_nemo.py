@@ -141,7 +141,7 @@ def check_a_file_that_is_cut_off_stops_before_anything_is_written(
     torn = tmp_path / "torn.nemo"
     torn.write_bytes(codec_model.read_bytes()[:-60_000])
     out = tmp_path / "out"
-    job = CodesJob(shar, out, CodesOptions(str(torn), "torn"))
+    job = CodesJob(shar, CodesOptions(str(torn), "torn"))
     with warnings.catch_warnings(), pytest.raises(UsageError, match=r"--codec-model .*torn.nemo cannot be loaded: "):
         warnings.simplefilter("ignore")
         run_job(job, codes_workspace(out, "torn"), RunOptions())

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.context import context_merge
+from prepcli.context import lines as context_lines
 from prepcli.context import plan as context_plan
-from prepcli.context.context_merge import PART_DTYPE, PartWriter, merged_lines
+from prepcli.context.lines import PART_DTYPE, PartWriter, merged_lines
 from prepcli.context.plan import plan_bundles
 from prepcli.engine.publish import HashedFile
 from prepcli.formats.names import normal_path
@@ -65,7 +65,7 @@ def test_one_voice_and_no_pair(tmp_path: Path) -> None:
 
 
 def test_merge_puts_the_lines_of_all_parts_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context_merge, "CHUNK_RECORDS", 64)
+    monkeypatch.setattr(context_lines, "CHUNK_RECORDS", 64)
     rng = np.random.default_rng(1)
     kept = rng.random(1000) < 0.9
     kept[320:460] = False  # whole chunks without a line
@@ -88,7 +88,7 @@ def test_merge_puts_the_lines_of_all_parts_in_order(tmp_path: Path, monkeypatch:
 def test_histograms_take_what_lies_at_the_edges(tmp_path: Path) -> None:
     rows = [(0, 1, -1.0, 0.5), (1, 2, 1.0, 30.0), (2, 3, np.float32(1.0000001), 500.0), (3, 4, 0.6, 3.0)]
     (tmp_path / "p.npy").write_bytes(npy_bytes(np.array(rows, PART_DTYPE)))
-    found = context_merge.histograms([tmp_path / "p.npy"])
+    found = context_lines.histograms([tmp_path / "p.npy"])
     similarity, duration = found["similarity_histogram"], found["duration_histogram"]
     assert sum(similarity["counts"]) == sum(duration["counts"]) == 4
     assert (similarity["counts"][0], similarity["counts"][-1]) == (1, 2)

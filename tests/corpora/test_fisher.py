@@ -14,8 +14,8 @@ import pytest
 import soundfile
 
 from prepcli.audio.probe import probe_file
-from prepcli.corpora.slices import FisherJob
-from prepcli.engine.plan import Plan
+from prepcli.corpora.slices import FisherJob, SlicingPlan
+from prepcli.engine.workspace import Workspace
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
 from tests.running import Outcome, prepcli
@@ -340,8 +340,8 @@ def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pyt
     transcripts = sorted((tmp_path / "ldc").rglob("*.txt"))
     plan = FisherJob.plan
 
-    def plan_and_change(self: FisherJob) -> Plan:
-        made = plan(self)
+    def plan_and_change(self: FisherJob, workspace: Workspace) -> SlicingPlan:
+        made = plan(self, workspace)
         for path in transcripts:
             path.write_bytes(path.read_bytes() + b"\n")
         return made

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from prepcli.engine import launch
-from prepcli.engine.dry_run import dry_run
+from prepcli.engine.dry_run import dry_run_report
 from prepcli.engine.job import Execution
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import Marker, UnitWriter
@@ -25,7 +25,7 @@ from prepcli.engine.status import read_status
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from tests.conftest import read_lines, tree
-from tests.engine.toy import ToyJob
+from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 
 
 def run(out: Path, job: ToyJob | None = None, **options: Any) -> Any:
@@ -230,8 +230,8 @@ def test_a_bug_stops_the_run_and_leaves_its_traceback(tmp_path: Path) -> None:
 
 def test_records_that_vanish_are_a_bug(tmp_path: Path) -> None:
     class Careless(ToyJob):
-        def process(self, unit: Unit, writer: UnitWriter, advance: Any) -> None:
-            super().process(unit, writer, advance)
+        def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Any) -> None:
+            super().process(plan, unit, writer, advance)
             writer.records_out -= 1
 
     out = tmp_path / "out"
@@ -242,7 +242,7 @@ def test_records_that_vanish_are_a_bug(tmp_path: Path) -> None:
 
 def test_rejects_that_are_not_listed_are_a_bug(tmp_path: Path) -> None:
     class Silent(ToyJob):
-        def planned_rejects(self) -> Any:
+        def planned_rejects(self, plan: ToyPlan) -> Any:
             return iter(())
 
     out = tmp_path / "out"
@@ -344,7 +344,7 @@ def test_killed_runs_leave_no_rubbish_behind(tmp_path: Path) -> None:
 
 def test_dry_run_shows_the_spread_and_writes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    plan = dry_run(ToyJob(out), Rank(0, 4))
+    plan = dry_run_report(ToyJob(out), out, Rank(0, 4)).details
     assert plan["units"] == 6
     assert sum(plan["seconds_per_rank"]) == plan["seconds"] == 75.0
     assert plan["spread_max_over_mean"] == pytest.approx(26 / 18.75, abs=1e-3) or plan["spread_max_over_mean"] > 1
@@ -362,10 +362,10 @@ def test_exit_codes_of_several_ranks() -> None:
 class JobOfThisProcess(ToyJob):
     """As the jobs with a model: the units are written here, not in workers."""
 
-    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+    def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
         for unit in units:
             with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-                self.process(unit, writer, execution.advance)
+                self.process(plan, unit, writer, execution.advance)
                 marker = writer.publish()
             yield marker
 

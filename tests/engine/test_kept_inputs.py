@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,8 +132,8 @@ def test_a_manifest_rewritten_during_a_run(
     assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "reference", *arguments[1:]).code == 0
     process = TarredJob.process
 
-    def slow(self: TarredJob, unit: object, writer: object, advance: object) -> None:
-        process(self, unit, writer, advance)  # type: ignore[arg-type]
+    def slow(self: TarredJob, plan: Any, unit: Any, writer: Any, advance: Any) -> None:
+        process(self, plan, unit, writer, advance)
         rewrite(manifest, pack(new))
 
     monkeypatch.setattr(TarredJob, "process", slow)

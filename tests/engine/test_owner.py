@@ -21,7 +21,7 @@ from prepcli.engine.rejects import Budget
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.status import read_status
 from prepcli.engine.workspace import Workspace, write_json
-from tests.engine.toy import ToyJob
+from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.running import HANG_SECONDS
 
 MAKE = """
@@ -122,7 +122,7 @@ def test_what_an_older_version_left_goes_after_a_long_silence(workspace: Workspa
 class ModelJob(ToyJob):
     """A job whose main thread waits for a model, until it sees that its heart beats all the same."""
 
-    def execute(self, units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+    def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
         workspace = execution.workspace
         for unit in units:
             with UnitWriter(workspace, execution.digest, unit) as writer:
@@ -131,7 +131,7 @@ class ModelJob(ToyJob):
                 (before,) = read_progress(workspace)
                 self.wait(lambda made=made: made.stat().st_mtime > 0)
                 self.wait(lambda before=before: read_progress(workspace)[0].updated > before.updated)
-                self.process(unit, writer, execution.advance)
+                self.process(plan, unit, writer, execution.advance)
                 marker = writer.publish()
             yield marker
 
@@ -141,11 +141,11 @@ class ModelJob(ToyJob):
             assert time.monotonic() < deadline, "no heartbeat"
             time.sleep(0.01)
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         (made,) = Workspace(self.out).tmp.iterdir()
         os.utime(made, (0, 0))
         self.wait(lambda: made.stat().st_mtime > 0)
-        return super().finish(markers, writer)
+        return super().finish(plan, markers, writer)
 
 
 def test_the_heart_beats_while_a_model_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,10 +48,10 @@ def test_spread() -> None:
 
 
 def test_digest_covers_settings_inputs_and_units_but_no_paths() -> None:
-    plan = Plan(_units([1.0]), 1, inputs=[InputFile("/a", "x")])
+    plan = Plan(_units([1.0]), 1, None, inputs=[InputFile("/a", "x")])
     digest = plan_digest("c", {"--n": 1}, plan)
-    assert digest == plan_digest("c", {"--n": 1}, Plan(_units([1.0]), 1, inputs=[InputFile("/b", "x")]))
+    assert digest == plan_digest("c", {"--n": 1}, Plan(_units([1.0]), 1, None, inputs=[InputFile("/b", "x")]))
     assert digest != plan_digest("c", {"--n": 2}, plan)
     assert digest != plan_digest("d", {"--n": 1}, plan)
-    assert digest != plan_digest("c", {"--n": 1}, Plan(_units([1.0]), 1, inputs=[InputFile("/a", "y")]))
-    assert digest != plan_digest("c", {"--n": 1}, Plan(_units([1.0, 2.0]), 1, inputs=[InputFile("/a", "x")]))
+    assert digest != plan_digest("c", {"--n": 1}, Plan(_units([1.0]), 1, None, inputs=[InputFile("/a", "y")]))
+    assert digest != plan_digest("c", {"--n": 1}, Plan(_units([1.0, 2.0]), 1, None, inputs=[InputFile("/a", "x")]))

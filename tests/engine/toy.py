@@ -2,23 +2,33 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.job import Advance, Job
+from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
+from prepcli.engine.workers import UnitJob
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 
 MANIFEST = "/data/toy.json"
 
 
-class ToyJob(Job):
+@dataclass(frozen=True)
+class ToyUnit(Unit):
+    number: int
+
+
+ToyPlan = Plan[ToyUnit, None]
+
+
+class ToyJob(UnitJob[ToyUnit, None]):
     """`num_units` units of four records; the record numbers in `bad` are rejected."""
 
     command = "toy"
-    output_patterns = ("unit_*.txt", "list/*.txt", "all.txt")
 
     def __init__(
         self,
@@ -36,28 +46,32 @@ class ToyJob(Job):
         self.before_unit = before_unit
         self.seconds_a_unit = seconds_a_unit
 
-    def settings(self) -> dict[str, Any]:
+    def output_patterns(self, plan: ToyPlan) -> Sequence[str]:
+        return ("unit_*.txt", "list/*.txt", "all.txt")
+
+    def settings(self, plan: ToyPlan) -> dict[str, Any]:
         return {"--seed": self.seed}
 
-    def plan(self) -> Plan:
-        units = [Unit(f"unit_{k:03d}", cost=float(10 + k), num_records=4) for k in range(self.num_units)]
+    def plan(self, workspace: Workspace) -> ToyPlan:
+        units = [ToyUnit(f"unit_{k:03d}", cost=float(10 + k), num_records=4, number=k) for k in range(self.num_units)]
         return Plan(
             units,
             records_in=4 * self.num_units + 1,
+            contents=None,
             inputs=[InputFile(MANIFEST, "abc")],
             planned_rejects={"broken_json": 1},
             num_skipped=2,
         )
 
-    def planned_rejects(self) -> Iterator[bytes]:
+    def planned_rejects(self, plan: ToyPlan) -> Iterator[bytes]:
         from prepcli.engine.rejects import reject_line
 
         yield reject_line(b"{oops", RecordRejected(RejectReason.BROKEN_JSON, "broken"), Origin(MANIFEST, 3))
 
-    def process(self, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
         if self.before_unit is not None:
             self.before_unit(unit)
-        number = int(unit.id.rpartition("_")[2])
+        number = unit.number
         data = writer.open(f"{unit.id}.txt")
         listed = b""
         for record in range(4 * number, 4 * number + 4):
@@ -73,7 +87,7 @@ class ToyJob(Job):
             advance(1, 2.5)
         writer.add(f"list/{unit.id}.txt", listed)
 
-    def finish(self, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         whole = writer.open("all.txt")
         for marker in markers:
             whole.write((self.out / "list" / f"{marker.unit}.txt").read_bytes())

@@ -1,21 +1,66 @@
-"""The end of a run: the bundles' parts become one manifest in the order of the input, and histograms."""
+"""The lines of records with their contexts: written in parts, one per bundle, and merged in the order of the input."""
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.publish import HashedFile
 from prepcli.formats.npy import npy_bytes
+from prepcli.manifest.record import Record, Value
+from prepcli.records import Records
 
+FIELDS = {
+    "offset": "context_audio_offset",
+    "duration": "context_audio_duration",
+    "text": "context_audio_text",
+    "normalized_text": "context_audio_normalized_text",
+}
+"""Fields of the other record, and what they are called in the line, after similarity and path."""
+SIMILARITY = "context_speaker_similarity"
+PATH = "context_audio_filepath"
+DIGITS = 6
+"""Decimals of a similarity. Beyond them the order of additions would show."""
+CONTEXT_CACHE_SIZE = 4096
 CHUNK_RECORDS = 1 << 16
 """Records that are put in order at a time."""
 
 PART_DTYPE = np.dtype([("record", "<i8"), ("end", "<i8"), ("similarity", "<f4"), ("duration", "<f4")])
 """Of each line of a part: the record's number, where the line ends in the part, similarity, seconds of the context."""
+
+
+class ContextLines:
+    """Writes the lines of records with their contexts; what a popular context adds is made once."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._added = lru_cache(CONTEXT_CACHE_SIZE)(self._fields_of)
+
+    def line(self, record: int, context: int, similarity: float) -> bytes:
+        """The record's line, with line end. Fields of an earlier run's context are replaced."""
+        path, added = self._added(context)
+        entry = Record.parse(self._records.line(record))
+        changes = self._records.merged_changes(record, entry)
+        changes |= {SIMILARITY: round(similarity, DIGITS), PATH: path, **added}
+        stale = [name for name in FIELDS.values() if name not in added]
+        return entry.to_json(changes, stale) + b"\n"
+
+    def _fields_of(self, context: int) -> tuple[str, dict[str, Value]]:
+        other = Record.parse(self._records.line(context))
+        added: dict[str, Value] = {
+            target: other.fields[name]
+            for name, target in FIELDS.items()
+            if name in other.fields and (name != "normalized_text" or bytes(other.fields[name]) != b"null")
+        }
+        if not other.has_offset:
+            added[FIELDS["offset"]] = msgspec.Raw(b"0.0")
+        path = self._records.merged_path(context, other.audio_filepath)
+        return path, {target: added[target] for target in FIELDS.values() if target in added}
 
 
 class PartWriter:
