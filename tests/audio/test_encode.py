@@ -166,7 +166,7 @@ def test_lossless_subtype_of_lossy_codecs() -> None:
 
 
 def test_what_can_not_be_encoded(speech: Samples) -> None:
-    with pytest.raises(ValueError, match="is none of flac, wav, opus, ogg, mp3"):
+    with pytest.raises(ValueError, match="is not one of flac, wav, opus, ogg, mp3"):
         encode(speech, 16000, "aac")
     for format in FORMATS:
         with pytest.raises(ValueError, match="no samples"):
