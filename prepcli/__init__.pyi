@@ -68,7 +68,7 @@ def download_aishell(
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -115,7 +115,7 @@ def download_aishell2(
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -175,7 +175,7 @@ def download_an4(
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -355,7 +355,7 @@ def download_librispeech(
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -421,7 +421,7 @@ def download_ljspeech(
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 

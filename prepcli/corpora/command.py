@@ -27,7 +27,7 @@ def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -50,7 +50,7 @@ def download_an4(options: DownloadAn4) -> DownloadReport:
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -72,7 +72,7 @@ def download_aishell(options: DownloadAishell) -> DownloadReport:
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -94,7 +94,7 @@ def download_aishell2(options: DownloadAishell2) -> DownloadReport:
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -116,7 +116,7 @@ def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
         The report; of several data sets `data_sets` has each one's by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: there is no such data set, something else stands in the way, or the given archive is damaged.
+        UsageError: there is no such data set, other files are in the data root, or the given archive is damaged.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
