@@ -1,23 +1,31 @@
-"""Is encoded audio that is stored as it came whole, and not only at its end?
+"""Checks of encoded audio that is copied without decoding: is all of it undamaged, and not only its end?
 
-`check_copy` takes 30 to 80 us for five seconds, a tenth to a fifth of copying; `check_decoded` takes several times as
-long as copying.
+`check_copy` takes 30 to 80 us for five seconds of audio, a tenth to a fifth of the time of copying. `check_decoded`
+takes several times as long as copying.
 """
 
 from prepcli.audio import flac, ogg, riff
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.read import are_in_range, read_segment
 
-# Subtype -> NumPy's name of it, and bytes.
+# Subtype -> NumPy's type, bytes per sample.
 _FLOATS = {"FLOAT": ("<f4", 4), "DOUBLE": ("<f8", 8)}
 
 
 def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
-    """Refuse a damaged file where that is cheap to see; `info` is what `probe_*` said of it.
+    """Reject a damaged file where damage is cheap to find.
 
-    The checksums of all frames of FLAC and all pages of Ogg, and floating-point samples that are not numbers. MP3 and
-    integer WAV carry nothing to check. Where a checksum does not fit, or something follows the audio, the decoder
-    has the last word. Raises `RecordRejected(UNREADABLE_AUDIO)`.
+    Compares the checksums of all frames of FLAC and of all pages of Ogg, and finds floating-point samples that are not
+    numbers. MP3 and integer WAV have nothing to check. Where a checksum differs, or something follows the audio, the
+    file is decoded, and is rejected only if that fails.
+
+    Args:
+        data: the encoded file.
+        info: the result of `probe_bytes` for it.
+        name: for messages.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where the file is damaged.
     """
     if info.format == "flac":
         fits = flac.frames_fit(data)
@@ -32,7 +40,7 @@ def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
 
 
 def _are_numbers(data: bytes, info: AudioInfo) -> bool:
-    """Whether the samples of a floating-point WAV file are numbers in range, looked at where they lie."""
+    """Return whether all samples of a floating-point WAV file are numbers in range, without decoding it."""
     import numpy as np
 
     count = info.num_samples * info.num_channels
@@ -42,9 +50,10 @@ def _are_numbers(data: bytes, info: AudioInfo) -> bool:
 
 
 def check_decoded(data: bytes, info: AudioInfo, name: str) -> None:
-    """Decode a whole file, and compare the MD5 of the samples that FLAC carries.
+    """Decode a whole file, and for FLAC compare the MD5 of the samples with the one in the header.
 
-    Raises `RecordRejected(UNREADABLE_AUDIO)`.
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where the file is damaged.
     """
     samples = read_segment(data, info, name=name)
     if info.format == "flac" and flac.is_other_audio(data, samples):

@@ -1,15 +1,15 @@
-"""How long other containers say that they are: libsndfile reads a file that was cut short without a word."""
+"""Sizes in the headers of less common containers: libsndfile reads truncated files without an error."""
 
 import re
 from typing import NamedTuple
 
 from prepcli.audio.source import Source
 
-# libsndfile's own log (`extra_info`) does not replace this: it says "(should be ...)" for AIFF, AU and W64, but nothing
-# for CAF files that lack a few bytes and for SPHERE, and it says so for whole AIFF files that came through a pipe.
-# Sizes that writers to a pipe leave behind.
+# libsndfile's log (`extra_info`) cannot replace this: it reports truncated AIFF, AU and W64, but neither CAF files that
+# lack a few bytes nor SPHERE, and it reports whole AIFF files that were written to a pipe.
+# Sizes that programs write to a pipe, where they cannot go back to correct the header.
 _UNKNOWN = frozenset({0, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 64) - 1, (1 << 63) - 1})
-# sox says 0x7F000000 bytes of audio in an AIFF on a pipe, rounded down to whole samples, and adds the header's size.
+# In an AIFF file on a pipe sox writes 0x7F000000 bytes of audio, rounded down to whole samples, plus the header.
 _SOX_AIFF = range(0x7F000000 - 4096, 0x7F000000 + (1 << 16))
 _W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")
 _SPHERE_FIELD = re.compile(rb"^(\w+) -(?:i|s\d+) (\S+)", re.MULTILINE)
@@ -17,9 +17,14 @@ _MAX_CHUNKS = 1000
 
 
 def promised_bytes(head: bytes, source: Source) -> int | None:
-    """Return the least size in bytes that the header asks for; None where it does not say, or is not known here.
+    """Return the minimum size of the file in bytes according to its header.
 
-    Knows NIST SPHERE, AIFF, AU, Wave64 and CAF; `head` is the start of the file (1024 bytes are enough).
+    Args:
+        head: the start of the file; 1024 bytes are enough.
+        source: the file.
+
+    Returns:
+        None where the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64 and CAF.
     """
     if head[:4] == b"FORM":
         size = int.from_bytes(head[4:8], "big")
@@ -42,7 +47,7 @@ def _known(size: int, base: int) -> int | None:
 
 
 def _caf(source: Source) -> int | None:
-    """Chunks of a 4-byte type and a 64-bit size each, after 8 bytes; a size of -1 means up to the end."""
+    """Walk over the chunks: after 8 bytes each has a 4-byte type and a 64-bit size; -1 means up to the end."""
     at = 8
     for _ in range(_MAX_CHUNKS):
         header = source.read(at, 12)
@@ -57,7 +62,7 @@ def _caf(source: Source) -> int | None:
 
 
 class Sphere(NamedTuple):
-    """A NIST SPHERE header: its own size in bytes, and what it says of the samples (`num_samples` per channel)."""
+    """A NIST SPHERE header: its size in bytes, and the layout of the samples (`num_samples` per channel)."""
 
     size: int
     coding: str
@@ -68,7 +73,7 @@ class Sphere(NamedTuple):
 
 
 def sphere_header(head: bytes) -> Sphere | None:
-    """Return the fields of a NIST SPHERE header, None where they are not all there or make no sense."""
+    """Return the fields of a NIST SPHERE header, None where one is missing or is not a number."""
     fields = dict(_SPHERE_FIELD.findall(head.partition(b"end_head")[0]))
     try:
         return Sphere(

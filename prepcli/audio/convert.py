@@ -1,4 +1,4 @@
-"""The bytes of a recording, or of a segment of it, in the format that is asked for; untouched where nothing changes."""
+"""A recording or a segment of it, encoded in the target format; copied without decoding where nothing changes."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,23 @@ from prepcli.audio.resample import resample
 from prepcli.audio.source import open_source
 
 FALLBACK_FORMAT = "flac"
-"""What a recording becomes that must be encoded anew and whose own format cannot be written: lossless and small."""
+"""The format of recordings that must be encoded again and whose own format cannot be written: lossless and small."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFormat:
-    """What stored audio should be; None leaves a property as the source has it. `sampling_rate` in Hz."""
+    """The properties that encoded audio should have.
+
+    Attributes:
+        format: "wav", "flac", "mp3", "ogg" or "opus"; None keeps the format of the source.
+        sampling_rate: in Hz; None keeps the rate of the source.
+    """
 
     format: str | None = None
     sampling_rate: int | None = None
 
     def is_met_by(self, info: AudioInfo) -> bool:
-        """Whether a whole file with these properties can be stored byte for byte."""
+        """Return whether a whole file with these properties can be copied byte for byte."""
         return (
             info.format != NOT_PASSABLE
             and self.format in (None, info.format)
@@ -31,7 +36,13 @@ class TargetFormat:
 
 @dataclass(frozen=True, slots=True)
 class EncodedAudio:
-    """Encoded audio: `format` is also the right extension; `sampling_rate` in Hz."""
+    """An encoded file in memory.
+
+    Attributes:
+        data: the bytes of the file.
+        format: the format, which is also the file extension.
+        sampling_rate: in Hz.
+    """
 
     data: bytes
     format: str
@@ -39,20 +50,27 @@ class EncodedAudio:
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a regular file.
+    """Return the bytes of a regular file.
 
     Raises:
-        RecordRejected: MISSING_AUDIO where there is none, UNREADABLE_AUDIO for folders, pipes, devices, read errors.
+        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO for folders, pipes, devices and
+            read errors.
     """
     with open_source(path, path) as source:
         return source.read(0, source.size)
 
 
 def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> EncodedAudio:
-    """A file as it is, once it has been looked through; `decode`: to the last sample.
+    """Check a file and return it unchanged.
+
+    Args:
+        data: the encoded file.
+        info: the result of `probe_bytes` for it.
+        decode: check with `check_decoded` instead of `check_copy`.
+        name: for messages.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where it is damaged, as far as `check_copy` or `check_decoded` see.
+        RecordRejected: UNREADABLE_AUDIO where the check finds damage.
     """
     check = check_decoded if decode else check_copy
     check(data, info, name)
@@ -62,24 +80,32 @@ def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> En
 def convert(
     source: bytes | str,
     info: AudioInfo,
-    wanted: TargetFormat,
+    target: TargetFormat,
     start: int = 0,
     num_samples: int | None = None,
     *,
     name: str = "",
 ) -> EncodedAudio:
-    """Encode the segment of `num_samples` from sample `start` (at the source's rate; None = to the end).
+    """Encode a segment of a file, with all its channels.
 
-    All channels are kept. Lossless sources keep their samples in a lossless format (24 bits at most in FLAC).
+    Lossless sources keep their samples in a lossless format (FLAC: up to 24 bits).
+
+    Args:
+        source: the encoded file or its path.
+        info: the result of `probe_*` for it.
+        target: format and sampling rate of the result.
+        start: first sample of the segment, at the rate of the source.
+        num_samples: length of the segment, at the rate of the source; None: to the end.
+        name: for messages.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded, or the format holds no so many channels or
-            samples; MISSING_AUDIO where the file is gone.
+        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded, or has more channels or samples than the
+            format allows; MISSING_AUDIO where the file does not exist any more.
     """
-    format_ = wanted.format or info.format
+    format_ = target.format or info.format
     if format_ not in ("wav", "flac", "mp3", "ogg", "opus"):
         format_ = FALLBACK_FORMAT
-    rate = encodable_rate(format_, wanted.sampling_rate or info.sampling_rate)
+    rate = encodable_rate(format_, target.sampling_rate or info.sampling_rate)
     samples = read_segment(source, info, start, num_samples, name=name)
     if rate != info.sampling_rate:
         samples = resample(samples, info.sampling_rate, rate)

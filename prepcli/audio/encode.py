@@ -1,7 +1,7 @@
-"""Samples to bytes: one and the same input always gives one and the same output, on every run.
+"""Encoding of samples; the same input always gives the same bytes.
 
-WAV is written by hand (libsndfile puts the time of day into floating-point WAV), Ogg streams get a serial number
-from the samples instead of libsndfile's random one; FLAC and MP3 come out of libsndfile the same each time.
+WAV is written here, because libsndfile writes the time of day into floating-point WAV. Ogg streams get a serial number
+that is computed from the samples instead of libsndfile's random one. libsndfile writes FLAC and MP3 reproducibly.
 """
 
 import struct
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# What libopus takes, and what MPEG-1, 2 and 2.5 define. Hz.
+# The rates of libopus and of MPEG-1, 2 and 2.5, in Hz.
 _OPUS_RATES = (8000, 12000, 16000, 24000, 48000)
 _MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 _RATES = {"opus": _OPUS_RATES, "mp3": _MPEG_RATES}
@@ -25,10 +25,10 @@ _RATES = {"opus": _OPUS_RATES, "mp3": _MPEG_RATES}
 _MAX_ODD_FLAC_RATE, _MAX_FLAC_RATE = 65_535, 655_350
 # libvorbis has no settings for higher rates, and libsndfile crashes without them.
 _MAX_VORBIS_RATE = 200_000
-# Samples per channel that libsndfile gets at a time: libvorbis puts them onto the stack, all that it gets at once.
+# Samples per channel in one call of libsndfile: libvorbis puts all samples of a call onto the stack.
 _BLOCK = 1 << 16
 
-# format -> libsndfile's container, its only encoding (None: the caller's choice), most channels.
+# format -> libsndfile's container, its only encoding (None: the caller's choice), maximum of channels.
 _FORMATS: dict[str, tuple[str, str | None, int]] = {
     "flac": ("FLAC", None, 8),
     "wav": ("WAV", None, 65535),
@@ -37,9 +37,9 @@ _FORMATS: dict[str, tuple[str, str | None, int]] = {
     "mp3": ("MP3", "MPEG_LAYER_III", 2),
 }
 _DEFAULT_SUBTYPES = {"int16": "PCM_16", "int32": "PCM_24", "float32": "FLOAT", "float64": "FLOAT"}
-# Subtype -> format tag, bits: what the header written here can say; the rest of WAV's encodings is libsndfile's.
+# Subtype -> format tag, bits: the encodings that are written here; libsndfile writes the others.
 _WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "PCM_32": (1, 32), "FLOAT": (3, 32)}
-# 24-bit sources, 32-bit ones and floating point; what is not named here fits 16 bits or was never exact.
+# Sources of more than 16 bits. All others fit 16 bits or are lossy.
 _WIDE = {
     "flac": {"PCM_24": "PCM_24", "PCM_32": "PCM_24", "FLOAT": "PCM_24", "DOUBLE": "PCM_24"},
     "wav": {"PCM_24": "PCM_24", "PCM_32": "PCM_32", "FLOAT": "FLOAT", "DOUBLE": "FLOAT"},
@@ -49,9 +49,9 @@ _MAX_WAV_BYTES = 0xFFFFFFFF - 64
 
 
 def encodable_rate(format: str, rate: int) -> int:
-    """Return the rate in Hz to resample to before encoding: the next one up that the format has, else its highest.
+    """Return the rate in Hz to resample to before encoding: the next higher rate of the format, or its highest.
 
-    WAV takes any rate, FLAC and Ogg Vorbis take all usual ones.
+    WAV has all rates; FLAC and Ogg Vorbis have all usual ones.
     """
     if format == "flac" and rate > _MAX_ODD_FLAC_RATE:
         return min(-(-rate // 10) * 10, _MAX_FLAC_RATE)
@@ -64,9 +64,9 @@ def encodable_rate(format: str, rate: int) -> int:
 
 
 def lossless_subtype(info: AudioInfo, format: str) -> str | None:
-    """Return the subtype for `encode` that keeps the source's samples, None for a format that can't.
+    """Return the subtype for `encode` that keeps the source's samples, None for lossy formats.
 
-    FLAC holds 24 bits at most: 32-bit and floating-point sources lose what lies below. Lossy codecs become PCM_16.
+    FLAC has up to 24 bits: 32-bit and floating-point sources lose the lower ones. Lossy codecs become PCM_16.
     """
     wide = _WIDE.get(format)
     if wide is None:
@@ -75,29 +75,34 @@ def lossless_subtype(info: AudioInfo, format: str) -> str | None:
 
 
 def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: str | None = None) -> bytes:
-    """Return samples of shape (n,) or (n, channels) as an encoded file, the same bytes each time.
+    """Return samples as an encoded file; the same samples always give the same bytes.
 
-    `samples` is int16, int32 (the value in the upper bits), or floating point in [-1, 1); what lies outside is
-    clipped, and a NaN becomes 0. `format` is "flac", "wav", "opus", "ogg" (Vorbis) or "mp3"; `subtype` is libsndfile's
-    name, by default PCM_16 for int16 and PCM_24 for int32; floating point becomes FLOAT in WAV and PCM_16 in FLAC.
-    The lossy formats have no choice of subtype, and use libsndfile's default quality.
+    Args:
+        samples: shape (n,) or (n, channels); int16, int32 (the value in the upper bits), or floating point in [-1, 1).
+            Values outside are clipped, and NaN becomes 0.
+        sampling_rate: in Hz; one that `encodable_rate` does not change.
+        format: "flac", "wav", "opus", "ogg" (Vorbis) or "mp3".
+        subtype: libsndfile's name of the encoding. By default PCM_16 for int16 and PCM_24 for int32; floating point
+            becomes FLOAT in WAV and PCM_16 in FLAC. The lossy formats have one encoding each, at libsndfile's default
+            quality.
 
-    Raises `ValueError` for an unknown format, no samples, or a rate that `encodable_rate` would change, and
-    `RecordRejected(UNREADABLE_AUDIO)` where the format can't hold that many channels or samples.
+    Raises:
+        ValueError: an unknown format, no samples, or a rate that the format does not have.
+        RecordRejected: UNREADABLE_AUDIO where the format cannot have that many channels or samples.
     """
     if format not in _FORMATS:
-        raise ValueError(f"format {format!r} is none of {', '.join(_FORMATS)}")
-    container, only_subtype, most_channels = _FORMATS[format]
+        raise ValueError(f"format {format!r} is not one of {', '.join(_FORMATS)}")
+    container, only_subtype, max_channels = _FORMATS[format]
     if samples.ndim == 1:
         samples = samples.reshape(-1, 1)
     if not samples.size:
         raise ValueError("there are no samples to encode")
     if encodable_rate(format, sampling_rate) != sampling_rate:
         raise ValueError(f"{format} has no rate of {sampling_rate} Hz: resample first, see encodable_rate")
-    if samples.shape[1] > most_channels:
+    if samples.shape[1] > max_channels:
         raise RecordRejected(
             RejectReason.UNREADABLE_AUDIO,
-            f"{format} holds at most {most_channels} channels, the audio has {samples.shape[1]}",
+            f"{format} has a maximum of {max_channels} channels, the audio has {samples.shape[1]}",
         )
     if only_subtype is None:
         subtype = subtype or _default_subtype(samples, format)
@@ -121,7 +126,7 @@ def _default_subtype(samples: "NDArray[Any]", format: str) -> str:
 
 
 def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDArray[Any]":
-    """Return samples in the type the subtype is written from: int16, int32 or float32; rounded and clipped."""
+    """Return samples in the type from which the subtype is written (int16, int32 or float32), rounded and clipped."""
     import numpy as np
 
     kind = samples.dtype.kind
@@ -130,12 +135,12 @@ def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDAr
         if kind != "f":
             return samples
         return np.clip(np.nan_to_num(samples, posinf=1, neginf=-1), -1, 1) if clip else samples
-    # 8-bit and companded encodings are libsndfile's to derive, from int16.
+    # libsndfile makes 8-bit and companded encodings of int16.
     bits = {"PCM_24": 24, "PCM_32": 32}.get(subtype, 16)
     target = np.int16 if bits == 16 else np.int32
     if kind == "f":
         full = 1 << (bits - 1)
-        # float32 can't hold 2^31 - 1.
+        # float32 cannot represent 2^31 - 1.
         wide = samples.astype(np.float64 if bits > 16 else np.float32, copy=False)
         scaled = np.clip(np.rint(np.nan_to_num(wide * full, posinf=full, neginf=-full)), -full, full - 1)
         whole: NDArray[Any] = scaled.astype(target)
@@ -161,21 +166,23 @@ def to_float32(samples: "NDArray[Any]") -> "NDArray[np.float32]":
 
 
 def _wav(samples: "NDArray[Any]", rate: int, subtype: str) -> bytes:
-    """Return a WAV file: header, then the samples; a `fact` chunk where the encoding is not PCM, as WAV demands."""
+    """Return a WAV file, with the `fact` chunk that encodings other than PCM must have."""
     import numpy as np
 
     tag, bits = _WAV_TAGS[subtype]
     frames, channels = samples.shape
     body: bytes | memoryview
     if bits == 24:
-        # The upper three of an int32's bytes.
+        # The upper three bytes of each int32.
         quads = np.ascontiguousarray(samples, "<i4").view(np.uint8).reshape(-1, 4)
         body = quads[:, 1:].tobytes()
     else:
-        # The bytes where they are: they are copied once, when all is joined.
+        # Not copied here, but once, when the parts are joined.
         body = np.ascontiguousarray(samples, samples.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
     if len(body) > _MAX_WAV_BYTES:
-        raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"WAV holds at most 4 GiB, the audio has {len(body)} bytes")
+        raise RecordRejected(
+            RejectReason.UNREADABLE_AUDIO, f"WAV has a maximum of 4 GiB, the audio has {len(body)} bytes"
+        )
     align = channels * bits // 8
     fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, tag, channels, rate, rate * align, align, bits)
     if tag != 1:

@@ -1,7 +1,7 @@
-"""Running the tools of others on audio that our libraries don't know: ffmpeg and sph2pipe.
+"""External programs for audio that libsndfile cannot decode: ffmpeg and sph2pipe.
 
-They get the file as their standard input, opened here, and the name /dev/stdin. So no name can be taken for an
-option, a pattern or a playlist, and what counts is the content, not the extension.
+A program gets the open file as its standard input, and the name /dev/stdin. So it cannot take the name of a file for an
+option, a pattern or a playlist, and it judges the file by its content and not by its extension.
 """
 
 import os
@@ -11,14 +11,18 @@ from typing import IO
 from prepcli.audio.source import Source
 
 STDIN = "/dev/stdin"
-"""The name under which a tool opens the file."""
+"""The name by which a program opens the file."""
 
 
 def run_tool(command: list[str], source: Source) -> tuple[int, bytes, str]:
-    """Run a tool on the audio; return its status, its output, and the first line of what it complained of."""
+    """Run a program on the audio.
+
+    Returns:
+        Its exit status, its output, and the first line of its standard error.
+    """
     stdin: IO[bytes] | int = source.for_process()
     try:
-        # The C locale, for messages that all machines give alike.
+        # The C locale: messages are the same on all machines.
         done = subprocess.run(command, stdin=stdin, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
     finally:
         if not isinstance(stdin, int):

@@ -1,33 +1,36 @@
-"""What is known of an audio file without decoding it, and how the rooms' functions say no to one."""
+"""The properties of an audio file that are known without decoding it, and how a file is rejected."""
 
 from dataclasses import dataclass
 from typing import NoReturn
 
 from prepcli.errors import RecordRejected, RejectReason
 
-#: `AudioInfo.format` of files whose samples we can get at, but whose bytes a trainer could not read.
 NOT_PASSABLE = "sox"
+"""`AudioInfo.format` of files that can be decoded here, but that a trainer could not read as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class AudioInfo:
-    """What an audio file holds, by its content and never by its name.
+    """The properties of an audio file, by its content and never by its name.
 
-    `format` is the lower-case name of the container and a file extension that NeMo's classic dataset accepts
-    ("wav", "flac", "mp3", "ogg" for Vorbis in Ogg, "opus" for Opus in Ogg, "nist", "aiff", "au", ...). The one
-    exception is "sox": the samples can be read here (through sox, ffmpeg or a mended header), but libsndfile
-    alone, which trainers use, would fail on the bytes or see a wrong length. Such files must be encoded anew.
+    Attributes:
+        format: the lower-case name of the container, and a file extension that NeMo's classic dataset accepts: "wav",
+            "flac", "mp3", "ogg" for Vorbis in Ogg, "opus" for Opus in Ogg, "nist", "aiff", "au", ... The exception is
+            "sox": the samples can be read here (through sox, ffmpeg or a corrected header), but libsndfile alone, which
+            trainers use, would fail or would read other samples. Such files must be encoded again.
+        subtype: libsndfile's name of the sample encoding: "PCM_16", "PCM_24", "FLOAT", "ULAW", "OPUS", "VORBIS", ...
+        sampling_rate: in Hz.
+        num_samples: per channel.
+        num_channels: number of channels.
+        data_offset: byte offset of the first sample of PCM_16 WAV, which has its samples as little-endian int16; None
+            for other encodings.
     """
 
     format: str
-    #: libsndfile's name of the sample encoding: "PCM_16", "PCM_24", "FLOAT", "ULAW", "OPUS", "VORBIS", ...
     subtype: str
-    #: Hz
     sampling_rate: int
-    #: per channel
     num_samples: int
     num_channels: int
-    #: byte offset of the first sample where the samples lie as little-endian int16 in the file (PCM_16 WAV)
     data_offset: int | None
 
     @property

@@ -1,25 +1,29 @@
-"""What an audio file may claim to hold: checked before memory is taken, in this one place.
+"""Limits of what a header may say, checked before memory is allocated.
 
-A header is a claim. Damaged and hostile ones name rates of gigahertz and lengths of centuries.
+Damaged and hostile headers have rates of gigahertz and lengths of centuries.
 """
 
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.errors import UsageError
 
 MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
-"""Hz, of files and of options. Together they bound every resampling ratio."""
+"""In Hz, for files and for options. Together they limit the ratio of any resampling."""
 MAX_CHANNELS = 1024
-"""libsndfile's own limit (SF_MAX_CHANNELS): trainers could not read more."""
+"""The limit of libsndfile (SF_MAX_CHANNELS), with which trainers read."""
 MAX_SAMPLES_PER_BYTE = 8192
-"""Per channel. Nothing is denser than silence in FLAC: 65,535 samples in a frame of 11 bytes."""
+"""Per channel. The densest audio is silence in FLAC: 65,535 samples in a frame of 11 bytes."""
 SAME_SECONDS = 0.02
 """Times that differ by at most this much may be the same: whoever wrote the manifest may have rounded one of them."""
 MAX_FLOAT = 2.0**31
-"""Floating-point audio lies in [-1, 1); some files have the range of integers instead. What is beyond is damage."""
+"""Floating-point audio lies in [-1, 1), or in some files in the range of integers. Larger values are damage."""
 
 
 def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:
-    """Return `info` of a file of `size` bytes; raise `RecordRejected(UNREADABLE_AUDIO)` where it cannot be true."""
+    """Return `info` of a file of `size` bytes unchanged.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where a value cannot be true.
+    """
     if not MIN_SAMPLING_RATE <= info.sampling_rate <= MAX_SAMPLING_RATE:
         unreadable(
             name,
@@ -33,7 +37,11 @@ def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:
 
 
 def check_target_rate(rate: int | None) -> None:
-    """Raise `UsageError` where a rate that the user asks for (Hz; None: as the files are) is not a sampling rate."""
+    """Check a target sampling rate in Hz; None means the rate of each file.
+
+    Raises:
+        UsageError: the rate is outside the limits.
+    """
     if rate is not None and not MIN_SAMPLING_RATE <= rate <= MAX_SAMPLING_RATE:
         raise UsageError(
             f"--target-sample-rate {rate} is not a sampling rate in Hz; "

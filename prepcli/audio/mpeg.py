@@ -1,8 +1,8 @@
-"""MPEG audio by hand: walks the frames of an MP3 file to count its samples and to see whether its end is there.
+"""MPEG audio without a decoder: counts the samples of an MP3 file, and finds truncated files.
 
-libsndfile takes the length from the Xing header, or, where there is none, guesses it from the first frame's bit
-rate: a file cut short keeps its promised length, and a variable-bit-rate file without that header loses part of its
-audio. The tables are those of ISO 11172-3 and 13818-3.
+libsndfile takes the length from the Xing header, or estimates it from the bit rate of the first frame. So a truncated
+file keeps the length in its header, and a file of variable bit rate without that header loses part of its audio. The
+tables are those of ISO 11172-3 and 13818-3.
 """
 
 from typing import NamedTuple
@@ -23,28 +23,32 @@ _MAX_TAGS = 1000
 
 
 class Scan(NamedTuple):
-    """What a walk over the frames found; `frames` are those with audio, without a Xing header's own frame."""
+    """The frames of a file.
 
-    #: byte offset of the first frame
+    Attributes:
+        start: byte offset of the first frame.
+        frames: number of frames with audio, without the frame of a Xing header.
+        samples_per_frame: per channel.
+        promised: the number of frames in the Xing header, None without one.
+        cut: whether the file ends within a frame.
+        irregular: whether there is anything but frames and tags; then the counts are not reliable.
+    """
+
     start: int
     frames: int
-    #: per channel
     samples_per_frame: int
-    #: the number of frames a Xing header promises, None without one
     promised: int | None
-    #: whether the file ends within a frame
     cut: bool
-    #: whether anything but frames and tags was met; then the counts are not to be relied on
     irregular: bool
 
 
 def may_be(head: bytes) -> bool:
-    """Whether a file that starts like this may be MPEG audio: with a frame, or with an ID3v2 tag."""
+    """Return whether a file with these first bytes may be MPEG audio: they are a frame or an ID3v2 tag."""
     return head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] >= 0xE0)
 
 
 def scan(data: bytes) -> Scan | None:
-    """Walk the MPEG frames of a whole file in memory (0.2 us a frame); None where it doesn't begin with one."""
+    """Go over the MPEG frames of a whole file, in 0.2 us per frame; None where it does not start with a frame."""
     start = at = skip_id3v2(data)
     end = _strip_tags(data)
     lengths: dict[int, int] = {}
@@ -52,7 +56,7 @@ def scan(data: bytes) -> Scan | None:
     cut = irregular = False
     while at < end:
         if at + 4 > end:
-            # Not enough left to tell a cut header from junk.
+            # Too few bytes to tell a truncated header from other data.
             cut = data[at] == 0xFF
             irregular = not cut
             break
@@ -75,7 +79,7 @@ def scan(data: bytes) -> Scan | None:
 
 
 def with_length(data: bytes, found: Scan) -> bytes:
-    """Return a copy of an MP3 file with a Xing header in front that gives its number of frames."""
+    """Return a copy of an MP3 file that starts with a Xing header with its number of frames."""
     first = bytearray(data[found.start : found.start + 4])
     first[1] |= 1  # no checksum
     first[2] = first[2] & 0x0D | _HIGHEST_BIT_RATE << 4  # long enough for the header in every version; not padded
@@ -85,7 +89,7 @@ def with_length(data: bytes, found: Scan) -> bytes:
 
 
 def _frame_length(key: int) -> int:
-    """Return the length in bytes of a frame from its first three bytes, 0 where they start no frame."""
+    """Return the length in bytes of a frame from its first three bytes, 0 where they are not those of a frame."""
     sync, version, layer = key >> 13, key >> 11 & 3, 4 - (key >> 9 & 3)
     bit_rate, rate, padding = key >> 4 & 15, key >> 2 & 3, key >> 1 & 1
     if sync != 0x7FF or version == 1 or layer == 4 or not 1 <= bit_rate <= 14 or rate == 3:
@@ -97,7 +101,7 @@ def _frame_length(key: int) -> int:
 
 
 def _samples(second_byte: int) -> int:
-    """Return the samples a frame holds per channel, from its second byte."""
+    """Return the number of samples per channel in a frame, from its second byte."""
     version, layer = second_byte >> 3 & 3, 4 - (second_byte >> 1 & 3)
     if layer == 1:
         return 384
@@ -105,7 +109,7 @@ def _samples(second_byte: int) -> int:
 
 
 def _xing_offset(header: bytes | bytearray) -> int:
-    """Return where in a frame the Xing header stands: after the side information of Layer III."""
+    """Return the offset of the Xing header in a frame: after the side information of Layer III."""
     mono = header[3] >> 6 == 3
     side = (17 if mono else 32) if header[1] >> 3 & 3 == 3 else (9 if mono else 17)
     return 4 + side
@@ -121,20 +125,20 @@ def _xing_frames(frame: bytes) -> int | None:
 
 
 def skip_id3v2(data: bytes) -> int:
-    """Return where what follows the ID3v2 tags at the start of a file begins; 0 where there are none."""
+    """Return the byte after the ID3v2 tags at the start of a file; 0 without tags."""
     at = 0
     for _ in range(_MAX_TAGS):
         if data[at : at + 3] != b"ID3" or len(data) < at + 10:
             break
         size = 0
-        for byte in data[at + 6 : at + 10]:  # seven bits a byte
+        for byte in data[at + 6 : at + 10]:  # seven bits per byte
             size = size << 7 | byte & 0x7F
         at += 10 + size + (10 if data[at + 5] & 0x10 else 0)
     return at
 
 
 def _strip_tags(data: bytes) -> int:
-    """Return where the audio ends: before an ID3v1 and an APEv2 tag."""
+    """Return the byte at which the audio ends, before an ID3v1 and an APEv2 tag."""
     end = len(data)
     if data[end - 128 : end - 125] == b"TAG":
         end -= 128

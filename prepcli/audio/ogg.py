@@ -1,11 +1,11 @@
-"""Ogg pages by hand (RFC 3533): is the stream whole, and one and the same output for one and the same input."""
+"""Ogg pages (RFC 3533): checks whether a stream is whole, and sets its serial number."""
 
 import zlib
 from collections.abc import Iterator
 
 _MAX_PAGE = 27 + 255 + 255 * 255
-#: How much of a file's end holds its last page.
 TAIL_BYTES = _MAX_PAGE
+"""So many bytes at the end of a file contain its last page."""
 _END_OF_STREAM = 4
 _REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -13,15 +13,19 @@ _REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 def page_crc(page: bytes) -> int:
     """Return the checksum of a page whose checksum field is zero.
 
-    Ogg's CRC has zlib's polynomial, but takes the bits the other way round and starts from 0: reversing the bits of
-    every byte and of the result makes zlib compute it.
+    Ogg's CRC has the polynomial of zlib's, the opposite order of bits, and starts from 0: zlib computes it where the
+    bits of every byte and of the result are reversed.
     """
     crc = zlib.crc32(page.translate(_REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int.from_bytes(crc.to_bytes(4, "little").translate(_REVERSED_BITS), "big")
 
 
 def fault_at_end(tail: bytes) -> str | None:
-    """Return what is wrong with the end of a stream, given its last `TAIL_BYTES`; None where it is whole."""
+    """Return what is wrong at the end of a stream, for a message; None where it is whole.
+
+    Args:
+        tail: the last `TAIL_BYTES` of the file.
+    """
     at = tail.rfind(b"OggS")
     if at < 0:
         return "it does not end with an Ogg page"
@@ -35,7 +39,7 @@ def fault_at_end(tail: bytes) -> str | None:
 
 
 def pages_fit(data: bytes) -> bool:
-    """Whether a file is whole pages from end to end whose checksums fit."""
+    """Return whether a file consists of whole pages with the right checksums."""
     try:
         return all(
             page_crc(page[:22] + b"\0\0\0\0" + page[26:]) == int.from_bytes(page[22:26], "little")
@@ -46,9 +50,10 @@ def pages_fit(data: bytes) -> bool:
 
 
 def last_page_start(tail: bytes) -> int:
-    """Return the granule position (in Vorbis: the sample number) at which the last page starts; 0 if not to be seen.
+    """Return the granule position (in Vorbis: the sample number) at which the last page starts; 0 if unknown.
 
-    `tail` is the stream's last `2 * TAIL_BYTES`.
+    Args:
+        tail: the last `2 * TAIL_BYTES` of the file.
     """
     before = tail.rfind(b"OggS", 0, max(tail.rfind(b"OggS"), 0))
     granule = int.from_bytes(tail[before + 6 : before + 14], "little", signed=True) if before >= 0 else 0
@@ -56,9 +61,10 @@ def last_page_start(tail: bytes) -> int:
 
 
 def with_serial(data: bytes, serial: int) -> bytes:
-    """Return a copy of a stream with another serial number; libsndfile draws a new one each time it writes.
+    """Return a copy of a stream with another serial number; libsndfile writes a random one.
 
-    Raises `ValueError` where `data` is not pages from end to end.
+    Raises:
+        ValueError: `data` does not consist of whole pages.
     """
     number = serial.to_bytes(4, "little")
     out = bytearray()
@@ -79,7 +85,7 @@ def _pages(data: bytes) -> Iterator[bytes]:
 
 
 def _page_length(data: bytes, at: int) -> int | None:
-    """Return a page's length in bytes, None where its header is not all there."""
+    """Return the length of a page in bytes, None where its header is truncated."""
     if at + 27 > len(data):
         return None
     segments = data[at + 26]

@@ -1,8 +1,8 @@
-"""What an audio file holds, by its content: WAV and FLAC by hand, the rest through libsndfile, then sox.
+"""The properties of an audio file, by its content: WAV and FLAC are parsed here, others by libsndfile or sox.
 
-A file that is cut short is refused here, not found out in training: libsndfile reads most of them as shorter files.
-Microseconds a call for 2.8 s at 8 kHz, in the page cache, one core of an AMD EPYC, from bytes / from a path:
-WAV 1.9 / 8.3, FLAC 20 / 28; `soundfile.info` from a path takes 39 and 58, and notices nothing.
+Truncated files are rejected here and not in training: libsndfile reads most of them as shorter files.
+Microseconds per call for 2.8 s at 8 kHz, in the page cache, one core of an AMD EPYC, from bytes / from a path:
+WAV 1.9 / 8.3, FLAC 20 / 28. `soundfile.info` from a path takes 39 and 58, and does not find truncation.
 """
 
 from contextlib import nullcontext
@@ -17,24 +17,30 @@ from prepcli.audio.source import ByteSource, Source, open_source
 
 _HEAD_BYTES = 1024
 _BLOCK = 4096
-# libsndfile's names of containers, where they are not the extension we want.
+# libsndfile's names of containers that differ from the file extension.
 _FORMATS = {"wavex": "wav"}
 _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 
 
 def probe_bytes(data: bytes, name: str) -> AudioInfo:
-    """Return what an encoded audio file in memory holds; `name` is for messages only.
+    """Return the properties of an encoded audio file in memory.
 
-    Raises `RecordRejected(UNREADABLE_AUDIO)` for what can't be read or ends early.
+    Args:
+        data: the encoded file.
+        name: for messages.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO for a file that cannot be read or is truncated.
     """
     return _probe(ByteSource(data), data, name)
 
 
 def probe_file(path: str | Path) -> AudioInfo:
-    """Return what an audio file holds; of WAV and FLAC only the header and the last frame are read.
+    """Return the properties of an audio file; of WAV and FLAC only the header and the last frame are read.
 
-    Raises `RecordRejected`: MISSING_AUDIO where there is no such file, UNREADABLE_AUDIO for what can't be read or
-    ends early.
+    Raises:
+        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it cannot be read or is
+            truncated.
     """
     name = str(path)
     with open_source(path, name) as source:
@@ -60,12 +66,12 @@ def _probe_flac(source: Source, head: bytes, name: str) -> AudioInfo | None:
     tail = source.read(max(source.size - stream.tail_bytes, 0), stream.tail_bytes)
     end = flac.end_of_last_frame(tail, stream)
     if end is not None:
-        # Where the encoder could not go back to fill in the length, libsndfile can't read the file as it is.
+        # libsndfile cannot read the file where the encoder could not write the length.
         container = "flac" if stream.num_samples else NOT_PASSABLE
         return AudioInfo(container, stream.subtype, stream.sampling_rate, end, stream.num_channels, None)
     if not stream.num_samples:
         unreadable(name, "ends early or is damaged: its last FLAC frame is not whole")
-    # Something may follow the audio: the decoder has the last word.
+    # Something may follow the audio: only decoding tells.
     decoded = _count_decodable(source)
     if decoded < stream.num_samples:
         unreadable(
@@ -79,7 +85,7 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
     import soundfile
 
     promised = containers.promised_bytes(head, source)
-    # A missing last padding byte harms nobody.
+    # The last byte may be padding.
     if promised is not None and promised > source.size + 1:
         unreadable(name, f"ends early: the header promises {promised} bytes, the file holds {source.size}")
     is_mpeg = mpeg.may_be(head)
@@ -124,7 +130,7 @@ def _probe_after_tag(source: Source, name: str) -> AudioInfo:
 
 
 def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:
-    """Walk the frames of what looks like MP3; refuse it where its end is missing, None where it is no MP3."""
+    """Scan the frames of a file that may be MP3, and reject a truncated one; None where it is not MP3."""
     found = mpeg.scan(source.everything())
     if found is not None and found.cut:
         unreadable(name, "ends early: its last MPEG frame is cut")
@@ -137,17 +143,17 @@ def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:
 
 
 def _mpeg_length(source: Source, found: mpeg.Scan | None, guess: int, name: str) -> tuple[str, int]:
-    """Return format and number of samples of an MP3 file that libsndfile takes to be `guess` samples long."""
+    """Return format and number of samples of an MP3 file; `guess` is the number that libsndfile returns."""
     if found is not None and not found.irregular:
         samples = found.frames * found.samples_per_frame
         if found.promised is not None:
             return "mp3", guess
         if guess >= samples:
             return "mp3", samples
-        # libsndfile guessed too short a length, and would not read beyond it. Rare, so it may cost a decode.
+        # libsndfile's estimate is too short, and it would not read beyond it. This is rare, and may take a decode.
         return NOT_PASSABLE, _count_decodable(ByteSource(mpeg.with_length(source.everything(), found)))
     decoded = _count_decodable(source)
-    # An MPEG decoder swallows part of a frame at either end.
+    # An MPEG decoder drops part of a frame at either end.
     if decoded < guess - 2 * 1152:
         unreadable(
             name,
@@ -171,5 +177,5 @@ def _count_decodable(source: Source) -> int:
 
 
 def _words(error: Exception) -> str:
-    """Return libsndfile's own words, without soundfile's prefix that shows a Python object."""
+    """Return libsndfile's message, without the prefix of soundfile that shows a Python object."""
     return str(getattr(error, "error_string", error)).strip().rstrip(".") or "unknown error"

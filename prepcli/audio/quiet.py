@@ -1,4 +1,4 @@
-"""C libraries that talk: mpg123, through libsndfile, prints a few notes to stderr for each damaged MP3 file."""
+"""Output of C libraries: mpg123, which libsndfile uses, prints to stderr for each damaged MP3 file."""
 
 import os
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_notes() -> Iterator[None]:
-    """Within the context nothing that this process writes to stderr is seen; 10 us.
+    """Discard what this process writes to stderr within the context; takes 10 us.
 
-    What is wrong with a file is said by the reject.
+    The reject has the reason why a file is refused.
     """
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Samples of a segment: which ones a manifest's seconds mean, and reading just those, exactly."""
+"""Segments of audio files: from seconds to samples, and reading exactly those samples."""
 
 import os
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import soundfile
     from numpy.typing import NDArray
 
-# What fits int16 without loss: eight bits, companded samples, and codecs that libsndfile decodes to 16 bits.
+# Encodings that fit int16 without loss: eight bits, companded samples, and codecs that libsndfile decodes to 16 bits.
 _INT16 = frozenset(
     {"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610", "ALAC_16", "VOX_ADPCM"}
     | {"G721_32", "G723_24", "G723_40", "DPCM_8", "DPCM_16", "DWVW_12", "DWVW_16", "NMS_ADPCM_16"}
@@ -25,7 +25,7 @@ _INT16 = frozenset(
 )
 _INT32 = frozenset({"PCM_24", "PCM_32", "ALAC_20", "ALAC_24", "ALAC_32", "DWVW_24"})
 
-# Values that are decoded at first, 64 MB of float32: most audio comes at once.
+# Values that are decoded at first, 64 MB of float32; most files are shorter.
 _BLOCK_VALUES = 1 << 24
 
 # libsndfile's seek in Opus starts the decoder 80 ms early, after which its state still differs: of 280 random
@@ -44,11 +44,22 @@ _MPEG2_LEAD_IN = 96 * 576
 
 
 def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
-    """Return (start, num_samples) of the segment `offset`, `duration` in seconds; a `duration` of None: to the end.
+    """Return the samples of a segment of a file.
 
-    Seconds become samples by rounding half up, as `lhotse.utils.compute_num_samples` does. A segment that ends up
-    to 20 ms after the file is clipped to the file's end. Raises `RecordRejected`: BEYOND_AUDIO for more than that
-    and for an offset at or after the end, BAD_OFFSET and BAD_DURATION for numbers that mean no segment.
+    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
+    ms after the file is cut at the end of the file.
+
+    Args:
+        info: the file.
+        offset: in seconds.
+        duration: in seconds; None: to the end.
+
+    Returns:
+        The first sample and the number of samples.
+
+    Raises:
+        RecordRejected: BEYOND_AUDIO for a segment that ends later, or starts at or after the end; BAD_OFFSET and
+            BAD_DURATION for numbers that are not a segment.
     """
     rate, total = info.sampling_rate, info.num_samples
     if not 0 <= offset < inf:
@@ -81,7 +92,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
 
 
 def _to_samples(seconds: float, rate: int) -> int:
-    """Return `seconds * rate`, rounded to 8 digits as lhotse does, then half up."""
+    """Return `seconds * rate`, rounded to 8 digits as in lhotse, then half up."""
     position = min(seconds * rate, 2.0**62)
     whole = floor(position)
     above = position - whole  # exact: both have the same exponent or the result needs fewer bits
@@ -100,12 +111,22 @@ def read_segment(
     *,
     name: str = "",
 ) -> "NDArray[Any]":
-    """Return samples `start` to `start + num_samples` (None: to the end), of shape (num_samples, num_channels).
+    """Return a segment of a file.
 
-    `source` is the encoded file or its path, `info` what `probe_*` said of it, `name` for messages (default: the
-    path). int16 where the source is PCM_16 or coarser, int32 (the value in the upper bits) for 24 and 32 bits,
-    float32 in [-1, 1) for floating point and lossy codecs. Raises `RecordRejected`: UNREADABLE_AUDIO where decoding
-    fails or ends before all samples are there or samples are not finite, MISSING_AUDIO where the file is gone.
+    Args:
+        source: the encoded file or its path.
+        info: the result of `probe_*` for it.
+        start: first sample of the segment.
+        num_samples: length of the segment; None: to the end.
+        name: for messages; by default the path.
+
+    Returns:
+        Samples of shape (num_samples, num_channels): int16 for PCM_16 and less, int32 (the value in the upper bits) for
+        24 and 32 bits, float32 in [-1, 1) for floating point and lossy codecs.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where decoding fails or ends too early, or samples are not finite;
+            MISSING_AUDIO where the file does not exist any more.
     """
     length = info.num_samples - start if num_samples is None else num_samples
     if start < 0 or length < 0:
@@ -123,13 +144,13 @@ def read_segment(
 
 
 def are_in_range(samples: "NDArray[Any]") -> bool:
-    """Whether floating-point samples, of which there is at least one, are finite and not far out of range."""
-    # Minimum and maximum are NaN where there is one; two passes are four times as fast as looking at each sample.
+    """Return whether floating-point samples are finite and not far out of range; there must be at least one."""
+    # Minimum and maximum are NaN where a sample is. Two passes are four times as fast as `isfinite` and `abs`.
     return bool(samples.min() >= -MAX_FLOAT and samples.max() <= MAX_FLOAT)
 
 
 def _check_numbers(samples: "NDArray[Any]", start: int, name: str) -> None:
-    """Refuse floating-point samples that are NaN, infinite or far out of range: models and encoders take them."""
+    """Reject floating-point samples that are NaN, infinite or far out of range: models and encoders accept them."""
     if are_in_range(samples):
         return
     import numpy as np
@@ -145,7 +166,7 @@ def _check_numbers(samples: "NDArray[Any]", start: int, name: str) -> None:
 
 
 def _read_pcm(source: bytes | str | Path, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
-    """Take int16 samples as they lie in the file; of a file on disk only their bytes are read."""
+    """Return int16 samples without decoding; of a file on disk only their bytes are read."""
     import numpy as np
 
     assert info.data_offset is not None
@@ -161,7 +182,7 @@ def _read_pcm(source: bytes | str | Path, info: AudioInfo, start: int, length: i
 
 
 def _read_range(path: str | Path, offset: int, length: int, name: str) -> bytes:
-    """Read a byte range; `open_source` would do the same, and take 5 us more for the context manager and fstat."""
+    """Read a range of bytes; `open_source` would take 5 us more for its context manager and fstat."""
     fd = open_file(path, name)
     try:
         return FileSource(fd, offset + length, name).read(offset, length)
@@ -178,11 +199,11 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
 
     dtype = "int16" if info.subtype in _INT16 else "int32" if info.subtype in _INT32 else "float32"
     if info.format == NOT_PASSABLE:
-        mended = _mended(source, info)
-        if mended is None:
+        corrected = _with_corrected_header(source, info)
+        if corrected is None:
             raw = np.frombuffer(sox.decode(source, info, name), "<i2" if dtype == "int16" else "<i4")
             return raw.reshape(-1, info.num_channels)[start : start + length]
-        source = mended
+        source = corrected
     first = _decode_from(source, info, start)
     quiet = no_notes() if info.subtype.startswith("MPEG") else nullcontext()
     try:
@@ -198,7 +219,7 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
 
 
 def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":
-    """Return up to `count` samples; memory is taken for what is decoded, not for what a header claims."""
+    """Return up to `count` samples; memory is allocated for what is decoded, not for what a header says."""
     import numpy as np
 
     samples = np.empty((min(count, _BLOCK_VALUES // sound.channels), sound.channels), dtype)
@@ -213,7 +234,7 @@ def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]
 
 
 def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
-    """Return where to seek to so that `start` comes out right; what lies between is decoded and thrown away."""
+    """Return the sample to seek to so that the samples from `start` on are right; those before are discarded."""
     if info.subtype == "OPUS":
         return max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0)
     if info.subtype.startswith("MPEG"):
@@ -224,10 +245,11 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
     return start
 
 
-def _mended(source: Source, info: AudioInfo) -> ByteSource | None:
-    """Return the file with the length its header lacks and without a tag before it, as libsndfile reads it.
+def _with_corrected_header(source: Source, info: AudioInfo) -> ByteSource | None:
+    """Return the file with the length that its header lacks, and without a tag before it, for libsndfile.
 
-    None if sox must read the file.
+    Returns:
+        None if sox must read the file.
     """
     head = source.read(0, 16)
     is_tagged = head[:3] == b"ID3"
@@ -247,9 +269,17 @@ def _mended(source: Source, info: AudioInfo) -> ByteSource | None:
 
 
 def select_channel(samples: "NDArray[Any]", channel: int | None) -> "NDArray[Any]":
-    """Return one channel of samples of shape (n, channels) as shape (n, 1); all of them where `channel` is None.
+    """Return one channel of samples.
 
-    Raises `RecordRejected(BAD_FIELD)` where there is no such channel.
+    Args:
+        samples: shape (n, channels).
+        channel: from 0; None: all channels.
+
+    Returns:
+        Samples of shape (n, 1), or `samples`.
+
+    Raises:
+        RecordRejected: BAD_FIELD where the audio does not have the channel.
     """
     if channel is None:
         return samples

@@ -11,8 +11,8 @@ soxr (HQ) and not torchaudio (sinc kernel, its defaults): `benchmarks/resample.p
     aliases          -131 dB         -10 dB          of tones from 105 % of it on
                      -138 dB         -28 dB          from 120 % on
 
-And soxr's import takes 10 ms, torch's two seconds. Codecs that were trained on torchaudio's kernel are another
-matter: their codes depend on it (5 to 7 % of them change), and the codec job resamples for itself.
+soxr is imported in 10 ms, torch in two seconds. Codecs that were trained with torchaudio's kernel need that kernel
+(with another one 5 to 7 % of the codes change): see `prepcli.models.sinc`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,21 @@ if TYPE_CHECKING:
 
 
 def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[Any]":
-    """Return samples of shape (n,) or (n, channels) at another rate (Hz): exactly ceil(n * to / from) of them.
+    """Return samples at another rate.
 
-    The type is kept: int16, int32 and float32 (anything else raises `ValueError`). Integers are rounded and clipped;
-    int32 is computed in float64 at soxr's higher quality, for its 24 bits ask for more than the 20 of the usual one.
-    Samples outside the audio count as zero.
+    Integers are rounded and clipped. int32 is computed in float64 at soxr's higher quality, because its 24 bits need
+    more than the 20 bits of the default. Samples outside the audio count as zero.
+
+    Args:
+        samples: shape (n,) or (n, channels); int16, int32 or float32.
+        from_rate: rate of the samples, in Hz.
+        to_rate: rate of the result, in Hz.
+
+    Returns:
+        Exactly ceil(n * to_rate / from_rate) samples of the same type.
+
+    Raises:
+        ValueError: another type, or a rate that is not above 0.
     """
     import numpy as np
     import soxr
@@ -40,8 +50,8 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
     if from_rate == to_rate or not length:
         same: NDArray[Any] = samples.copy()
         return same
-    # soxr rounds the output's length down or to the nearest; zeros at the end, which it would assume anyway, make it
-    # give one sample more, if need be. int16 does not go to soxr as it is: that adds noise (dither) to the samples.
+    # soxr rounds the length down or to the nearest. Zeros at the end, which it assumes anyway, give one sample more
+    # where that is needed. int16 is not given to soxr directly: it would add noise (dither).
     work = np.zeros(
         (len(samples) + -(-2 * from_rate // to_rate), *samples.shape[1:]),
         np.float64 if dtype == np.int32 else np.float32,

@@ -1,4 +1,4 @@
-"""WAV headers by hand: two microseconds where opening the file with libsndfile takes forty."""
+"""WAV headers, parsed in 2 us; opening the file with libsndfile takes 40 us."""
 
 import struct
 
@@ -10,7 +10,7 @@ _CANONICAL = struct.Struct("<4sI8sIHHIIHH4sI")
 _CHUNK = struct.Struct("<4sI")
 _FMT = struct.Struct("<HHIIHH")
 
-# Format tag and bits a sample -> libsndfile's subtype (tags from Microsoft's mmreg.h).
+# Format tag and bits per sample -> libsndfile's subtype (tags from Microsoft's mmreg.h).
 _SUBTYPES = {
     (1, 8): "PCM_U8",
     (1, 16): "PCM_16",
@@ -25,17 +25,25 @@ _EXTENSIBLE = 0xFFFE
 # The last 14 bytes of every KSDATAFORMAT_SUBTYPE_* GUID; its first two are the format tag.
 _GUID_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 
-# What writers to a pipe leave as the size of the data: nothing yet, "unknown", and sox's 2 GiB less a page.
-# (The same values as in Kaldi's feat/wave-reader.cc.)
+# The size of the data as programs write it to a pipe: 0, "unknown", and sox's 2 GiB less a page (the same values as in
+# Kaldi's feat/wave-reader.cc).
 _STREAMED = frozenset({0, 0x7FFFF000, 0x7FFFFFFF, 0xFFFFFFFF})
 _MAX_CHUNKS = 1000
 
 
 def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Return what the header of a RIFF or RF64 file says; None where libsndfile should have a look instead.
+    """Return the properties of a RIFF or RF64 file.
 
-    `head` is the start of the file, at least 44 bytes of it if it has them. Raises
-    `RecordRejected(UNREADABLE_AUDIO)` where the file is shorter than its header promises.
+    Args:
+        head: the start of the file: at least 44 bytes, or the whole file.
+        source: the file.
+        name: for messages.
+
+    Returns:
+        None where libsndfile must decide.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where the file is shorter than its header says.
     """
     if len(head) >= 44:
         riff, _, wave, fmt_size, tag, channels, rate, _, align, bits, data_id, data_size = _CANONICAL.unpack_from(head)
@@ -45,7 +53,7 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Go from chunk to chunk up to the data; every chunk starts at an even offset."""
+    """Go over the chunks up to the data; every chunk starts at an even offset."""
     is_rf64 = head[:4] == b"RF64"
     fmt: tuple[int, int, int, int, int] | None = None
     long_size: int | None = None
@@ -102,7 +110,7 @@ def _finish(
         if not size and _is_tail_of_chunks(offset, source):
             available = 0
         elif not size and available:
-            # libsndfile believes a size of 0 and sees no samples; the other values it takes as "to the end".
+            # libsndfile reads no samples where the size is 0, and reads to the end for the other values.
             container = NOT_PASSABLE
         size = available
     elif size > available:
@@ -119,7 +127,7 @@ def _finish(
 
 
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
-    """Whether the bytes from `offset` on are whole chunks up to the end of the file: then "0 bytes of data" is true."""
+    """Return whether all bytes from `offset` on are whole chunks: then the data really have 0 bytes."""
     for _ in range(_MAX_CHUNKS):
         left = source.size - offset
         if left <= 0:
@@ -135,7 +143,7 @@ def _is_tail_of_chunks(offset: int, source: Source) -> bool:
 
 
 def with_open_end(data: bytes) -> bytes:
-    """Return a WAV file whose data size of 0 is replaced by "up to the end of the file"; other sizes stay."""
+    """Return a WAV file whose data size of 0 is replaced by "to the end of the file"; other sizes stay."""
     start = data_start(data)
     if any(data[start - 4 : start]):
         return data
@@ -143,7 +151,7 @@ def with_open_end(data: bytes) -> bytes:
 
 
 def data_start(data: bytes) -> int:
-    """Return where the samples of a WAV file begin, of which `parse` has found the data chunk."""
+    """Return the byte offset of the samples of a WAV file in which `parse` has found the data chunk."""
     position = 12
     while data[position : position + 4] != b"data" and position < len(data):
         size = int.from_bytes(data[position + 4 : position + 8], "little")

@@ -13,14 +13,14 @@ from prepcli.audio.external import STDIN, run_tool
 from prepcli.audio.info import unreadable
 from prepcli.audio.source import ByteSource, Source
 
-# The header of SPHERE is nearly always 1024 bytes; the field of interest stands near its start.
+# A SPHERE header nearly always has 1024 bytes.
 _SPHERE_BYTES = 4096
-# Where `lhotse install-sph2pipe` leaves the program (lhotse/tools/sph2pipe.py).
+# The folder of `lhotse install-sph2pipe` (lhotse/tools/sph2pipe.py).
 _LHOTSE_TOOLS = "~/.lhotse/tools/sph2pipe-2.5"
 
 
 def shortened_sphere(source: Source) -> Sphere | None:
-    """Return the header of a SPHERE file whose samples are compressed with shorten, None for anything else."""
+    """Return the header of a SPHERE file that is compressed with shorten, None for any other file."""
     head = source.read(0, _SPHERE_BYTES)
     if head[:7] != b"NIST_1A":
         return None
@@ -29,11 +29,11 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 
 def decoder(coding: str) -> list[str] | None:
-    """Return the start of a command that decodes this `sample_coding`, None where this machine has none."""
+    """Return the command that decodes this `sample_coding`, None where this machine does not have one."""
     # Not `Path.home()`: in a container a user may have no home directory, and the "~" stays.
     lhotse = os.path.expanduser(_LHOTSE_TOOLS)
-    places = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
-    sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(places))
+    folders = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
+    sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(folders))
     if sph2pipe is not None:
         return [sph2pipe, "-p", "-f", "wav", STDIN]
     ffmpeg = shutil.which("ffmpeg")
@@ -51,7 +51,8 @@ def how_to_decode(coding: str) -> str:
 def decode(source: Source, sphere: Sphere, name: str) -> bytes:
     """Return all samples, interleaved, as little-endian int16.
 
-    Raises `RecordRejected(UNREADABLE_AUDIO)` where there is no decoder, it fails, or samples are missing.
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where no decoder is installed, it fails, or samples are missing.
     """
     command = decoder(sphere.coding)
     if command is None:

@@ -1,4 +1,4 @@
-"""One way to look into encoded audio, be it in memory or in a file: its size, and the bytes of a range."""
+"""Encoded audio in memory or in a file, behind one interface: its size, and ranges of its bytes."""
 
 import errno
 import io
@@ -12,12 +12,12 @@ from typing import IO, Any, NoReturn, Protocol
 from prepcli.audio.info import unreadable
 from prepcli.errors import RecordRejected, RejectReason
 
-# The machine's trouble, not the record's: these must stop the run rather than reject record after record.
+# Errors of the machine, not of the record: they stop the run instead of rejecting all records.
 _NOT_THE_RECORDS_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Source(Protocol):
-    """Encoded audio that can be looked at in part."""
+    """Encoded audio that can be read in parts."""
 
     size: int
 
@@ -28,16 +28,16 @@ class Source(Protocol):
         """Return all bytes."""
 
     def for_libsndfile(self) -> Any:
-        """Return what `soundfile.SoundFile` opens: a file object or a descriptor, never a name to guess from."""
+        """Return what `soundfile.SoundFile` opens: a file object or a descriptor, never a name with an extension."""
 
     def for_process(self) -> IO[bytes] | int:
-        """Return what a subprocess can have as its seekable standard input."""
+        """Return a seekable standard input for a subprocess."""
 
 
 class _Bytes(io.BytesIO):
-    """Stays where it is when libsndfile seeks to before the start, as it does in damaged files.
+    """A file object that ignores seeks to before its start, which libsndfile does in damaged files.
 
-    An exception would not reach us: it is printed with its traceback, from within the callback.
+    An exception could not be caught: it would be printed with its traceback, from within the callback.
     """
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
@@ -68,7 +68,7 @@ class ByteSource:
         return _Bytes(self.data)
 
     def for_process(self) -> IO[bytes]:
-        """Return a nameless temporary file with the bytes, at its start."""
+        """Return an unnamed temporary file with the bytes, at its start."""
         import tempfile
 
         file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller's process inherits it; closed with the object
@@ -78,7 +78,7 @@ class ByteSource:
 
 
 class FileSource:
-    """Encoded audio in an open file; `name` is for messages. Reading raises what `refuse` makes of an `OSError`."""
+    """Encoded audio in an open file; `name` is for messages. Errors of reading are raised by `refuse`."""
 
     __slots__ = ("fd", "name", "size")
 
@@ -89,7 +89,7 @@ class FileSource:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
-        # Both may come from a damaged header: pread takes memory for `length` first, and has no offset of 64 bits.
+        # Both may come from a damaged header: pread allocates `length` first, and has no offsets of 64 bits.
         length = min(length, self.size - offset)
         if length <= 0:
             return b""
@@ -97,7 +97,7 @@ class FileSource:
             data = os.pread(self.fd, length, offset)
             if len(data) == length or offset + len(data) >= self.size:
                 return data
-            # Linux hands out at most 2 GiB at a time, and network file systems may hand out less than asked for.
+            # Linux reads up to 2 GiB at a time, and network file systems may read less than they are asked for.
             parts = [data]
             got = len(data)
             while data and got < length:
@@ -113,7 +113,7 @@ class FileSource:
         return self.read(0, self.size)
 
     def for_libsndfile(self) -> int:
-        """Return the descriptor, at its start; without a name libsndfile can't guess by the extension."""
+        """Return the descriptor, at its start; without a name libsndfile cannot judge by the extension."""
         os.lseek(self.fd, 0, os.SEEK_SET)
         return self.fd
 
@@ -124,10 +124,15 @@ class FileSource:
 
 @contextmanager
 def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
-    """Open `source` (encoded bytes, or the path of a file) for the time of a `with` block.
+    """Open encoded audio for a `with` block.
 
-    Raises `RecordRejected`: MISSING_AUDIO where there is no such file, UNREADABLE_AUDIO where it is no regular
-    file or the operating system refuses to open it.
+    Args:
+        source: encoded bytes, or the path of a file.
+        name: for messages.
+
+    Raises:
+        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it is not a regular file or
+            cannot be opened.
     """
     if isinstance(source, bytes):
         yield ByteSource(source)
@@ -140,7 +145,11 @@ def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
 
 
 def open_file(path: str | Path, name: str) -> int:
-    """Return a descriptor for reading `path`; a named pipe does not block. Raises as `open_source` does."""
+    """Return a descriptor for reading `path`; a named pipe does not block.
+
+    Raises:
+        RecordRejected: as by `open_source`.
+    """
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -150,7 +159,12 @@ def open_file(path: str | Path, name: str) -> int:
 
 
 def refuse(error: OSError, name: str) -> NoReturn:
-    """Raise what the operating system said of one file as a reject; `error` itself where it is the machine's fault."""
+    """Raise an error of the operating system on one file as a reject.
+
+    Raises:
+        RecordRejected: MISSING_AUDIO or UNREADABLE_AUDIO.
+        OSError: `error` itself, where the machine is the cause and not the file.
+    """
     if error.errno in _NOT_THE_RECORDS_FAULT:
         raise error
     if error.errno in (errno.ENOENT, errno.ENOTDIR):

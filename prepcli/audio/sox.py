@@ -1,7 +1,7 @@
-"""Audio that libsndfile can't open: through sox to WAV, and shorten-compressed SPHERE through its decoders.
+"""Audio that libsndfile cannot open: sox converts it to WAV; SPHERE compressed with shorten has its own decoders.
 
-The package `sox` runs the program `sox`. It gets a temporary copy whose name it cannot take for an option, a pattern, a
-pipe (sox runs "|command") or a playlist, and which has no extension: what counts is the content.
+The package `sox` runs the program `sox`. The program gets a temporary copy, whose name it cannot take for an option, a
+pattern, a pipe (sox runs "|command") or a playlist. The name has no extension, so sox judges the file by its content.
 """
 
 import io
@@ -18,9 +18,15 @@ from prepcli.audio.source import ByteSource, Source
 
 
 def probe(source: Source, name: str, reason: str) -> AudioInfo:
-    """Return what sox (or a decoder of shorten) makes of a file; it is decoded once to count its samples.
+    """Return the properties of a file, which is decoded once to count its samples.
 
-    `reason` is what libsndfile had against it. Raises `RecordRejected(UNREADABLE_AUDIO)` where no tool can read it.
+    Args:
+        source: the file.
+        name: for messages.
+        reason: the message of libsndfile, which could not read the file.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where no program can read the file.
     """
     sphere = shorten.shortened_sphere(source)
     if sphere is not None:
@@ -49,7 +55,8 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
 def decode(source: Source, info: AudioInfo, name: str) -> bytes:
     """Return all samples, interleaved, little-endian: int16 where `info.subtype` is PCM_16, int32 otherwise.
 
-    Raises `RecordRejected(UNREADABLE_AUDIO)` where the tool is gone or fails.
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO where the program is not installed or fails.
     """
     import soundfile
 
@@ -73,30 +80,30 @@ def _probe_shorten(source: Source, sphere: Sphere, name: str) -> AudioInfo:
 
 
 def _sox() -> ModuleType | None:
-    """Return the package, None where there is no program for it to run."""
+    """Return the package, None where the program is not installed."""
     if shutil.which("sox") is None:
         return None
     import sox
 
-    # It warns of names without an extension and of unknown lengths; what matters is said by the reject.
+    # It warns of names without an extension and of unknown lengths; the reject has the reason that matters.
     logging.getLogger("sox").setLevel(logging.CRITICAL + 1)
     return sox  # type: ignore[no-any-return]
 
 
 def _to_wav(sox: ModuleType, path: Path, name: str) -> bytes:
-    """Return the file as WAV of whole numbers, of as many bits as it needs."""
+    """Return the file as WAV with integer samples, of as many bits as it needs."""
     transformer = sox.Transformer()
-    # No dither, which sox would draw at random.
+    # Without dither, which is random in sox.
     transformer.set_globals(dither=False, verbosity=1)
     transformer.set_output_format(file_type="wav", encoding="signed-integer")
     target = path.with_name("wav")
     try:
         transformer.build_file(path, target)
     except (sox.SoxError, sox.SoxiError, ValueError) as error:
-        said = str(error).rpartition("Stderr: ")[2].strip()
-        complaint = said.splitlines()[0] if said else "no reason given"
-        # The machine's trouble, not the record's: sox could not be started, or there is no room for the WAV.
-        if said == "None" or "No space left" in said:
+        stderr = str(error).rpartition("Stderr: ")[2].strip()
+        complaint = stderr.splitlines()[0] if stderr else "no reason given"
+        # Errors of the machine, not of the record: sox cannot be started, or the disk is full.
+        if stderr == "None" or "No space left" in stderr:
             raise OSError(f"sox cannot be run on {name}: {complaint}") from None
         unreadable(name, f"can't be decoded by sox ({complaint})")
     return target.read_bytes()

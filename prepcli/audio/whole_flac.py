@@ -1,7 +1,7 @@
-"""FLAC of 16 bits, whole, with dr_flac instead of libsndfile: the same samples in half of the time.
+"""Whole FLAC files of 16 bits with dr_flac instead of libsndfile: the same samples in half of the time.
 
-libsndfile hands each sample through 32 bits and back. dr_flac has no wheel for some machines; where it is missing,
-and for whatever it does not decode to the last sample, libsndfile decodes, and says what is wrong.
+libsndfile converts each sample to 32 bits and back. dr_flac has no wheel for some machines. Where it is missing, or
+does not decode all samples, libsndfile decodes the file, or reports what is wrong with it.
 """
 
 from functools import cache
@@ -15,21 +15,18 @@ if TYPE_CHECKING:
     from prepcli.audio.info import AudioInfo
     from prepcli.audio.source import Source
 
-# The samples are there twice for a moment: 2 x 32 MB, 17 minutes at 16 kHz. libsndfile has longer ones only once.
-_MOST_SAMPLES = 1 << 24
+# dr_flac needs memory for the samples twice: 2 x 32 MB, 17 minutes at 16 kHz. libsndfile needs it once.
+_MAX_SAMPLES = 1 << 24
 
 
 def decode(source: "Source", info: "AudioInfo", start: int, num_samples: int) -> "NDArray[Any] | None":
     """Return all samples of a file as int16 of shape (num_samples, num_channels).
 
-    None where this is not for dr_flac: other formats, segments, long files, damage, machines without it.
+    Returns:
+        None where libsndfile must decode: other formats, segments, long or damaged files, machines without dr_flac.
     """
     whole = not start and num_samples == info.num_samples
-    if (
-        not whole
-        or (info.format, info.subtype) != ("flac", "PCM_16")
-        or num_samples * info.num_channels > _MOST_SAMPLES
-    ):
+    if not whole or (info.format, info.subtype) != ("flac", "PCM_16") or num_samples * info.num_channels > _MAX_SAMPLES:
         return None
     dr_flac = _dr_flac()
     if dr_flac is None:
@@ -39,9 +36,9 @@ def decode(source: "Source", info: "AudioInfo", start: int, num_samples: int) ->
     data = source.everything()
     try:
         decoded = dr_flac(data)
-    except Exception:  # its own kind and what its arithmetic meets in damaged headers: all mean "not by me"
+    except Exception:  # its own errors, and those of arithmetic on damaged headers
         return None
-    # Frames whose checksum is wrong are left out, so that the count tells.
+    # dr_flac drops frames whose checksum is wrong, so the number of samples shows damage.
     samples = np.frombuffer(decoded.samples, np.int16)
     layout = (decoded.nchannels, decoded.sample_rate, len(samples))
     if layout != (info.num_channels, info.sampling_rate, num_samples * info.num_channels):

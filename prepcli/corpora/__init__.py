@@ -1,1 +1,1 @@
-"""Published corpora: where their archives are, how their trees are read, and what a record carries."""
+"""Published corpora: their archives, how their folders are read, and the fields of their records."""

@@ -1,7 +1,7 @@
-"""Transcribed telephone conversations: what the corpora of the LDC have in common, and slices of one speaker.
+"""Transcribed telephone conversations: the common parts of the LDC's corpora, and slices of one speaker.
 
-A slice is a run of one speaker's utterances, joined without the silence between them and without what was dropped
-there: so its text says all that is heard in it. NeMo's scripts for these corpora join them in the same way.
+A slice joins consecutive utterances of one speaker without the silence and the rejected utterances between them, so its
+text is complete. NeMo's scripts for these corpora do the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,13 @@ from prepcli.manifest.record import LONGEST
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A recording and where its transcript lies.
+    """A recording and its transcript.
 
     Attributes:
-        part: name of the manifest that its slices go into.
-        audio: path of the recording; where none was found, the name that was looked for.
+        id: unique in the corpus.
+        part: name of the manifest of its slices.
+        audio: path of the recording; the expected file name where none was found.
+        transcript: path of the transcript.
     """
 
     id: str
@@ -32,10 +34,12 @@ class Utterance:
     """One line of a transcript.
 
     Attributes:
-        label: whose utterance it is, unique in the corpus and fit for file names; slices never mix labels.
-        speaker: the manifest's `speaker`: the same for all recordings of a person, where the corpus tells.
+        label: the speaker in this conversation, unique in the corpus and valid in file names; a slice has one label.
+        speaker: the field `speaker` of the manifest: the same for all recordings of a person, where the corpus has
+            that.
         channel: from 0.
         start, end: seconds from the start of the recording.
+        text: the words.
     """
 
     label: str
@@ -51,10 +55,10 @@ class Corpus(Protocol):
 
     Attributes:
         folders: for each part, in the order of the output, the folder of its slices.
-        times: which blank-separated words of a line, from 0, are the start and the end of the utterance in seconds.
-        tables: files beside the transcripts that have a say in the output.
-        notes: what is worth telling about the tree that was found.
-        has_vocabulary: whether `vocab.txt` goes with the manifests.
+        times: the positions, from 0, of start and end (seconds) among the words of a line.
+        tables: files beside the transcripts that the output depends on.
+        notes: remarks on the files that were found, for the user.
+        has_vocabulary: whether `vocab.txt` is written beside the manifests.
     """
 
     folders: ClassVar[Mapping[str, str]]
@@ -64,16 +68,21 @@ class Corpus(Protocol):
     notes: Sequence[str]
 
     def conversations(self) -> Sequence[Conversation]:
-        """All conversations, each part's together, in the order of the output; called before anything else.
+        """Return all conversations in the order of the output, part by part; called before the other methods.
 
-        Raises `UsageError` where the tree is not the corpus.
+        Raises:
+            UsageError: the folders do not contain the corpus.
         """
 
     def lines(self, conversation: Conversation) -> Iterable[tuple[int, bytes]]:
-        """The lines of the transcript that are records: their numbers from 1, and what is written there."""
+        """Return the lines of the transcript that are records, with their numbers from 1."""
 
     def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
-        """What a line says; raises `RecordRejected` for one that can't be used."""
+        """Parse a line.
+
+        Raises:
+            RecordRejected: the line cannot be used.
+        """
 
 
 _Item = TypeVar("_Item")
@@ -81,7 +90,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Run(Generic[_Item]):
-    """Items (utterances) that belong together, and how long they are together, in seconds."""
+    """Consecutive items (utterances) and their total length in seconds."""
 
     items: Sequence[_Item]
     seconds: float
@@ -97,7 +106,7 @@ def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[R
     for item, seconds in items:
         collected.append(item)
         total += seconds
-        # A sum of centiseconds such as 3.3 + 6.7 may miss its 10 by a rounding.
+        # Rounding may make a sum of centiseconds such as 3.3 + 6.7 less than 10.
         if total >= min_seconds - 1e-6:
             yield Run(collected, total)
             collected, total = [], 0.0
@@ -106,7 +115,11 @@ def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[R
 
 
 def parse_span(start: str, end: str) -> tuple[float, float]:
-    """Start and end of an utterance in seconds; raises `RecordRejected` where they are not a span of time."""
+    """Return start and end of an utterance in seconds.
+
+    Raises:
+        RecordRejected: they are not a span of time.
+    """
     try:
         times = float(start), float(end)
     except ValueError:
@@ -119,7 +132,11 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
 
 
 def decode_line(line: bytes) -> str:
-    """The text of a line; raises `RecordRejected(NOT_UTF8)`."""
+    """Return the text of a line.
+
+    Raises:
+        RecordRejected: NOT_UTF8.
+    """
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""An archive becomes a tree in the data root: fetched if need be, unpacked aside, moved in when it is whole."""
+"""From an archive to folders in the data root: fetched if needed, unpacked elsewhere, moved when complete."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from typing import Any
 
 from prepcli.calls import shows_progress
 from prepcli.corpora.data_set import DataSet
-from prepcli.corpora.fetch import MOST_DAMAGED, Archive, fetch, note
+from prepcli.corpora.fetch import MAX_DAMAGED, Archive, fetch, note
 from prepcli.corpora.transfer import FetchError
 from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack_checked
 from prepcli.engine.progress import LINE_INTERVAL
@@ -20,18 +20,30 @@ from prepcli.processes import map_in_order
 
 
 def staging_of(workspace: Workspace) -> Path:
-    """Where a data set is unpacked; not there once it has been moved in."""
+    """Return the folder in which a data set is unpacked; it does not exist any more once its files are moved."""
     return workspace.root / "unpacking"
 
 
 def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Path) -> None:
-    """Get hold of the archive and unpack it; a damaged one is named, removed and fetched again."""
-    for attempt in range(MOST_DAMAGED):
+    """Fetch the archive if needed, and unpack it; a damaged one is reported, removed and fetched again.
+
+    Args:
+        archive: the archive.
+        given: the file of `--archive`, if there is one.
+        there: where a fetched archive is stored.
+        staging: the folder to unpack in.
+
+    Raises:
+        UsageError: the given archive is damaged.
+        FetchError: the archive cannot be fetched undamaged.
+        UnsafeArchiveError: the archive is not safe to unpack.
+    """
+    for attempt in range(MAX_DAMAGED):
         checksum = archive.checksum
         if given is None and not there.exists():
             with _Bar(archive.name) as bar:
                 fetch(archive, there.parent, bar)
-            checksum = None  # it was compared on the way
+            checksum = None  # compared while it was fetched
         shutil.rmtree(staging, ignore_errors=True)
         try:
             unpack_checked(given or there, staging, checksum)
@@ -41,8 +53,8 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
             if given is not None:
                 raise UsageError(f"--archive {given}: {error}; give a good copy, or leave it out to fetch it") from None
             there.unlink()
-            if attempt == MOST_DAMAGED - 1:
-                raise FetchError(f"{error}, {MOST_DAMAGED} times; give another --base-url or --archive") from None
+            if attempt == MAX_DAMAGED - 1:
+                raise FetchError(f"{error}, {MAX_DAMAGED} times; give another --base-url or --archive") from None
             note(f"{error}: fetching it again")
         except UnsafeArchiveError:
             shutil.rmtree(staging, ignore_errors=True)
@@ -52,7 +64,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
 
 
 def unpack_nested(data_set: DataSet, archive: Archive, staging: Path, num_workers: int) -> None:
-    """Unpack the archives within the archive, in worker processes, each where it lies.
+    """Unpack the archives within the archive, each in its folder, in worker processes.
 
     Raises:
         FetchError: one of them is damaged.
@@ -73,7 +85,7 @@ def _unpack_in_place(archive: Path) -> None:
 
 
 def move_in(data_set: DataSet, workspace: Workspace) -> None:
-    """Move what was unpacked to its place: whole trees at once, and the files beside them one by one."""
+    """Move what was unpacked to the data root: whole folders at once, and the files beside them one by one."""
     staging = staging_of(workspace)
     for tree in data_set.trees:
         if (staging / tree).exists():
@@ -91,7 +103,7 @@ def move_in(data_set: DataSet, workspace: Workspace) -> None:
 
 
 class _Bar:
-    """One bar an archive; a line a minute where stderr is no terminal."""
+    """One progress bar per archive; a line per minute where stderr is not a terminal."""
 
     def __init__(self, name: str) -> None:
         from tqdm import tqdm

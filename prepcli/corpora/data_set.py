@@ -1,4 +1,4 @@
-"""What a corpus must tell: which archives, what their trees are called, and which utterances they hold."""
+"""The definition of a corpus: its archives, their folders, and the utterances in them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,12 +11,16 @@ from prepcli.errors import RejectReason
 
 @dataclass(slots=True)
 class Utterance:
-    """One record to be: a line of a transcript and the recording that belongs to it.
+    """A future record: a line of a transcript and its recording. Paths are relative to the data root.
 
-    `manifest`, `source` (the recording as published) and `target` (the WAV to make of it; None: the source serves as
-    it is) are paths relative to the data root; a source elsewhere is absolute. `fields` is what the record carries
-    beside its audio and duration. `where` says what the utterance was read from, `file:line`.
-    `reason` and `detail` tell why it cannot be used, where that is known already.
+    Attributes:
+        manifest: path of the manifest.
+        source: path of the recording as published; absolute where it is not in the data root.
+        fields: the fields of the record beside audio and duration.
+        where: the line of the transcript, `file:line`.
+        target: path of the WAV file to make of the recording; None: the recording is used as it is.
+        reason: why the utterance cannot be used, where that is known already.
+        detail: the details of the reason.
     """
 
     manifest: str
@@ -29,23 +33,24 @@ class Utterance:
 
 
 Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
-"""From (manifest, record) in the order of the manifests: further files, as names and lines without line ends."""
+"""Makes further files (names, and lines without line ends) of (manifest, record) in the order of the manifests."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A part of a corpus that is fetched, converted and resumed on its own.
+    """A part of a corpus that is fetched, converted and continued independently of others.
 
     Attributes:
         corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also that of its folder in D.prepcli/sets.
         archive: what to fetch; None: the corpus is on the disk already.
-        trees: the folders that unpacking leaves below the data root.
-        manifests: the manifests it makes, relative to the data root.
-        read: its utterances, given the folder that holds `trees`; those of one manifest follow each other.
-        converted: globs of the WAV files that are made, with these settings or others.
-        nested: a glob of archives within the archive, each to be unpacked where it lies.
-        derive: further files made of the records; `derived`: their names.
-        settings: the options that shape the output.
+        trees: the folders in the archive, relative to the data root.
+        manifests: the manifests to write, relative to the data root.
+        read: returns the utterances, given the folder that contains `trees`; those of one manifest are consecutive.
+        converted: globs of the WAV files that are made, with any settings.
+        nested: a glob of archives within the archive, each unpacked in its folder.
+        derive: makes further files of the records.
+        derived: the names of these files.
+        settings: the options that the output depends on.
     """
 
     corpus: str
@@ -62,12 +67,12 @@ class DataSet:
 
     @property
     def command(self) -> str:
-        """How its run is called, e.g. `download librispeech dev_clean`."""
+        """The command of its run, e.g. `download librispeech dev_clean`."""
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a transcript that are not blank, with their numbers from 1; what is no UTF-8 becomes U+FFFD."""
+    """Yield the lines of a transcript that are not blank, with numbers from 1; invalid UTF-8 becomes U+FFFD."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -75,6 +80,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
-    """Recordings that no transcript names."""
+    """Yield the utterances of recordings that are in no transcript; they are rejected."""
     for source in sources:
         yield Utterance(manifest, source, {}, source, None, RejectReason.MISSING_FIELD, "no transcript names it")

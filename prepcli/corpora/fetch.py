@@ -1,4 +1,4 @@
-"""Fetching an archive: from the first mirror that has it, and checked before it gets its name."""
+"""Fetching an archive: from the first mirror that has it, and checked before it gets its final name."""
 
 import os
 from collections.abc import Mapping
@@ -10,17 +10,20 @@ from prepcli.corpora.transfer import FetchError, Part, Progress, download
 from prepcli.errors import UsageError
 from prepcli.printing import printable
 
-MOST_DAMAGED = 3
-"""How often an archive may arrive damaged before we give up."""
+MAX_DAMAGED = 3
+"""The number of damaged downloads of an archive after which the command fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A published archive: its file name and where it is, in the order to try.
+    """A published archive.
 
-    `num_bytes` is for plans only, and follows the publisher or those who have measured it. `checksum` is
-    `sha256:<hex>` or `md5:<hex>`, None where nobody publishes one: then the length that the server states, the CRC
-    inside gzip and the end of the tar must do.
+    Attributes:
+        name: the file name.
+        urls: addresses, in the order to try.
+        num_bytes: the size, for plans only.
+        checksum: `sha256:<hex>` or `md5:<hex>`; None where none is published. Then the length that the server states,
+            the CRC in gzip and the end of the tar are checked.
     """
 
     name: str
@@ -29,26 +32,29 @@ class Archive:
     checksum: str | None = None
 
     def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
-        """The same archive on another server, with the checksum of a list instead of the published one."""
+        """Return the archive with another address, and with the checksum of a list instead of the published one."""
         urls = self.urls if base_url is None else (f"{base_url.rstrip('/')}/{self.name}",)
         return replace(self, urls=urls, checksum=checksums.get(self.name, self.checksum))
 
 
 def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
-    """Fetch `archive` into `folder`, and return where it is; an interrupted fetch is continued.
+    """Fetch an archive into a folder; an interrupted download is continued.
 
-    What is fetched so far lies in `<name>.part`, and beside it what tells whether the server still has the same file.
+    A partial download is `<name>.part`; a file beside it identifies the version of the file on the server.
+
+    Returns:
+        The path of the archive.
 
     Raises:
-        FetchError: no server has it, or what they send is damaged again and again.
-        IncompleteError: the servers cannot be reached, or keep breaking off; what is there is kept.
-        UsageError: an address is none.
+        FetchError: no server has it, or it was damaged each time.
+        IncompleteError: the servers cannot be reached, or the connections break; what was fetched is kept.
+        UsageError: an address is not valid.
     """
     target = folder / archive.name
     part_file = folder / f"{archive.name}.part"
     folder.mkdir(parents=True, exist_ok=True)
     urls = list(archive.urls)
-    for _ in range(MOST_DAMAGED):
+    for _ in range(MAX_DAMAGED):
         with Part(part_file, algorithm_of(archive.checksum)) as part:
             url = download(archive.name, urls, archive.checksum is not None, part, progress)
             found = part.finish()
@@ -59,23 +65,23 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         part_file.unlink()
         part.forget()
         note(f"{archive.name} from {url} is damaged ({found} instead of {archive.checksum}): fetching it again")
-        urls.append(urls.pop(urls.index(url)))  # perhaps another one has it whole
+        urls.append(urls.pop(urls.index(url)))  # another one may have it undamaged
     raise FetchError(
-        f"{archive.name} arrived damaged {MOST_DAMAGED} times (it should be {archive.checksum}); give another "
+        f"{archive.name} was damaged {MAX_DAMAGED} times (it should be {archive.checksum}); give another "
         "--base-url, or a good copy with --archive"
     )
 
 
 def algorithm_of(checksum: str | None) -> str:
-    """`md5` of `md5:<hex>`; SHA-256 where there is no checksum to compare with."""
+    """Return the algorithm of a checksum, such as `md5` of `md5:<hex>`; SHA-256 where there is no checksum."""
     return checksum.partition(":")[0] if checksum else "sha256"
 
 
 def read_checksums(path: Path) -> dict[str, str]:
-    """The checksums in a list as `md5sum` and `sha256sum` print it: file name -> `md5:<hex>` or `sha256:<hex>`.
+    """Read a list as printed by `md5sum` or `sha256sum`: file name -> `md5:<hex>` or `sha256:<hex>`.
 
     Raises:
-        UsageError: there is no such list, or a line of another kind in it.
+        UsageError: the list cannot be read, or has other lines.
     """
     kinds = {32: "md5", 64: "sha256"}
     found = {}
@@ -88,12 +94,12 @@ def read_checksums(path: Path) -> dict[str, str]:
         kind = kinds.get(len(digest))
         if kind is None or set(digest.lower()) - set("0123456789abcdef") or not name.strip(" *"):
             if line.strip():
-                raise UsageError(f"{path}:{number}: no line as md5sum or sha256sum prints it")
+                raise UsageError(f"{path}:{number}: not a line of md5sum or sha256sum")
             continue
         found[Path(name.strip(" *")).name] = f"{kind}:{digest.lower()}"
     return found
 
 
 def note(message: str) -> None:
-    """One line for people, on stderr."""
+    """Print one line for the user on stderr."""
     tell(f"prepcli: {printable(message)}")

@@ -1,4 +1,4 @@
-"""Finding a corpus's files under the folders where somebody has put it."""
+"""Finding the files of a corpus in the folders of a copy, however they are arranged."""
 
 import os
 import re
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
-    """For each pattern the files whose whole name matches it: lower-case first group -> path.
+    """Return for each pattern the files whose whole name matches it: lower-case first group -> path.
 
-    Of several files for one group the first in the order of the sorted paths counts: the same on every
-    machine. Links to folders are followed, each folder is visited once.
+    Of several files for one group the first of the sorted paths is used, the same on every machine. Links to folders
+    are followed; each folder is visited once.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):
@@ -35,7 +35,7 @@ def _walk(roots: Sequence[Path]) -> Iterator[str]:
 
 
 def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines of a text file that are neither empty nor comments, with their numbers from 1."""
+    """Yield the lines of a text file that are neither empty nor comments, with their numbers from 1."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             stripped = line.strip()

@@ -1,4 +1,4 @@
-"""The index of a data set: a line for each utterance, written once, from which the job plans and works."""
+"""The index of a data set: a line per utterance, written once, for planning and for processing."""
 
 import os
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from prepcli.engine.workspace import atomic_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 
 UNIT_LINES = 64
-"""Utterances in a unit of work, at most: so much is done again where a run was stopped."""
+"""Maximum number of utterances per unit of work; an interrupted run repeats at most so many per worker."""
 
 
 class IndexLine(msgspec.Struct, omit_defaults=True):
-    """An utterance as `Utterance` describes it; `duration` in seconds. With a `reason` it cannot be used."""
+    """An utterance; see `Utterance` for the fields. `duration` is in seconds; with a `reason` it cannot be used."""
 
     manifest: str
     source: str
@@ -32,11 +32,11 @@ class IndexLine(msgspec.Struct, omit_defaults=True):
     detail: str = ""
 
     def original(self) -> bytes:
-        """The record as a reject line shows it: with the recording as it was published."""
+        """Return the record for a line of rejects, with the recording as it was published."""
         return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
 
     def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
-        """Why the utterance is rejected, and where it stands in the corpus."""
+        """Return why the utterance is rejected, with its place in the corpus."""
         if rejected is None:
             assert self.reason is not None
             rejected = RecordRejected(self.reason, self.detail)
@@ -44,10 +44,13 @@ class IndexLine(msgspec.Struct, omit_defaults=True):
 
 
 def write_index(data_set: DataSet, root: Path, file: Path) -> int:
-    """Read the utterances below `root` and write their index, whole or not at all; returns their number.
+    """Read the utterances in `root` and write their index, completely or not at all.
+
+    Returns:
+        The number of utterances.
 
     Raises:
-        OSError: what should be there cannot be read.
+        OSError: a file cannot be read.
     """
     count, targets = 0, set[str]()
     with atomic_file(file, durable=False) as out:
@@ -82,14 +85,14 @@ def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLin
     try:
         line.duration = probe_file(root / line.source).duration
     except RecordRejected as rejected:
-        # The tree lies elsewhere while it is unpacked: only what it will be called later must show.
+        # While a corpus is unpacked, it is in another folder: messages must have the final path.
         line.reason, line.detail = rejected.reason, rejected.detail.replace(f"{root}/", "")
     return line
 
 
 @dataclass(frozen=True, slots=True)
 class Batch(Unit):
-    """Lines of the index: where they begin, the number of the first, how many they are, and their manifest."""
+    """The lines of a unit: their byte offset in the index, the number of the first, their count and manifest."""
 
     offset: int
     first: int
@@ -98,13 +101,13 @@ class Batch(Unit):
 
 
 class Index:
-    """An index that has been written, cut into units of work. In memory: four numbers for each unit."""
+    """An index, divided into units of work. It needs memory for four numbers per unit."""
 
     def __init__(self, file: Path) -> None:
         """Read the index once.
 
         Raises:
-            UsageError: it is not there, or damaged.
+            UsageError: the index does not exist, or is damaged.
         """
         self.file = file
         self.batches: list[Batch] = []
@@ -140,7 +143,8 @@ class Index:
             self.batches.append(Batch(f"batch_{number:05d}", seconds, usable, offset, first, count, manifest))
 
     def lines(self, batch: Batch) -> Iterator[tuple[int, IndexLine]]:
-        """The usable lines of a batch, with their numbers from 1."""
+        """Yield the usable lines of a unit, with their numbers from 1."""
+        batch = self.batches[unit]
         with self.file.open("rb") as file:
             file.seek(batch.offset)
             for number in range(batch.first, batch.first + batch.count):
@@ -149,7 +153,7 @@ class Index:
                     yield number, line
 
     def unusable(self) -> Iterator[tuple[int, IndexLine]]:
-        """The lines that cannot be used, with their numbers from 1."""
+        """Yield the lines that cannot be used, with their numbers from 1."""
         with self.file.open("rb") as file:
             for number, raw in enumerate(file, start=1):
                 line = msgspec.json.decode(raw, type=IndexLine)

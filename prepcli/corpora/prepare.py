@@ -1,4 +1,4 @@
-"""The first half of `download`: one process fetches a data set's archives, unpacks them, and indexes what they hold."""
+"""The first half of `download`: one process fetches and unpacks the archive of a data set, and indexes it."""
 
 import contextlib
 import fcntl
@@ -25,11 +25,11 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import same_file
 
 ARCHIVES = "archives"
-"""Folder below the data root for archives, while they are needed or with `--keep-archives`."""
+"""Folder in the data root for archives, while they are needed or with `--keep-archives`."""
 
 
 class UnpackedMarker(msgspec.Struct):
-    """`unpacked.json` beside a data set: its archives are unpacked, and indexed as `settings` want it."""
+    """`unpacked.json` of a data set: its archive is unpacked, and indexed with `settings`."""
 
     trees: list[str]
     settings: dict[str, Any]
@@ -37,9 +37,15 @@ class UnpackedMarker(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """Where archives come from. None of it shapes the output: whoever has them, they are the same.
+    """Where archives come from; the output does not depend on it.
 
-    `archives` are files that are there already; `checksums` (name -> checksum) take the place of the published ones.
+    Attributes:
+        base_url: address of another server.
+        archives: files of `--archive`.
+        checksums: name -> checksum, instead of the published ones.
+        keep_archives: keep archives after unpacking.
+        overwrite: replace files that prepcli has not made.
+        num_workers: processes for unpacking archives within the archive.
     """
 
     base_url: str | None = None
@@ -51,9 +57,9 @@ class Fetching:
 
 
 def is_ready(data_set: DataSet, data_root: Path) -> bool:
-    """Whether all of the data set has been unpacked, and indexed as its settings want it.
+    """Return whether the data set has been unpacked completely, and indexed with its settings.
 
-    Converting needs nothing else; of a corpus that is on the disk already, each process makes the index.
+    Converting needs nothing else. For a corpus that is on the disk already, each process makes the index.
     """
     workspace = workspace_of(data_set, data_root)
     marker = _marker(workspace)
@@ -63,7 +69,7 @@ def is_ready(data_set: DataSet, data_root: Path) -> bool:
 
 
 def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dict[str, Any]:
-    """What `ensure_unpacked` would fetch: name, address, bytes in all (None: nobody says) and bytes there already."""
+    """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown) and bytes fetched already."""
     assert data_set.archive is not None
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     given = _given(data_set, fetching)
@@ -79,10 +85,10 @@ def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dic
 
 
 def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
-    """Say so before hours of fetching if what the publishers' sizes tell cannot fit.
+    """Print a note before fetching if the disk does not have enough space for the published sizes.
 
-    Compressed audio unpacks to about the archive's size, and converted audio comes on top: it takes at least this.
-    A note and no more, for some network file systems tell nonsense; a disk that fills up loses nothing.
+    Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
+    error, because some network file systems report wrong values; nothing is lost when a disk is full.
     """
     trees, archives = 0, [0]
     for data_set in data_sets:
@@ -102,15 +108,17 @@ def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: F
 
 
 def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> None:
-    """Fetch, check and unpack what is not there yet; done once, the archive is needed no more.
+    """Fetch, check and unpack what is not there yet; afterwards the archive is not needed any more.
 
-    The tree is unpacked aside and appears in the data root when it is whole; the marker says so before, and what a
-    killed process did not move is moved by the next.
+    The archive is unpacked in another folder, and moved to the data root when it is complete. The marker is written
+    before that, and the next process moves what a killed one did not.
 
     Raises:
-        FetchError, UnsafeArchiveError, IncompleteError: see `prepcli.corpora`.
-        UsageError: something else stands in the way, or the file of `--archive` is damaged.
-        PrepcliError: the disk is full, ...
+        FetchError: no server has the archive, or it is damaged.
+        UnsafeArchiveError: the archive is not safe to unpack.
+        IncompleteError: the servers cannot be reached; the same command continues.
+        UsageError: other files are in the data root, or the file of `--archive` is damaged.
+        PrepcliError: the disk is full, and the like.
     """
     if data_set.archive is None:
         return
@@ -122,8 +130,8 @@ def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> N
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise PrepcliError(
-            f"{where}{error.strerror or error}; nothing half done was taken for whole. Mend it and run the same "
-            "command again to continue"
+            f"{where}{error.strerror or error}; no incomplete file has a final name. Correct this and run the "
+            "same command again to continue"
         ) from error
 
 
@@ -148,7 +156,7 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
             shutil.rmtree(staging)
             _remove_fetched(there, given)
             raise FetchError(f"{archive.name} is not what is published: {missing} is not in it")
-        os.sync()  # thousands of small files: once for all is far cheaper than each
+        os.sync()  # for thousands of small files far cheaper than fsync for each
         _mark(data_set, workspace)
         move_in(data_set, workspace)
     elif marker.settings != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
@@ -161,13 +169,13 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
 
 
 def _remove_fetched(archive: Path, given: Path | None) -> None:
-    """Remove an archive that was fetched; one that `--archive` names is the user's, wherever it lies."""
+    """Remove an archive that was fetched, but never a file of `--archive`, which belongs to the user."""
     if given is None or same_file([archive], [given]) is None:
         archive.unlink(missing_ok=True)
 
 
 def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
-    """The data set's index; of a corpus that is on the disk already it is made now, in `folder`."""
+    """Return the index of the data set; for a corpus that is on the disk already it is made now, in `folder`."""
     if data_set.archive is not None:
         return workspace_of(data_set, data_root).root / INDEX_NAME
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +194,11 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 @contextlib.contextmanager
 def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
-    """One process fetches a data set; the lock goes with it, whatever ends it."""
+    """Hold the lock of a data set, which one process may fetch; it ends with the process.
+
+    Raises:
+        UsageError: another process has the lock, or the folder cannot be written.
+    """
     try:
         workspace.root.mkdir(parents=True, exist_ok=True)
         workspace.out.mkdir(parents=True, exist_ok=True)
@@ -206,36 +218,36 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
 
 
 def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
-    """Nothing that we did not make is replaced, and that is said before hours of fetching."""
+    """Refuse to replace files that prepcli has not made, before hours of fetching."""
     if overwrite or read_document(workspace.plan_file, StoredPlan) is not None:
         return
     patterns = (*data_set.trees, *data_set.converted, *data_set.manifests, *data_set.derived)
     foreign = next(workspace.outputs(patterns), None)
     if foreign is not None:
         raise UsageError(
-            f"{foreign} is there, but {workspace.root} does not tell that prepcli made it; choose another --data-root, "
+            f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another --data-root, "
             "or give --overwrite to replace it"
         )
 
 
 def check_given(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
-    """Refuse a file of `--archive` that none of the data sets would use, or that unpacking would remove.
+    """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
 
     Raises:
-        UsageError: naming it.
+        UsageError: there is such a file.
     """
     used = [_given(data_set, fetching) for data_set in data_sets]
     for path, tree in ((path, tree) for path in fetching.archives for data_set in data_sets for tree in data_set.trees):
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(data_root / tree)):
-            raise UsageError(f"--archive {path} lies in {data_root / tree}, which may be replaced; move it elsewhere")
+            raise UsageError(f"--archive {path} is in {data_root / tree}, which may be replaced; move it elsewhere")
     names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
     for path in fetching.archives:
         if path not in used:
-            raise UsageError(f"--archive {path} is none of the archives that are asked for: {names}")
+            raise UsageError(f"--archive {path} is not one of the archives of this command: {names}")
 
 
 def _given(data_set: DataSet, fetching: Fetching) -> Path | None:
-    """The file of `--archive` that is meant: the one with the published name, or any for a corpus of one archive."""
+    """Return the file of `--archive` for a data set: by the published name, or any for a corpus of one archive."""
     if data_set.archive is None:
         return None
     named = [path for path in fetching.archives if path.name == data_set.archive.name]

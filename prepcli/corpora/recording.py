@@ -1,4 +1,4 @@
-"""A telephone recording from which many short pieces are taken, each right to the sample."""
+"""A telephone recording from which many short pieces are read, sample-exact."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A file on disk, of which only the wanted samples are read.
+    """A file on disk, of which only the requested samples are read.
 
     Attributes:
+        path: path of the file.
+        info: its properties.
         decoded: all samples, of shape (num_samples, num_channels), where the file cannot be read in part, such as one
             that is compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
     """
@@ -29,9 +31,10 @@ class Recording:
     decoded: "NDArray[Any] | None" = None
 
     def read(self, start: int, num_samples: int, channel: int) -> "NDArray[Any]":
-        """Samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
+        """Return samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
 
-        Raises `RecordRejected` as `read_segment` does.
+        Raises:
+            RecordRejected: as by `read_segment`.
         """
         take_in_hand(self.path, start, num_samples, channel)
         if self.decoded is not None:
@@ -41,10 +44,11 @@ class Recording:
 
 
 def open_recording(path: str) -> Recording:
-    """Look into a recording.
+    """Open a recording.
 
-    Raises `RecordRejected`: MISSING_AUDIO where there is no such file, UNREADABLE_AUDIO for what can't be read or ends
-    early.
+    Raises:
+        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it cannot be read or is
+            truncated.
     """
     take_in_hand(path)
     with open_source(path, path) as source:
@@ -61,9 +65,13 @@ def open_recording(path: str) -> Recording:
 
 
 def undecodable_coding(path: str) -> str | None:
-    """The `sample_coding` of a file that is compressed with shorten, if nothing on this machine decodes it.
+    """Return the `sample_coding` of a file that is compressed with shorten and that this machine cannot decode.
 
-    Raises `RecordRejected` as `open_source` does.
+    Returns:
+        None for a file that can be decoded.
+
+    Raises:
+        RecordRejected: as by `open_source`.
     """
     with open_source(path, path) as source:
         sphere = shorten.shortened_sphere(source)

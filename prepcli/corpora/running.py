@@ -1,4 +1,4 @@
-"""Preparing the data sets of a corpus one after the other: fetched, unpacked, converted; one report for all."""
+"""Preparing the data sets of a corpus one after the other: fetching, unpacking, converting; one report for all."""
 
 import tempfile
 from collections import Counter
@@ -30,13 +30,17 @@ from prepcli.errors import IncompleteError, TooManyRejectsError, UsageError
 
 @dataclass
 class DownloadReport:
-    """What became of the data sets of a corpus: `data_sets` has the report of each, and the rest adds them up."""
+    """The report of a corpus.
+
+    Attributes:
+        data_sets: the report of each data set by its name; the properties add them up.
+    """
 
     data_sets: dict[str, Report] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
-        """That of all data sets, or of the first that is not done."""
+        """The status of all data sets, or of the first that is not done."""
         states = [report.status for report in self.data_sets.values()]
         return next((state for state in states if state not in ("done", "nothing_to_do")), states[-1])
 
@@ -52,7 +56,7 @@ class DownloadReport:
 
     @property
     def rejects_by_reason(self) -> dict[str, int]:
-        """How many records could not be used, and why."""
+        """The number of rejected records by reason."""
         counts: Counter[str] = Counter()
         for report in self.data_sets.values():
             counts.update(report.rejects_by_reason)
@@ -78,8 +82,8 @@ def prepare_data_sets(
     """Prepare each data set, or plan it.
 
     Raises:
-        TooManyRejectsError: for all data sets that have too many; the others are prepared all the same.
-        PrepcliError: what fetching and the engine raise.
+        TooManyRejectsError: some data sets have too many rejects; the others are prepared too.
+        PrepcliError: errors of fetching and of the engine.
     """
     engine = options.engine()
     fetching = fetch.fetching(engine)
@@ -91,7 +95,7 @@ def prepare_data_sets(
     waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
     if waiting and not alone:
         raise UsageError(
-            f"{', '.join(waiting)}: fetching and unpacking is one process's work. Run the same command once without "
+            f"{', '.join(waiting)}: one process must fetch and unpack them first. Run the same command once without "
             "ranks and with --fetch-only, then this one"
         )
     if alone:
@@ -129,7 +133,7 @@ def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
 
 
 def _plan(data_set: DataSet, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:
-    """The plan of converting, or while it is not unpacked that of fetching."""
+    """Return the plan of converting, or of fetching where the data set is not unpacked yet."""
     if not is_ready(data_set, data_root):
         archive = plan_fetching(data_set, data_root, fetching)
         plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
@@ -140,7 +144,7 @@ def _plan(data_set: DataSet, data_root: Path, fetching: Fetching, engine: RunOpt
 
 
 def _bare_report(data_set: DataSet, data_root: Path, status: str, details: dict[str, Any]) -> Report:
-    """A report of a data set whose records are not known yet."""
+    """Return the report of a data set whose records are not known yet."""
     return Report(
         command=data_set.command,
         status=status,

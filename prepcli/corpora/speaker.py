@@ -1,6 +1,6 @@
-"""How a speaker is written in a manifest."""
+"""The field `speaker` of a manifest."""
 
 
 def speaker_name(language: str, corpus: str, speaker: str) -> str:
-    """A speaker as Magpie-TTS wants it, which also is a good group for context audio."""
+    """Return the name of a speaker in the form of Magpie-TTS, which is also used to group context audio."""
     return f"| Language:{language} Dataset:{corpus} Speaker:{speaker} |"

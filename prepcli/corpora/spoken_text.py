@@ -1,4 +1,4 @@
-"""Transcribers' notation to the words that were said: lower case, letters and apostrophes, numbers spoken."""
+"""From transcribers' notation to spoken words: lower case, letters and apostrophes, numbers as words."""
 
 import re
 from enum import Enum
@@ -14,14 +14,14 @@ class Noises(str, Enum):
     EMOJI = "emoji"
 
 
-# As NeMo's process_fisher_data.py has them.
+# As in NeMo's process_fisher_data.py.
 _EMOJI = {"laughter": "🤣", "laugh": "🤣", "skip": "", "pause": ""}
 _OTHER_EMOJI = "😕"
-# Tags that are other spellings: of a word, or of another tag (`<noise>`, `<spoken_noise>`).
+# Tags that stand for a word or for another tag (`<spoken_noise>`).
 _WORD_TAGS = {"uh": "uh", "um": "um"}
 _OTHER_TAGS = {"spoken_noise": "vocalized-noise"}
 
-# The readings that the Fisher transcripts need (from Mozilla's DeepSpeech import, by way of NeMo's script).
+# The readings of words in the Fisher transcripts (from Mozilla's DeepSpeech import, through NeMo's script).
 _READINGS = {
     "401k": "four o one k",
     "f16": "f sixteen",
@@ -53,13 +53,14 @@ _NUMBER = re.compile(r"\b\d{1,2}\b")
 
 
 def spoken_text(text: str, noises: Noises) -> str:
-    """Return the words of a transcript's line, single blanks between them; empty where nothing is left.
+    """Return the words of a line of a transcript, separated by single blanks; empty where there are none.
 
-    Punctuation goes. A hyphen, slash or underscore between letters becomes a blank (`twenty-one`, `a._b._c.`), one
-    at the end of an unfinished word goes. Numbers: the known ones of the Fisher transcripts, and those below 100
-    standing alone; how other digits were spoken can't be told.
+    Punctuation is removed. A hyphen, slash or underscore between letters becomes a blank (`twenty-one`, `a._b._c.`);
+    one at the end of an unfinished word is removed. Numbers below 100 and those that occur in the Fisher transcripts
+    become words; the reading of others is not known.
 
-    Raises `RecordRejected(BAD_FIELD)` for other digits and for signs that somebody may have spoken, such as `%`.
+    Raises:
+        RecordRejected: BAD_FIELD for other digits, and for symbols that may be spoken, such as `%`.
     """
     pieces = []
     at = 0

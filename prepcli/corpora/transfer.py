@@ -1,4 +1,4 @@
-"""Bytes over HTTP into a file: continued where they stopped, and asked for again when a server breaks off."""
+"""Downloads over HTTP into a file: continued where they stopped, and tried again after errors."""
 
 import hashlib
 import os
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from requests import Response
 
 MAX_FAILURES = 6
-"""Failures of one mirror, one after the other without a new byte, after which the next one is asked."""
+"""Consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
 BACKOFF, MAX_WAIT = 0.5, 60.0
-"""Seconds before the second try, doubled for each one that follows, and their maximum."""
+"""Seconds before the second attempt, doubled for each following one, and their maximum."""
 MAX_RETRY_AFTER = 600.0
-"""The maximum of the seconds that a server may ask us to wait."""
+"""Maximum of the seconds that a server may ask to wait."""
 _TIMEOUTS = (30, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 _BLOCK = 1 << 20
 _MAX_LENGTH_DIGITS = 20
 
 Progress = Callable[[int, int | None], None]
-"""Called as bytes arrive: bytes there so far, bytes in all (None: the server does not say)."""
+"""Called as bytes arrive, with the bytes fetched so far and the size of the file (None: unknown)."""
 
 
 class FetchError(PrepcliError):
-    """Nobody has the archive, or it is damaged wherever it comes from; trying again will not help."""
+    """No server has the archive undamaged; another attempt will not help."""
 
 
 class Part:
-    """The bytes fetched so far, hashed as they come, and what the server said about the file they belong to."""
+    """The bytes fetched so far, their hash, and the address and version of their file."""
 
     def __init__(self, path: Path, algorithm: str) -> None:
         self._sidecar = path.with_name(path.name + ".json")
@@ -53,35 +53,35 @@ class Part:
             self.num_bytes += len(block)
 
     def write(self, data: bytes) -> None:
-        """Append what has arrived."""
+        """Append bytes."""
         self._file.write(data)
         self._hash.update(data)
         self.num_bytes += len(data)
 
     def restart(self) -> None:
-        """Throw away what is there."""
+        """Discard all bytes."""
         self._file.seek(0)
         self._file.truncate()
         self._hash = hashlib.new(self._algorithm)
         self.num_bytes = 0
 
     def validator(self, url: str) -> str | None:
-        """What `If-Range` may ask `url` for; None where the bytes came from elsewhere, or nothing is known of them."""
+        """Return the value of `If-Range` for `url`; None where the bytes are from elsewhere, or have no version."""
         return self._validator if self._url == url else None
 
     def remember(self, url: str, headers: Mapping[str, str]) -> None:
-        """Keep where the bytes come from, with a strong ETag or else the date of the last change."""
+        """Store the address of the file, and its strong ETag or else the date of its last change."""
         etag = headers.get("ETag")
         self._url = url
         self._validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
         self._sidecar.write_bytes(msgspec.json.encode({"url": url, "validator": self._validator}))
 
     def forget(self) -> None:
-        """The part is none any more."""
+        """Remove the stored address and version."""
         self._sidecar.unlink(missing_ok=True)
 
     def finish(self) -> str:
-        """Force the file to the disk; its checksum."""
+        """Write the file to the disk, and return its checksum."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return f"{self._algorithm}:{self._hash.hexdigest()}"
@@ -94,7 +94,7 @@ class Part:
 
 
 class _BrokenOffError(Exception):
-    """The server could not be reached or broke off; it may do better later."""
+    """The server could not be reached, or the connection broke; a later attempt may succeed."""
 
     def __init__(self, what: str, retry_after: str = "") -> None:
         super().__init__(what)
@@ -102,38 +102,41 @@ class _BrokenOffError(Exception):
 
 
 def download(name: str, urls: Sequence[str], checksummed: bool, part: Part, progress: Progress) -> str:
-    """Bring the part to its full length, from the first of the mirrors that can; returns its address.
+    """Complete a part from the first mirror that has the file.
+
+    Returns:
+        The address of that mirror.
 
     Raises:
-        FetchError: no server has it.
-        IncompleteError: the servers cannot be reached, or keep breaking off; what is there is kept.
-        UsageError: an address is none.
+        FetchError: no server has the file.
+        IncompleteError: the servers cannot be reached, or the connections break; what was fetched is kept.
+        UsageError: an address is not valid.
     """
-    troubles: list[str] = []
-    hopeless = True
+    failures: list[str] = []
+    is_final = True
     for url in urls:
         try:
             _download_from(url, checksummed, part, progress)
             return url
         except (FetchError, _BrokenOffError) as error:
-            hopeless = hopeless and isinstance(error, FetchError)
-            troubles.append(f"{url}: {error}")
-    if hopeless:
-        raise FetchError(f"{name} is not where it should be: {'; '.join(troubles)}; give --base-url or --archive")
+            is_final = is_final and isinstance(error, FetchError)
+            failures.append(f"{url}: {error}")
+    if is_final:
+        raise FetchError(f"{name} is not where it should be: {'; '.join(failures)}; give --base-url or --archive")
     raise IncompleteError(
-        f"{name} could not be fetched ({'; '.join(troubles)}); {part.num_bytes:,} bytes are there and are kept"
+        f"{name} could not be fetched ({'; '.join(failures)}); {part.num_bytes:,} bytes were fetched and are kept"
     )
 
 
 def _download_from(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
-    """Bring the part to its full length in as many requests as it takes, while new bytes arrive."""
-    failures, most = 0, part.num_bytes
+    """Complete a part in as many requests as needed, as long as new bytes arrive."""
+    failures, max_bytes = 0, part.num_bytes
     while True:
         try:
             return _request(url, checksummed, part, progress)
         except _BrokenOffError as error:
-            failures = 1 if part.num_bytes > most else failures + 1
-            most = max(most, part.num_bytes)
+            failures = 1 if part.num_bytes > max_bytes else failures + 1
+            max_bytes = max(max_bytes, part.num_bytes)
             if failures >= MAX_FAILURES:
                 raise
             wait = min(BACKOFF * 2 ** (failures - 1), MAX_WAIT)
@@ -141,7 +144,7 @@ def _download_from(url: str, checksummed: bool, part: Part, progress: Progress) 
 
 
 def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
-    """Ask once for what is missing, or for everything where nothing would tell whether the rest belongs to the part."""
+    """Request the missing bytes, or all where it could not be checked that they are of the same file."""
     import requests
     from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
     from urllib3.exceptions import HTTPError
@@ -160,7 +163,7 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
     except (InvalidSchema, InvalidURL, MissingSchema) as error:
         raise UsageError(f"{url} is not an address to fetch from: {error}") from error
     except (requests.RequestException, HTTPError) as error:
-        raise _BrokenOffError(_words(error)) from error
+        raise _BrokenOffError(_message(error)) from error
 
 
 def _receive(response: "Response", url: str, part: Part, progress: Progress) -> None:
@@ -188,7 +191,7 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
     response.raw.enforce_content_length = (
         False  # the length is compared here, so that the message can say what is there
     )
-    # Not `iter_content`: where a server calls the archive itself an encoding, that would decompress it.
+    # Not `iter_content`: it would decompress the archive where a server declares it as an encoding.
     for block in response.raw.stream(_BLOCK, decode_content=False):
         part.write(block)
         progress(part.num_bytes, total)
@@ -198,8 +201,8 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
         raise _BrokenOffError(f"the connection ended after {part.num_bytes:,} of {total:,} bytes")
 
 
-def _words(error: Exception) -> str:
-    """What went wrong, without Python objects of urllib3 and requests."""
+def _message(error: Exception) -> str:
+    """Return the message of an error, without Python objects of urllib3 and requests."""
     inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
     inner = getattr(inner, "reason", None) or inner
     text = str(inner.args[0] if inner.args else inner)

@@ -1,4 +1,4 @@
-"""Unpacking an archive that a stranger made: inside one folder, plain files only, and whole or not at all."""
+"""Unpacking untrusted archives: inside one folder, only plain files, and completely or not at all."""
 
 import bz2
 import errno
@@ -18,7 +18,7 @@ from prepcli.errors import PrepcliError
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
-"""At every read tarfile copies what it holds and does not need yet: with 1 MiB half of the time was spent on that."""
+"""At each read tarfile copies the rest of its buffer; with 1 MiB that took half of the time."""
 _END_OF_TAR = bytes(1024)
 _MALFORMED = (EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)
 """What Python raises for archives that are cut or damaged; `tarfile` parses extended headers without checks."""
@@ -28,17 +28,17 @@ _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
 
 
 class DamagedArchiveError(Exception):
-    """The archive is not what was published, or ends early. The message starts with its name."""
+    """The archive is not the published one, or is truncated. The message starts with its name."""
 
 
 class UnsafeArchiveError(PrepcliError):
-    """The archive holds something that would end up outside of its folder, or is no file; nothing of it is kept."""
+    """A member of the archive would be outside of its folder, or is not a plain file; nothing is kept."""
 
 
 def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
-    """Unpack `archive` below `into`, and hash it in another thread meanwhile (unless `checksum` is None).
+    """Unpack `archive` in `into`, and compare its checksum in another thread (unless `checksum` is None).
 
-    What was written must be thrown away when this raises.
+    The caller removes `into` after an error.
 
     Raises:
         DamagedArchiveError: the checksum differs, or the archive cannot be read to its end.
@@ -67,7 +67,7 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
 
 
 def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = None) -> str:
-    """`sha256:<hex>` or the like of a whole file; may be stopped early, with a meaningless result."""
+    """Return the checksum of a file, such as `sha256:<hex>`; `stop` ends it early with a wrong result."""
     digest = hashlib.new(algorithm)
     with path.open("rb") as file:
         while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
@@ -76,14 +76,14 @@ def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = Non
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpack a tar, plain or in gzip or bzip2, below `into`.
+    """Unpack a tar archive, plain or compressed with gzip or bzip2, in `into`.
 
-    Only directories and files are made, with the modes that the user's umask gives. Links within the tree are left
-    out (no corpus needs one); anything else refuses the archive.
+    Only folders and files are made, with the permissions of the user's umask. Links within the folder are skipped (no
+    corpus needs one); an archive with anything else is refused.
 
     Raises:
-        DamagedArchiveError: it ends early, a CRC differs, or it is no tar.
-        UnsafeArchiveError: absolute paths, `..`, links out of the tree, devices.
+        DamagedArchiveError: the archive is truncated, a CRC differs, or it is not a tar archive.
+        UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, members that exclude each other.
     """
     with archive.open("rb") as raw:
         opener = _MAGIC.get(raw.read(2))
@@ -100,7 +100,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 class _Tail:
-    """Passes a stream on and remembers how it ended: a tar that is cut between two members looks whole otherwise."""
+    """Reads a stream and keeps its last bytes: a tar that is truncated between two members looks complete otherwise."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -115,7 +115,7 @@ class _Tail:
 
 
 def _unpack(stream: _Tail, into: Path, name: str) -> None:
-    source: Any = stream  # all that tarfile asks of a stream is `read`
+    source: Any = stream  # tarfile needs only `read` of a stream
     into.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=source, mode="r|", bufsize=_TAR_BLOCK) as tar:
         for member in tar:
@@ -134,24 +134,30 @@ def _unpack(stream: _Tail, into: Path, name: str) -> None:
                     f"{name} is not to be trusted: its member {_short(member.name)} cannot be unpacked "
                     f"({error.strerror}); nothing of it is kept"
                 ) from error
-    while stream.read(_BLOCK):  # the CRC stands behind everything
+    while stream.read(_BLOCK):  # the CRC is at the end
         pass
     if stream.tail != _END_OF_TAR:
         raise DamagedArchiveError(f"{name} is damaged (its tar ends early)")
 
 
 def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
-    """The member's name, if it and what it may point at stay within the tree."""
+    """Return the name of a member without `.` and `..`.
+
+    Links are never made, so no later member is written through one.
+
+    Raises:
+        UnsafeArchiveError: the member or the target of a link is outside of the folder, or it is not a file.
+    """
     name = member.name
-    points_at = name
+    target = name
     if member.issym():
-        points_at = posixpath.join(posixpath.dirname(name), member.linkname)
+        target = posixpath.join(posixpath.dirname(name), member.linkname)
     elif member.islnk():
-        points_at = member.linkname
-    for path in (name, points_at):
+        target = member.linkname
+    for path in (name, target):
         if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
             raise UnsafeArchiveError(
-                f"{archive} is not to be trusted: its member {name!r} would reach outside of the folder that it is "
+                f"{archive} is not to be trusted: its member {name!r} would be outside of the folder that it is "
                 "unpacked in; nothing of it is kept"
             )
     if not (member.isdir() or member.isreg() or member.issym() or member.islnk()):

@@ -1,4 +1,4 @@
-"""Batches of items that are equally long, cut by seconds: no padding beyond an item's own place on the grid."""
+"""Batches of items of equal padded length, so that no item is padded because of the others in its batch."""
 
 from itertools import pairwise
 
@@ -8,10 +8,16 @@ from prepcli.manifest.parts import Ints
 
 
 def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
-    """Batches of positions in `padded_lengths` (samples), longest items first; each holds items of one place only.
+    """Divide items into batches of equal padded length, the longest items first.
 
-    A batch has `max_samples` samples at most, unless a single item is longer. The items of one place are spread evenly
-    over as few batches as that takes. Within a place they keep their order.
+    The items of one length are divided evenly among as few batches as possible, in their order.
+
+    Args:
+        padded_lengths: samples of each item after padding.
+        max_samples: maximum number of samples per batch; a longer item is a batch by itself.
+
+    Returns:
+        For each batch the positions of its items in `padded_lengths`.
     """
     order = np.argsort(-padded_lengths, kind="stable")
     sorted_lengths = padded_lengths[order]
@@ -19,8 +25,8 @@ def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
     batches: list[Ints] = []
     for start, end in pairwise([*starts, len(order)]):
         count = end - start
-        most_items = max(1, max_samples // max(1, int(sorted_lengths[start])))
-        num_batches = -(-count // most_items)
+        max_items = max(1, max_samples // max(1, int(sorted_lengths[start])))
+        num_batches = -(-count // max_items)
         edges = start + np.arange(num_batches + 1) * count // num_batches
         batches += [order[lo:hi] for lo, hi in pairwise(edges)]
     return batches

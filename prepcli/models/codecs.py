@@ -1,4 +1,4 @@
-"""The audio codecs that can be asked for, and the names under which their codes are stored."""
+"""The audio codecs that `--codec-model` accepts, and the names of their codes in the output."""
 
 import re
 from pathlib import Path
@@ -13,36 +13,40 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def check_codec_model(name: str) -> None:
-    """Find out in milliseconds what can be: is the file there, and does it hold a codec?
+    """Check in milliseconds, without loading it, that a `.nemo` file is there and contains a codec.
 
     Raises:
-        UsageError: it cannot work.
+        UsageError: it is not, or does not.
     """
     if is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)
 
 
 def codec_name(model: str, given: str | None = None) -> str:
-    """The name in `codes_<name>`: the one given, or the model's file or name without its folder and `.nemo`.
+    """Return the name in `codes_<name>`.
+
+    Args:
+        model: the `.nemo` file or the name of a pretrained model.
+        given: the name that the user wants; None: `model` without its folder and `.nemo`.
 
     Raises:
-        UsageError: the name given is none for a folder that trainers can name in their configurations.
+        UsageError: the given name has characters that configurations of trainers cannot have.
     """
     if given is not None:
         if not _NAME.fullmatch(given):
-            raise UsageError(f"--codec-name {given!r}: letters, digits, dots, dashes and underscores make a name")
+            raise UsageError(f"--codec-name {given!r}: use letters, digits, dots, dashes and underscores")
         return given
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(model).name.removesuffix(".nemo")).lstrip("._-")
     return name or "codec"
 
 
 def identity(name: str) -> str:
-    """What stands for the codec in a run's settings: its name, or the SHA-256 of its file."""
+    """Return what identifies the codec in the settings of a run: its name, or the SHA-256 of its file."""
     return file_identity(name)
 
 
 def load_codec(name: str) -> Codec:
-    """The codec, on the processor.
+    """Load a codec, on the CPU.
 
     Raises:
         UsageError: it cannot be loaded.

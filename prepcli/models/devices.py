@@ -1,4 +1,4 @@
-"""Which processor or GPU a rank computes on, and how many ranks one machine should have."""
+"""The device that a rank computes on, and the number of ranks per machine."""
 
 import importlib.util
 import os
@@ -13,25 +13,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """`device` of this process, and how many rank processes to start; 1: this process is the only one, or a rank."""
+    """The device of this process, and the rank processes to start.
+
+    Attributes:
+        device: "cpu" or "cuda:N".
+        num_ranks: rank processes to start; 1: this process does the work.
+    """
 
     device: str
     num_ranks: int
 
 
 def find_devices(wanted: str, local_rank: int, has_launcher: bool) -> Devices:
-    """What `--devices` means here. A rank that a launcher started takes the GPU of its number on the machine.
+    """Return what `--devices` means on this machine.
+
+    Args:
+        wanted: "auto" (all GPUs, else CPU), "cpu", or a number of GPUs.
+        local_rank: number of this rank on the machine, which selects its GPU.
+        has_launcher: whether a launcher has started the ranks.
 
     Raises:
-        UsageError: `wanted` is no choice, there are not so many GPUs, or PyTorch is not installed.
+        UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
     """
     missing = [name for name in ("torch", "torchaudio") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
             f"models need {' and '.join(missing)}: pip install 'prepcli[models]', or 'prepcli[nemo]' for NeMo's models"
         )
-    # Before PyTorch is first imported: its threads would else wait for each other in busy loops, against whom the
-    # processes that decode have to compete (with other ranks on the same processors, ten times the time).
+    # Before PyTorch is imported: otherwise its threads wait in busy loops, and slow down the processes that decode (by
+    # a factor of ten with other ranks on the same CPU).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if wanted == "cpu":
         return Devices("cpu", 1)
@@ -49,7 +59,7 @@ def find_devices(wanted: str, local_rank: int, has_launcher: bool) -> Devices:
 
 
 def use_full_float32() -> None:
-    """No TF32: its ten bits would show in a similarity, and GPUs of different kinds would choose differently."""
+    """Switch off TF32: with its ten bits, similarities and so selections would differ between kinds of GPUs."""
     import torch
 
     torch.set_float32_matmul_precision("highest")
@@ -57,7 +67,7 @@ def use_full_float32() -> None:
 
 
 def use_tf32() -> None:
-    """Products of float32 with ten bits of mantissa, on GPUs that can; elsewhere nothing changes."""
+    """Switch on TF32 (float32 products with ten bits of mantissa) on GPUs that have it."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -65,7 +75,7 @@ def use_tf32() -> None:
 
 
 def use_same_algorithms() -> None:
-    """Convolutions on a GPU by algorithms that depend on shapes alone and give the same bits at every run."""
+    """Use deterministic algorithms for convolutions on a GPU, chosen by shapes only."""
     import torch
 
     torch.backends.cudnn.benchmark = False
@@ -73,7 +83,7 @@ def use_same_algorithms() -> None:
 
 
 def to_device(values: "Tensor", device: str) -> "Tensor":
-    """The values on the device. To a GPU they go through pinned memory, beside whatever the GPU is doing."""
+    """Return the values on the device; copies to a GPU go through pinned memory, while the GPU computes."""
     if not device.startswith("cuda"):
         return values
     return values.pin_memory().to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""NeMo's models: what a `.nemo` file holds, found out without NeMo, and loading one without its chatter."""
+"""NeMo's models: checking a `.nemo` file without NeMo, and loading a model without NeMo's output."""
 
 import contextlib
 import hashlib
@@ -21,15 +21,20 @@ _MALFORMED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, Looku
 
 
 def is_file(name: str) -> bool:
-    """Whether a model option means a file, not the name of a pretrained model."""
+    """Return whether the value of a model option is a file, and not the name of a pretrained model."""
     return name.endswith(".nemo") or os.path.exists(name)
 
 
 def check_nemo_file(path: str, option: str, model_class: str) -> None:
-    """Look into a `.nemo` file for the class of its model; takes milliseconds, and needs no NeMo.
+    """Check the class of the model in a `.nemo` file, in milliseconds and without NeMo.
+
+    Args:
+        path: the file.
+        option: name of the option, for messages.
+        model_class: the class that the model must have.
 
     Raises:
-        UsageError: there is no such file, it is no `.nemo` file, or it holds a model of another class.
+        UsageError: the file does not exist, is not a `.nemo` file, or contains a model of another class.
     """
     import yaml
 
@@ -37,23 +42,23 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
         raise UsageError(f"{option} {path}: there is no such file")
     try:
         with tarfile.open(path, "r:*") as tar:
-            # The configuration stands first: the weights are not read.
+            # The configuration comes first: the weights are not read.
             member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
             file = tar.extractfile(member) if member else None
             config = yaml.safe_load(file.read()) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
-            f"{option} {path} is no .nemo file (a tar archive with {_CONFIG}): {_first_line(error)}"
+            f"{option} {path} is not a .nemo file (a tar archive with {_CONFIG}): {_first_line(error)}"
         ) from None
     if not isinstance(config, dict):
-        raise UsageError(f"{option} {path} is no .nemo file: there is no {_CONFIG} in it")
+        raise UsageError(f"{option} {path} is not a .nemo file: it does not contain {_CONFIG}")
     found = str(config.get("target", "unknown")).rpartition(".")[2]
     if found != model_class:
-        raise UsageError(f"{option} {path} holds a {found}; a {model_class} is needed")
+        raise UsageError(f"{option} {path} contains a {found}; a {model_class} is needed")
 
 
 def file_identity(name: str) -> str:
-    """What stands for a model in a run's settings: its name, or the SHA-256 of its file."""
+    """Return what identifies a model in the settings of a run: its name, or the SHA-256 of its file."""
     if not is_file(name):
         return name
     with Path(name).open("rb") as file:
@@ -64,9 +69,13 @@ def file_identity(name: str) -> str:
 
 
 def load_nemo(model_class: str, name: str, option: str, collection: str = "asr") -> Any:
-    """The model in a `.nemo` file, or a pretrained one by name (fetched at its first use), on the processor.
+    """Load a model in inference mode, on the CPU.
 
-    `model_class` is a class of `nemo.collections.<collection>.models`; the model is in inference mode.
+    Args:
+        model_class: a class of `nemo.collections.<collection>.models`.
+        name: a `.nemo` file, or the name of a pretrained model, which is fetched at its first use.
+        option: name of the option, for messages.
+        collection: NeMo's collection of the model.
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
@@ -114,7 +123,7 @@ def extraction_filters() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Within the context nothing is printed, logged or warned of from Python."""
+    """Suppress what Python code prints, logs or warns of within the context."""
     level = logging.root.manager.disable
     with (
         warnings.catch_warnings(),
@@ -130,6 +139,6 @@ def quiet() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Without what is meant for programmers only."""
+    """Return the first line of a message, without hints for programmers."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return line.partition(" Check cls.")[0].rstrip(":")

@@ -1,4 +1,4 @@
-"""NeMo's speaker models (TitaNet and its kin), from a `.nemo` file or by name."""
+"""NeMo's speaker models (TitaNet and others), from a `.nemo` file or by name."""
 
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,24 @@ if TYPE_CHECKING:
 
 MODEL_CLASS = "EncDecSpeakerLabelModel"
 GRID_FRAMES = 16
-"""Feature frames to a multiple of which NeMo's preprocessor pads by default (`pad_to`)."""
+"""NeMo's preprocessor pads to a multiple of so many feature frames by default (`pad_to`)."""
 
 
 class NemoSpeakerEncoder:
-    """A NeMo speaker model, on the processor until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
+    """A NeMo speaker model, on the CPU until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
 
-    rows_on_cpu: int | None = 1  # then rounding shows neither batches nor threads
+    rows_on_cpu: int | None = 1  # rounding then depends neither on batches nor on threads
 
     def __init__(self, name: str, option: str) -> None:
-        """Load it; raises `UsageError` if that fails."""
+        """Load a model.
+
+        Args:
+            name: a `.nemo` file, or the name of a pretrained model.
+            option: name of the option, for messages.
+
+        Raises:
+            UsageError: loading fails, or the model does not use mel spectra.
+        """
         self._model = load_nemo(MODEL_CLASS, name, option)
         front_end = self._model.preprocessor.featurizer
         try:
@@ -31,7 +39,7 @@ class NemoSpeakerEncoder:
             self._more_frames = 0 if front_end.exact_pad else 1
         except AttributeError:
             kind = type(self._model.preprocessor).__name__
-            raise UsageError(f"{option} {name}: its front end ({kind}) makes no mel spectra") from None
+            raise UsageError(f"{option} {name}: its front end ({kind}) does not compute mel spectra") from None
         pad_to = front_end.pad_to
         self._grid = pad_to if isinstance(pad_to, int) and pad_to > 0 else GRID_FRAMES
         # Its normalisation needs two frames.
@@ -41,7 +49,7 @@ class NemoSpeakerEncoder:
         self.dim: int = next(int(size) for size in sizes if size)
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """The longest audio that fits in as many feature frames as the preprocessor pads the utterance to."""
+        """Return the longest audio whose feature frames are padded to the same number as those of the utterance."""
         frames = num_samples // self._hop + self._more_frames
         padded = -(-frames // self._grid) * self._grid
         return (padded - self._more_frames + 1) * self._hop - 1
@@ -51,7 +59,7 @@ class NemoSpeakerEncoder:
         self._model.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Embeddings (B, dim) of audio (B, T)."""
+        """Return embeddings (B, dim) of audio (B, T); see the protocol."""
         import torch
 
         with torch.inference_mode():

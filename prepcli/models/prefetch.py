@@ -31,12 +31,17 @@ Item = TypeVar("Item")
 ItemIn = TypeVar("ItemIn", contravariant=True)
 Result = TypeVar("Result")
 
-_KEPT_INFOS = 1024
+_INFO_CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True)
 class Batch(Generic[Item]):
-    """What to decode (`items` may be numbers of records, say) into rows of `num_samples`, zero-padded to it."""
+    """Items to decode into rows.
+
+    Attributes:
+        items: what a `Decoder` decodes, for example numbers of records.
+        num_samples: length of each row; shorter audio is zero-padded.
+    """
 
     items: tuple[Item, ...]
     num_samples: int
@@ -49,9 +54,13 @@ class Batch(Generic[Item]):
 
 @dataclass(slots=True)
 class Decoded:
-    """Rows (B, T) of audio in [-1, 1) and how many samples of each are audio; rejected rows hold zeros only.
+    """A decoded batch.
 
-    T may be 0 where all rows are rejected. `audio` is valid until the next batch is asked for.
+    Attributes:
+        audio: (B, T), in [-1, 1); valid until the next batch is requested. Rejected rows are zeros; T may be 0 where
+            all rows are rejected.
+        lengths: (B,), samples of each row that are audio.
+        rejects: why rows were rejected, by the number of the row.
     """
 
     audio: Samples
@@ -60,24 +69,28 @@ class Decoded:
 
 
 class Decoder(Protocol[ItemIn]):
-    """What worker processes decode with; it is sent to them, or inherited."""
+    """Decodes items in worker processes, which get it when they start."""
 
     def decode(self, item: ItemIn, /) -> Samples:
-        """Samples (n,) of one item of a batch; raises `RecordRejected`."""
+        """Return the samples (n,) of one item.
+
+        Raises:
+            RecordRejected: the item cannot be used.
+        """
 
 
 class SegmentDecoder:
-    """The samples of records as a model wants them: float32, one channel, at its sampling rate."""
+    """Decodes records for a model: float32, one channel, at its sampling rate."""
 
     def __init__(self, records: Records, sampling_rate: int, min_samples: int) -> None:
-        """`sampling_rate` in Hz; less than `min_samples` samples at that rate are rejected."""
+        """Decode `records` at `sampling_rate` (Hz); audio below `min_samples` samples at that rate is rejected."""
         self._records = records
         self._rate = sampling_rate
         self._min_samples = min_samples
         self._infos: dict[str, AudioInfo] = {}
 
     def decode(self, record: int) -> Samples:
-        """The samples (n,) of a record: of several channels the one its `channel` names, or else the first.
+        """Return the samples (n,) of a record, of the channel in its field `channel` or else the first.
 
         Raises:
             RecordRejected: the audio is missing, broken, shorter than the record says, or too short for the model.
@@ -106,16 +119,20 @@ class SegmentDecoder:
     def _info(self, path: str) -> AudioInfo:
         info = self._infos.get(path)
         if info is None:
-            if len(self._infos) >= _KEPT_INFOS:
+            if len(self._infos) >= _INFO_CACHE_SIZE:
                 self._infos.clear()
             info = self._infos[path] = probe_file(path)
         return info
 
 
 def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
-    """Decode a batch into `audio` (B, T); a row's samples beyond T, one at most by rounding, are left out.
+    """Decode a batch.
 
-    None: memory is taken when there is audio to put there, for a manifest may claim that a file lasts a year.
+    Args:
+        decoder: decodes the items.
+        batch: the items.
+        audio: (B, T), where the samples are written. None: memory is allocated for the first audio, because a manifest
+            may say that a file lasts a year. Samples of a row beyond T (rounding gives up to one) are dropped.
     """
     num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
@@ -134,7 +151,7 @@ def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | No
 
 
 class _Worker:
-    """What a worker process holds; set once by `_start_worker`."""
+    """State of a worker process, set once by `_start_worker`."""
 
     decoder: Decoder[Any]
     slots: Sequence[mmap.mmap]
@@ -153,7 +170,7 @@ def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
         decoded = decode_batch(_Worker.decoder, batch, audio)
     if slot is None:
         return decoded
-    decoded.audio = np.empty((0, 0), np.float32)  # it is in the slot: nothing to send
+    decoded.audio = np.empty((0, 0), np.float32)  # the audio is in the slot and is not sent
     return decoded
 
 
@@ -162,11 +179,11 @@ def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
 
 
 class DecodingPool(Generic[Item]):
-    """Worker processes that decode batches ahead of a model, and do other reading for it between them.
+    """Worker processes that decode batches ahead of a model, and read other files for it.
 
-    Batches of up to `max_samples` samples come through shared memory, which is made before the processes are (it
-    needs `fork`); longer ones are sent. Memory: two such batches for each worker, and two more. What crashes a worker
-    is noted in `workspace`, so that a later run rejects it (see `prepcli.engine.crashes`).
+    Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start
+    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. Audio that crashes a
+    worker is noted in `workspace`, and a later run rejects it (see `prepcli.engine.crashes`).
 
     Raises:
         IncompleteError: on leaving the block, when a worker was killed.
@@ -188,11 +205,11 @@ class DecodingPool(Generic[Item]):
         self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
-        """Have a worker call a module-level function."""
+        """Call a module-level function in a worker."""
         return self._pool.submit(function, *arguments)
 
     def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
-        """Decode `batches` and yield them in order; a few wait ready, no more."""
+        """Decode `batches` and yield them in order, a few ahead; `tick` is called while waiting."""
         free: deque[int] = deque(range(self._num_slots))
         waiting: deque[tuple[Batch[Item], int, bool, Future[Decoded]]] = deque()
         while True:
@@ -236,7 +253,7 @@ def decoded_batches(
     tick: Callable[[], None],
     workspace: Workspace | None = None,
 ) -> Iterator[Decoded]:
-    """Decode `batches` in worker processes of their own and yield them in order; see `DecodingPool`.
+    """Decode `batches` in new worker processes and yield them in order; see `DecodingPool`.
 
     Raises:
         IncompleteError: a worker was killed.

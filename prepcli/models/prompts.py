@@ -1,4 +1,4 @@
-"""NeMo's prompt formats: how many tokens a record is once it stands in the prompt that a model is trained with."""
+"""NeMo's prompt formats: the number of tokens of a record in the prompt that a model is trained with."""
 
 import ast
 import json
@@ -18,10 +18,14 @@ _NOT_CUSTOM = ("audio_filepath", "duration", "offset", "sampling_rate", "sample_
 
 @dataclass(frozen=True)
 class PromptedLines:
-    """Counts the tokens of each line in its prompt: what `TokensOfTexts` is for plain texts.
+    """Counts the tokens of each line in its prompt; `TokensOfTexts` does so without a prompt.
 
-    `tags` are fields for every record, over its own; the slots of the spec's `prompt` stand in for fields that a
-    record does not have.
+    Attributes:
+        spec: tokenizers and prompt; the slots of `spec.prompt` are defaults for fields that a record does not have.
+        text_field: the field of the text.
+        lang_field: the field of the language.
+        tags: fields of all records, which replace their own.
+        cuts: the lines are Lhotse cuts, not lines of a NeMo manifest.
     """
 
     spec: TokenizerSpec
@@ -31,13 +35,17 @@ class PromptedLines:
     cuts: bool = False
 
     def __call__(self, data: bytes) -> list[int]:
-        """One number a line; raises `RecordRejected` when a line lacks what the prompt asks for."""
+        """Return the number of tokens of each line.
+
+        Raises:
+            RecordRejected: a line does not have what the prompt needs.
+        """
         prompt = load_prompt(self.spec)
         make = self._lhotse_cut if self.cuts else self._cut
         return [prompt.num_tokens(make(line)) for line in data.split(b"\n") if line.strip()]
 
     def _cut(self, line: bytes) -> Any:
-        """As NeMo's iterator makes it of a line, but for the recording, which has no say in prompts."""
+        """Return the cut that NeMo's iterator makes of a line, without the recording, which prompts do not use."""
         from lhotse import MonoCut, SupervisionSegment
 
         fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
@@ -63,7 +71,7 @@ class PromptedLines:
 
         try:
             cut = deserialize_item(json.loads(line))
-        except Exception as error:  # lhotse raises what its classes happen to raise
+        except Exception as error:  # lhotse raises many kinds of errors
             raise RecordRejected(RejectReason.BAD_FIELD, f"lhotse cannot read the cut: {_line(error)}") from None
         cut.custom = cut.custom or {}
         return self._tagged(cut)
@@ -78,7 +86,11 @@ class Prompt:
     """A prompt format with its tokenizer."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        """Load NeMo's formatter and tokenizers; raises `UsageError` where that is impossible."""
+        """Load NeMo's formatter and tokenizers.
+
+        Raises:
+            UsageError: NeMo is not installed, or the options do not fit the prompt format.
+        """
         assert spec.prompt_format is not None
         defaults = _parse_slots(spec.prompt)
         with quiet():
@@ -103,14 +115,24 @@ class Prompt:
         self._slots: dict[str, Any] = dict(users[0].get("slots") or {}) if users else {}
 
     def num_tokens(self, cut: Any) -> int:
-        """Tokens of prompt and answer together, as NeMo's samplers measure a cut; raises `RecordRejected`."""
+        """Return the tokens of prompt and answer together, as NeMo's samplers count them.
+
+        Raises:
+            RecordRejected: the cut does not fit the prompt.
+        """
         cut.custom = {**self._slots, **(cut.custom or {})}
         return len(self.encode(cut)["input_ids"])
 
     def lengths(self, kind: str, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int]:
-        """Tokens of input and output of an example of `kind` (an `input_cfg` type), as NeMo's samplers measure it.
+        """Return the tokens of input and output of an example, as NeMo's samplers count them.
 
-        Raises `RecordRejected`, also for one that does not end with the model's turn and so has no output.
+        Args:
+            kind: a type of `input_cfg`.
+            turns: the turns of the example.
+            seconds_per_token: seconds of audio that count as one token.
+
+        Raises:
+            RecordRejected: the example does not fit the prompt, or does not end with the model's turn.
         """
         example = self._conversation(turns, seconds_per_token)
         if kind == "txt":
@@ -140,7 +162,11 @@ class Prompt:
         )
 
     def encode(self, example: Any) -> Any:
-        """What NeMo makes of an example: `input_ids`, `context_ids`, `answer_ids`; raises `RecordRejected`."""
+        """Return NeMo's encoding of an example: `input_ids`, `context_ids`, `answer_ids`.
+
+        Raises:
+            RecordRejected: the example does not fit the prompt.
+        """
         try:
             return self._apply(example, self._formatter)
         except KeyError as error:
@@ -153,12 +179,12 @@ class Prompt:
 
 @lru_cache
 def load_prompt(spec: TokenizerSpec) -> Prompt:
-    """The prompt, once a process: a worker that is forked has that of its parent."""
+    """Return the prompt, loaded once per process; a forked worker has that of its parent."""
     return Prompt(spec)
 
 
 def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
-    """Canary's own tokenizer for several languages and a canary prompt, as NeMo's scripts choose it."""
+    """Return the tokenizer that NeMo's scripts use: Canary's own for several languages and a canary prompt."""
     from nemo.collections.common.tokenizers import (
         AggregateTokenizer,
         AutoTokenizer,
@@ -176,7 +202,7 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
             loaded.append(SentencePieceTokenizer(found))
         except (OSError, RuntimeError):
             raise UsageError(
-                f"{found} is no SentencePiece model; give a .model file that SentencePiece has trained"
+                f"{found} is not a SentencePiece model; give a .model file that SentencePiece has trained"
             ) from None
     if len(loaded) == 1:
         return loaded[0]

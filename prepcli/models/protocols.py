@@ -1,4 +1,4 @@
-"""What a job asks of a model."""
+"""The interfaces of the models that jobs use."""
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -12,11 +12,11 @@ Precision = Literal["fp32", "tf32", "bf16"]
 
 
 class SpeakerEncoder(Protocol):
-    """Turns utterances into vectors that lie close together for one voice.
+    """Turns utterances into vectors that are similar for the same voice.
 
     Attributes:
         sampling_rate: Hz.
-        min_samples: the shortest input that gives an embedding; shorter audio has none.
+        min_samples: the minimum length of an input.
         dim: length of an embedding.
         rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
     """
@@ -27,20 +27,24 @@ class SpeakerEncoder(Protocol):
     rows_on_cpu: int | None
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """For utterances of so many samples, the lengths to which they are zero-padded: each its own place on a grid.
+        """Return the lengths to which utterances of `num_samples` samples are zero-padded, as points on a grid.
 
-        An embedding may depend on this padding, so it must follow from the utterance alone. Batches hold utterances of
-        one place, and so no embedding depends on its batch-mates.
+        An embedding may depend on this padding, so the padded length depends on the utterance alone. The utterances of
+        a batch have one padded length, so no embedding depends on the others in its batch.
         """
 
     def to(self, device: str) -> None:
         """Move the model to `cpu` or `cuda:N`."""
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Embeddings (B, dim), float32 and of length 1, of audio (B, T), float32 in [-1, 1), on the model's device.
+        """Return embeddings of audio; may be called from several threads at once.
 
-        `lengths` (B,) says how many samples of each row are audio; T is the rows' place. Audio that has no embedding
-        (digital silence, for some models) gives NaN. May be called from several threads at once.
+        Args:
+            audio: (B, T), float32 in [-1, 1), on the model's device; T is the padded length of the rows.
+            lengths: (B,), samples of each row that are audio.
+
+        Returns:
+            (B, dim), float32 and of length 1; NaN for audio without an embedding (digital silence, for some models).
         """
 
 
@@ -49,7 +53,7 @@ class Codec(Protocol):
 
     Attributes:
         sampling_rate: Hz.
-        samples_per_frame: audio is zero-padded to a multiple of it; each of these frames gives one code a codebook.
+        samples_per_frame: audio is zero-padded to a multiple of it; each frame gives one code per codebook.
         codebook_size: codes are below it.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
         rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
@@ -65,9 +69,16 @@ class Codec(Protocol):
         """Move the model to `cpu` or `cuda:N`."""
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
-        """Codes (B, C, F) and how many frames (B,) of each row count, of audio (B, T), float32 on the model's device.
+        """Return codes of audio; may be called from several threads at once.
 
-        `lengths` (B,) says how many samples of each row are audio. Where all rows have equally many frames, a row's
-        codes are those of its audio alone, but for float rounding; in a batch of mixed lengths they may not be. May be
-        called from several threads at once.
+        Where all rows have the same number of frames, the codes of a row are those of its audio alone, apart from
+        rounding. In a batch of mixed lengths they may differ.
+
+        Args:
+            audio: (B, T), float32 in [-1, 1), on the model's device.
+            lengths: (B,), samples of each row that are audio.
+            precision: of the computation.
+
+        Returns:
+            Codes (B, C, F), and the number of frames (B,) of each row.
         """

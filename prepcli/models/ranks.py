@@ -26,14 +26,14 @@ def run_on_devices(
     engine: RunOptions,
     after: After | None = None,
 ) -> Report:
-    """Run `make_job(device=...)` on what `--devices` says; see `run_command` for the rest.
+    """Run `make_job(device=...)` on the devices of `--devices`; see `run_command` for the other arguments.
 
-    Several GPUs and no launcher: the command is started once for each of them, and this process waits.
+    With several GPUs and no launcher the command is started once per GPU, and this process waits.
     """
     has_launcher = engine.rank.launcher != "none"
     found = find_devices(devices, engine.rank.local_rank, has_launcher)
     if found.num_ranks > 1 and not options.dry_run:
-        # Made here too, so that a wrong call is found before the ranks start.
+        # The job is made here too, so that wrong options are reported before the ranks start.
         return run_ranks(found.num_ranks, make_job(device="cpu"), workspace, engine, after)
     if found.num_ranks > 1:
         engine = replace(engine, rank=replace(engine.rank, world_size=found.num_ranks))
@@ -45,35 +45,36 @@ def run_ranks(
 ) -> Report:
     """Start the command as `num_ranks` processes, wait for them, and return the one report.
 
-    Where progress is shown the ranks print it, and their errors, themselves; else the error has their last words.
+    Where progress is shown, the ranks print it and their errors; otherwise the error has their message.
 
     Raises:
-        PrepcliError: what the ranks have failed of.
+        PrepcliError: the ranks have failed.
     """
     before, _ = _stored(workspace)
     with ExitStack() as stack:
         files = [stack.enter_context(TemporaryFile()) for _ in range(0 if shows_progress() else num_ranks)]
         code = spawn_ranks(words_called(), num_ranks, files)
-        said = [words for file in files if (words := _last_words(file))]
+        messages = [message for file in files if (message := _last_message(file))]
     now, report = _stored(workspace)
     if code not in (0, 3) or report is None:
-        raise _error(code, said, job.command, workspace)
+        raise _error(code, messages, job.command, workspace)
     if now == before:
         report.status = "nothing_to_do"
     return conclude(report, engine.budget, after)
 
 
-def _error(code: int, said: list[str], command: str, workspace: Workspace) -> PrepcliError:
-    """One error for all ranks."""
+def _error(code: int, messages: list[str], command: str, workspace: Workspace) -> PrepcliError:
+    """Return one error for all ranks."""
     if code not in (1, 2):
         error: PrepcliError = with_continuation(IncompleteError("interrupted, or a rank died"), command, workspace)
     else:
-        error = {1: PrepcliError, 2: UsageError}[code](said[0] if said else f"a rank has ended with exit code {code}")
+        message = messages[0] if messages else f"a rank has ended with exit code {code}"
+        error = {1: PrepcliError, 2: UsageError}[code](message)
     error.is_said = shows_progress()
     return error
 
 
-def _last_words(file: IO[bytes]) -> str:
+def _last_message(file: IO[bytes]) -> str:
     file.seek(0)
     lines = file.read().decode("utf-8", "replace").splitlines()
     return next((line.removeprefix("prepcli: ") for line in reversed(lines) if line.startswith("prepcli: ")), "")

@@ -1,9 +1,9 @@
-"""Resemblyzer's voice encoder: three LSTM layers over mel spectra of 1.6 s, small enough for a processor.
+"""Resemblyzer's voice encoder: three LSTM layers over mel spectra of 1.6 s, fast enough for a CPU.
 
-The weights are those of the package `Resemblyzer` 0.1.4 (Apache-2.0), which is installed but never imported: its
-`__init__` wants a voice activity detector and more. The network and the front end stand here, with the parameters that
-the weights were trained with (`hparams.py` and `voice_encoder.py` of the package); a test compares with the package.
-Of the package's `preprocess_wav` the loudness is done here, and the cutting out of silence is not.
+The weights are those of the package `Resemblyzer` 0.1.4 (Apache-2.0), which is installed but never imported, because it
+imports a voice activity detector. The network and the front end are defined here, with the parameters of the training
+(`hparams.py` and `voice_encoder.py` of the package); a test compares with the package. Of `preprocess_wav` the loudness
+is normalized here, and silence is not removed.
 """
 
 import importlib.util
@@ -26,21 +26,21 @@ HOP = 160
 """Samples from one frame to the next: 10 ms."""
 NUM_MELS = 40
 PARTIAL_FRAMES = 160
-"""Frames that the network sees at a time: 1.6 s."""
+"""Frames of one input of the network (a partial utterance): 1.6 s."""
 PARTIAL_STEP = 77
-"""Frames from one such partial utterance to the next: the package's default rate of 1.3 a second, rounded."""
+"""Frames from one partial utterance to the next: the package's default rate of 1.3 per second, rounded."""
 MIN_COVERAGE = 0.75
-"""A last partial with less audio than this share is left out (the package's default)."""
+"""A last partial utterance with a smaller share of audio is left out (the package's default)."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
 GROUP = 16
-"""Partials that the network gets at a time on a processor: products of matrices of one shape round one way."""
+"""Partial utterances per call of the network on a CPU: products of matrices of one shape round in one way."""
 TARGET_DBFS = -30.0
-"""Quieter audio is amplified to this level (dB of full scale); the spectra are no logarithms, so it matters."""
+"""Quieter audio is amplified to this level (dB of full scale); the spectra are linear, so the level matters."""
 _INT16_MAX = 32767
 
 
 def weights_file() -> Path:
-    """Where the installed package keeps its weights.
+    """Return the file of the weights in the installed package.
 
     Raises:
         UsageError: the package is not installed.
@@ -54,7 +54,7 @@ def weights_file() -> Path:
 
 
 def num_partials(num_samples: "Ints") -> "Ints":
-    """Into how many partial utterances the package cuts utterances of so many samples."""
+    """Return the number of partial utterances into which the package cuts utterances of `num_samples` samples."""
     frames = -(-(num_samples + 1) // HOP)
     count = -(-np.maximum(1, frames - PARTIAL_FRAMES + PARTIAL_STEP + 1) // PARTIAL_STEP)
     covered = num_samples - (count - 1) * PARTIAL_STEP * HOP
@@ -62,7 +62,7 @@ def num_partials(num_samples: "Ints") -> "Ints":
 
 
 class ResemblyzerEncoder:
-    """The encoder, on the processor until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
+    """The encoder, on the CPU until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
 
     sampling_rate = SAMPLING_RATE
     min_samples = WINDOW
@@ -91,7 +91,7 @@ class ResemblyzerEncoder:
             module.eval()
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """The longest utterance that is cut into as many partials: one more sample would make one more."""
+        """Return the longest utterances that are cut into as many partial utterances; see the protocol."""
         return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
 
     def to(self, device: str) -> None:
@@ -100,9 +100,9 @@ class ResemblyzerEncoder:
             module.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Embeddings (B, 256) of audio (B, T): the normalised mean of the partials' embeddings.
+        """Return embeddings (B, 256) of audio (B, T): the normalized means of the partial utterances' embeddings.
 
-        On a processor their bytes do not depend on the size of the batch.
+        On a CPU their bytes do not depend on the size of the batch.
         """
         import torch
 
@@ -120,7 +120,7 @@ class ResemblyzerEncoder:
             return normalised
 
     def _embed_partials(self, partials: "Tensor") -> "Tensor":
-        """Embeddings (P, 256) of partials (P, 160, 40)."""
+        """Return embeddings (P, 256) of partial utterances (P, 160, 40)."""
         import torch
 
         _, (hidden, _) = self._lstm(partials.contiguous())

@@ -1,4 +1,4 @@
-"""Running a model: on a GPU batch after batch, on a processor several rows of batches at once.
+"""Running a model: on a GPU one batch at a time, on a CPU several rows of batches in parallel.
 
 A batch that does not fit into memory is split, down to single rows.
 """
@@ -15,41 +15,43 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
-"""Tensors with a first dimension of rows in, and out."""
+"""Takes and returns tensors whose first dimension is the rows of a batch."""
 
 Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
-"""What a model has made of pieces of a batch, in order; None for a row that does not fit into memory even alone."""
+"""Results for the pieces of a batch, in order; None for a row that does not fit into memory alone."""
 
 _ALLOCATION_FAILED = ("can't allocate memory", "not enough memory", "_ALLOC_FAILED")
-"""What PyTorch's other errors say for want of memory: on processors, and in the libraries of CUDA."""
+"""Messages of PyTorch's other errors for too little memory: on CPUs, and in the libraries of CUDA."""
 _exclusive_lock = threading.Lock()
 _noted = threading.Event()
 
 
 class Result(NamedTuple):
-    """What a model has made of a batch: `tensors` of the rows that fitted into memory, none where no row did.
+    """The result of a model for a batch.
 
-    `too_large`: the other rows.
+    Attributes:
+        tensors: results for the rows that fitted into memory; empty where none did.
+        too_large: the other rows.
     """
 
     tensors: "tuple[Tensor, ...]"
     too_large: list[int]
 
     def fitting(self, num_rows: int) -> list[int]:
-        """The rows of `tensors`, of a batch of `num_rows`."""
+        """Return the rows of the batch that `tensors` has, of a batch of `num_rows` rows."""
         return (
             [row for row in range(num_rows) if row not in self.too_large] if self.too_large else list(range(num_rows))
         )
 
 
 class Running:
-    """What a model makes of a batch: there already, or in pieces that threads are computing."""
+    """The result for a batch: complete, or in pieces that threads compute."""
 
     def __init__(self, pieces: "list[Future[Pieces]] | Pieces") -> None:
         self._pieces = pieces
 
     def result(self) -> Result:
-        """Wait for the model; raises what it raised, but for want of memory."""
+        """Wait for the result; errors of the model are raised, except those for too little memory."""
         import torch
 
         found: Pieces = []
@@ -71,7 +73,7 @@ class Running:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a model, or anything else of PyTorch's, failed for want of memory."""
+    """Return whether a model or another part of PyTorch failed for too little memory."""
     import torch
 
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
@@ -80,7 +82,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
-    """Run a batch, in halves if it does not fit, and in halves of these."""
+    """Run a batch; where it does not fit into memory, run its halves in the same way."""
     made = _try(model, batch)
     if made is None:
         _free_memory()
@@ -94,13 +96,13 @@ def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
         halves = [tensor[:middle] for tensor in batch], [tensor[middle:] for tensor in batch]
         return [piece for half in halves for piece in _run_in_pieces(model, half)]
     if made is None:
-        with _exclusive_lock:  # other threads that failed wait, and what they held is free
+        with _exclusive_lock:  # other threads that failed wait, and their memory is free
             made = _try(model, batch)
     return [made]
 
 
 def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None":
-    """What the model makes of a batch, None where that does not fit; then nothing is left of the attempt."""
+    """Return the result for a batch, None where it does not fit; then the memory of the attempt is free."""
     try:
         found = model(*batch)
     except Exception as error:
@@ -118,13 +120,14 @@ def _free_memory() -> None:
 
 
 class ModelRunner:
-    """Gives batches to a model on `device`, a few ahead of their results.
+    """Runs a model on batches, a few ahead of their results.
 
-    On a processor a batch is cut into pieces of `rows` rows (None: it stays whole), and as many of them are computed at
-    once as PyTorch has threads, each by one thread. Rounding then depends neither on the size of batches nor on the
-    number of threads, and what passes from layer to layer stays in a core's cache.
+    On a CPU a batch is cut into pieces of `rows` rows (None: it stays whole). Each piece is computed by one thread,
+    with as many threads as PyTorch has. Rounding then depends neither on the size of batches nor on the number of
+    threads, and activations stay in the cache of a core.
 
-    `depth`: so many batches should be under way.
+    Attributes:
+        depth: the number of batches to give to `run` before the first result is used.
     """
 
     def __init__(self, device: str, rows: int | None) -> None:
@@ -139,7 +142,7 @@ class ModelRunner:
             self.depth += num_threads
 
     def run(self, model: Model, *batch: "Tensor") -> Running:
-        """Have the model compute a batch, whose tensors may be written over as soon as this returns."""
+        """Start the model on a batch; its tensors may be overwritten as soon as this returns."""
         import torch
 
         if self._pool is None:
@@ -153,7 +156,7 @@ class ModelRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the pieces that are being computed; the others are given up."""
+        """Wait for the pieces that are being computed, and cancel the others."""
         if self._pool is not None:
             with no_interruption():
                 self._pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The speaker encoders that can be asked for by name."""
+"""The speaker encoders that `--speaker-model` accepts."""
 
 from prepcli.models.nemo import check_nemo_file, file_identity, is_file
 from prepcli.models.nemo_speaker import MODEL_CLASS, NemoSpeakerEncoder
@@ -10,10 +10,10 @@ RESEMBLYZER = "resemblyzer"
 
 
 def check_speaker_model(name: str) -> None:
-    """Find out in milliseconds what can be: is the file there, and does it hold a speaker model?
+    """Check in milliseconds, without loading it, that the model is there and is a speaker model.
 
     Raises:
-        UsageError: it cannot work.
+        UsageError: it is not.
     """
     if name == RESEMBLYZER:
         weights_file()
@@ -22,12 +22,12 @@ def check_speaker_model(name: str) -> None:
 
 
 def identity(name: str) -> str:
-    """What stands for the model in a run's settings: its name, or the SHA-256 of its file."""
+    """Return what identifies the model in the settings of a run: its name, or the SHA-256 of its file."""
     return name if name == RESEMBLYZER else file_identity(name)
 
 
 def load_speaker_encoder(name: str) -> SpeakerEncoder:
-    """The encoder, on the processor.
+    """Load an encoder, on the CPU.
 
     Raises:
         UsageError: it cannot be loaded.

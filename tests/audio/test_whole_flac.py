@@ -68,7 +68,7 @@ def test_what_is_left_to_libsndfile(monkeypatch: pytest.MonkeyPatch, speech: Sam
     wav = encode(speech, 16000, "wav")
     assert by_dr_flac(wav, probe_bytes(wav, "x")) is None
     with monkeypatch.context() as patch:
-        patch.setattr(whole_flac, "_MOST_SAMPLES", len(speech) - 1)
+        patch.setattr(whole_flac, "_MAX_SAMPLES", len(speech) - 1)
         assert by_dr_flac(data, info) is None
         assert np.array_equal(read_segment(data, info), speech[:, None])
     # A machine without it.

@@ -71,11 +71,11 @@ def empty(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (speaker_model, "holds a EncDecSpeakerLabelModel; a AudioCodecModel is needed"),
-        (no_tar, "is no .nemo file"),
-        (empty, "is no .nemo file"),
-        (deep_configuration, "is no .nemo file"),
-        (impossible_date, "is no .nemo file"),
+        (speaker_model, "contains a EncDecSpeakerLabelModel; a AudioCodecModel is needed"),
+        (no_tar, "is not a .nemo file"),
+        (empty, "is not a .nemo file"),
+        (deep_configuration, "is not a .nemo file"),
+        (impossible_date, "is not a .nemo file"),
         (lambda folder: folder / "nowhere.nemo", "there is no such file"),
     ],
 )

@@ -19,11 +19,14 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
         "--speaker-model no.nemo: there is no such file",
     ),
     "a folder as model": ([MINI, "OUT", "--speaker-model", "."], "there is no such file"),
-    "no model file": ([MINI, "OUT", "--speaker-model", "text.nemo"], "text.nemo is no .nemo file"),
-    "an archive of something": ([MINI, "OUT", "--speaker-model", "empty.nemo"], "there is no model_config.yaml in it"),
+    "no model file": ([MINI, "OUT", "--speaker-model", "text.nemo"], "text.nemo is not a .nemo file"),
+    "an archive of something": (
+        [MINI, "OUT", "--speaker-model", "empty.nemo"],
+        "it does not contain model_config.yaml",
+    ),
     "another kind of model": (
         [MINI, "OUT", "--speaker-model", "asr.nemo"],
-        "asr.nemo holds a EncDecCTCModel; a EncDecSpeakerLabelModel is needed",
+        "asr.nemo contains a EncDecCTCModel; a EncDecSpeakerLabelModel is needed",
     ),
     "unknown grouping": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "voice"], "--group-by voice is not known"),
     "broken pattern": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "regex:speaker:("], "no regular expression"),

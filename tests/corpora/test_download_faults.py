@@ -36,7 +36,7 @@ def test_the_published_checksum_holds_for_a_base_url(serve: Serve, tmp_path: Pat
     arguments = ["--data-root", tmp_path / "data", "--data-sets", "dev_clean_2", "--base-url", serve().url]
     done = prepcli("download", "librispeech", *arguments)
     assert done.code == 1
-    assert "arrived damaged 3 times (it should be md5:6d7ab67ac6a1d2c993d050e16d61080d)" in done.err.splitlines()[-1]
+    assert "was damaged 3 times (it should be md5:6d7ab67ac6a1d2c993d050e16d61080d)" in done.err.splitlines()[-1]
     assert "Traceback" not in done.err
     assert not tree(tmp_path / "data")
 

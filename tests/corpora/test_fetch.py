@@ -56,7 +56,7 @@ def test_an_earlier_process_is_continued(
 ) -> None:
     monkeypatch.setattr(transfer, "MAX_FAILURES", 1)
     site = serve({"a.tgz": DATA}, cut_after=[1_000_000], without=frozenset(without))
-    with pytest.raises(IncompleteError, match="1,000,000 bytes are there and are kept"):
+    with pytest.raises(IncompleteError, match="1,000,000 bytes were fetched and are kept"):
         get(tmp_path, site.url, checksum=checksum)
     assert get(tmp_path, site.url, checksum=checksum) == DATA
     # Where neither server nor checksum could tell whether the rest belongs to it, everything is fetched again.
@@ -109,7 +109,7 @@ def test_wrong_bytes_are_named_and_fetched_again(
 
 
 def test_damaged_again_and_again_is_an_error_and_nothing_is_kept(serve: Serve, tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match="arrived damaged 3 times"):
+    with pytest.raises(FetchError, match="was damaged 3 times"):
         get(tmp_path, serve({"a.tgz": DATA}, damaged=99).url)
     assert list(tmp_path.iterdir()) == []
 

@@ -120,7 +120,7 @@ def test_fetch_only_and_then_ranks(serve: Serve, checksums: Path, tmp_path: Path
     site = serve()
     early = mini(data, site, checksums, *ranks[0])
     assert early.code == 2
-    assert "dev_clean_2, train_clean_5: fetching and unpacking is one process's work" in early.error_line
+    assert "dev_clean_2, train_clean_5: one process must fetch and unpack them first" in early.error_line
     assert mini(data, site, checksums, "--fetch-only").code == 0
     assert not list(data.rglob("*.wav"))
     assert not (data / "archives").exists()

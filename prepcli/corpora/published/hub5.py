@@ -78,7 +78,7 @@ class Hub5:
             )
         channel = _CHANNELS.get(matched[2].lower())
         if channel is None:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"channel {matched[2]} is none of A, B, 1, 2")
+            raise RecordRejected(RejectReason.BAD_FIELD, f"channel {matched[2]} is not one of A, B, 1, 2")
         start, end = parse_span(matched[4], matched[5])
         text = _CORRECTIONS.get((conversation.id, channel, round(start * 100), round(end * 100)), matched[6] or "")
         text = _ALTERNATIVES.sub(lambda found: found[1].replace("@", " "), _ASIDE.sub(" ", text))
