@@ -63,7 +63,7 @@ if not codec.exists():
     new_codec.rename(codec)
 
 # %% Codec codes of targets and contexts, and a check of the whole set
-codes = prepcli.extend_codec_codes(WORK / "shar", codec, devices="cpu")
+codes = prepcli.extend_codec_codes(WORK / "shar", str(codec), devices="cpu")
 print(codes)
 assert prepcli.verify(WORK / "shar").problems == []
 

@@ -22,8 +22,8 @@ show prepcli extend-context-audio "$manifest" "$WORK/context" --speaker-model re
 extended=$WORK/context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json
 show prepcli manifest-to-shar "$extended" "$WORK/shar" --audio-base-dir tests/data/mini_corpus --shard-size 16
 
-# There is no trained codec in this repository, so one with random weights is made; do not train on its codes. It is made
-# once, because another file gives other codes, and it gets its final name when it is complete.
+# There is no trained codec in this repository, so one with random weights is made; do not train on its codes. Another
+# file gives other codes, so it is made only once, and it gets its final name when it is complete.
 codec=$WORK/random_codec.nemo
 if [[ ! -f $codec ]]; then
     show python recipes/demo/make_codec.py "$WORK/new_codec.nemo"

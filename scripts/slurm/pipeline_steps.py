@@ -1,4 +1,4 @@
-"""Reads a pipeline's CONFIG.yaml and prints its steps, one a line, every word quoted for the shell.
+"""Reads a pipeline's CONFIG.yaml and prints its steps, one per line, every word quoted for the shell.
 
     python pipeline_steps.py CONFIG.yaml [DATA_SET ...]
 
