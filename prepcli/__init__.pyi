@@ -1004,7 +1004,7 @@ def verify(
     num_workers: int | None = None,
     progress: bool = False,
 ) -> VerifyReport:
-    """Check a data set: every shard readable and decodable, manifests and tars in step, bytes as published.
+    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
     Reads everything. Exit code 1 and a list where something is wrong.
 

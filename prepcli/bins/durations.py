@@ -76,7 +76,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         num_examples=options.num_examples,
     )
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
+        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)
     bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
     sample = evenly(durations)
@@ -112,7 +112,7 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
     """Upper ends, in seconds, of all buckets but the last, so that all hold about the same number of seconds.
 
     Equal to the last bit to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py,
-    1.33): walk up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
+    1.33): go up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
     that duration and start the sum again. At most `num_buckets - 1` values, ascending; a much repeated duration
     may come twice. `durations`: seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2
     buckets and for fewer durations than buckets.
@@ -122,11 +122,11 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
         raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
     if num_buckets > len(sizes):
         raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
-    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
+    places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
     return [float(sizes[place]) for place in places]
 
 
-def walk(
+def greedy_cut_points(
     sizes: npt.NDArray[Any],
     target: Any,
     guess: int,
@@ -165,13 +165,13 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
     ]
 
 
-def why_none(found: Durations) -> str:
+def explain_empty(found: Durations) -> str:
     """Why no example was found, in brackets for a message."""
     reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
     if found.num_discarded:
         reasons.append(f"{found.num_discarded} are outside the duration limits")
     if found.num_skipped:
-        reasons.append(f"{found.num_skipped} are passed over by _skipme")
+        reasons.append(f"{found.num_skipped} are skipped by _skipme")
     if found.first_rejected:
         reasons.append(f"{found.num_rejected} lines are unusable, the first is {found.first_rejected}")
     return f" ({'; '.join(reasons)})" if reasons else ""

@@ -31,7 +31,7 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     They go to the first of `PLACES` that the file has, or to its top; a file that is not there is made, with the
     options at its top. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of one
     number a bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit, NeMo
-    would refuse them, and so they are taken out. Raises `UsageError` when the file is no YAML mapping, cannot be
+    would refuse them, and so they are taken out. Raises `UsageError` when the file is not a YAML mapping, cannot be
     edited in place, or cannot be written.
     """
     import yaml
@@ -41,7 +41,7 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(yaml.safe_load(text))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"--write-config {path}: it is no readable YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
     if root is None:  # nothing but comments
         text += "\n" * (text != "" and not text.endswith("\n"))
         _write(path, text + yaml.safe_dump(dict(options), sort_keys=False, default_flow_style=None, width=_WIDTH))
@@ -67,7 +67,7 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     if not as_wanted:
         raise UsageError(
             f"--write-config {path}: the options cannot be put into {place or 'it'} without changing something else "
-            "(anchors, aliases, comments within braces); put them there by hand"
+            "(anchors, aliases, comments within braces); edit the file yourself"
         )
     _write(path, edited)
     return notes

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import walk
+from prepcli.bins.durations import greedy_cut_points
 from prepcli.errors import UsageError
 
 Ints = npt.NDArray[np.int64]
@@ -37,11 +37,11 @@ def nested_bins(
     """Buckets of about equal sums of sizes, each divided into buckets of about equal sums of tokens.
 
     The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its present version, to
-    the last bit. The examples are sorted by size, then tokens, and walked up as in `duration_bins`, in the precision
+    the last bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
     of `sizes`; each edge is rounded to `decimals`, and the running sum begins again with the rounded one. Equal
     neighbouring edges, and the last where it equals the largest size, become one bucket with as many times
     `sub_buckets`. In each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations
-    above the mean are left out, and the others are walked up by tokens. The last pair of a bucket holds the most
+    above the mean are left out, and the others are divided by tokens. The last pair of a bucket holds the most
     tokens that were kept. Where all have the same ratio, NeMo's script fails; here none is an outlier.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,); all below
@@ -56,8 +56,12 @@ def nested_bins(
     def rounded(size: Any) -> Any:
         return size if decimals is None else np.round(size, decimals)
 
-    # The sum of the walk, added one by one, may exceed the whole sum, which NumPy adds in pairs.
-    places = walk(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded) if num_buckets > 1 else []
+    # The running sum, added one by one, may exceed the whole sum, which NumPy adds in pairs.
+    places = (
+        greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
+        if num_buckets > 1
+        else []
+    )
     last = rounded(sizes[-1]) if largest is None else sizes.dtype.type(largest)
     edges = [*(rounded(sizes[place]) for place in places), last]
     found = NestedBins([], [], 0)
@@ -112,7 +116,7 @@ def _token_bins(
     if not kept.any():
         kept[:] = True
     ascending = np.sort(tokens[kept]).astype(np.int64)
-    places = walk(ascending, ascending.sum() / sub_buckets, len(ascending) // sub_buckets)
+    places = greedy_cut_points(ascending, ascending.sum() / sub_buckets, len(ascending) // sub_buckets)
     ends = [*ascending[places].tolist(), int(ascending[-1])]
     return ends, float(ratios[kept].max()), int(len(kept) - kept.sum())
 

@@ -67,7 +67,7 @@ def padding_in_buckets(
 def _frames_for_one(
     bucket: Floats, batch_duration: float, random: np.random.Generator, min_batches: int, whole: bool
 ) -> Floats:
-    """For each column, what stands in batches, padding included, for one that is no padding."""
+    """For each column, the size of all batches with padding, divided by the size without padding."""
     frames, content = np.zeros(bucket.shape[1]), np.zeros(bucket.shape[1])
     num_batches = num_rounds = 0
     counts = np.arange(2, len(bucket) + 2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import why_none
+from prepcli.bins.durations import explain_empty
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
@@ -99,7 +99,7 @@ def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions
     check_finite(data, options.num_examples)
     found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{why_none(found)}")
+        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
     return _report(found, options, notes)
 
 

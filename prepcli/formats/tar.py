@@ -120,7 +120,7 @@ def open_regular(path: Path) -> IO[bytes]:
 def read_members(
     path: Path, where: str, sha256: str | None, problems: list[str]
 ) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """Yield the members with their bytes (empty for what is no file).
+    """Yield the members with their bytes (empty if a member is not a file).
 
     What is wrong with the archive itself is added to `problems`, as "<where>: ...", once the last member has been
     taken: that it cannot be read, breaks off, has no end, or is not the file whose `sha256` was published.

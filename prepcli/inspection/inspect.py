@@ -59,7 +59,7 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     paths = [path for leaf in leaves for path in leaf.paths]
     for path in paths:
         check_regular(Path(check_file(path)))
-    # A file without a readable line, such as a shard of which nothing came out, has no say.
+    # A file without a readable line, such as an empty shard, does not decide the kind.
     kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(path)))))
     kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:

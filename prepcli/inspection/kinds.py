@@ -135,7 +135,7 @@ def _tarred(folder: Path) -> Subject | None:
 
 
 def _tar_numbers_in(folder: Path) -> list[int]:
-    """Numbers of the `audio_<i>.tar` in a folder; none where it is no folder."""
+    """Numbers of the `audio_<i>.tar` in a folder; none if it is not a folder."""
     return tar_numbers(folder) if folder.is_dir() else []
 
 
@@ -205,7 +205,7 @@ def _of_file(path: Path) -> Subject:
     except RecordRejected as rejected:
         why = rejected.detail.removeprefix(f"{path} ")
         raise UsageError(
-            f"cannot tell what {path} is: its first lines are no NeMo records, lhotse cuts or rejects; it is no tar; "
+            f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "
             f"and as audio it {why}"
         ) from None
     return Subject("audio", "an audio file", folder=path.parent)

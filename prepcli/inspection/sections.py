@@ -64,7 +64,7 @@ def _contents(found: Inspection) -> list[tuple[str, str]]:
         rows.append(("rejects", f"{found.lines:,}, {found.records:,} of them readable as records"))
         rows.append(("reasons", counted(found.reject_reasons)))
     elif found.lines:
-        skipped = f", {found.skipped:,} more passed over (_skipme)" if found.skipped else ""
+        skipped = f", {found.skipped:,} more skipped (_skipme)" if found.skipped else ""
         rows.append(("records", f"{found.records:,}{skipped}" + (f" in {found.files:,} files" * (found.files > 1))))
         mean = f", {found.hours * 3600 / found.records:.2f} s a record on average" if found.records else ""
         rows.append(("audio", length(found.hours) + mean))

@@ -1,4 +1,4 @@
-"""What is counted over all lines: memory grows with a few numbers a record, and with distinct speakers."""
+"""What is counted over all lines: memory grows with a few numbers per record, and with the number of speakers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from prepcli.errors import UsageError
 from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
 from prepcli.inspection.sample import EvenSample
-from prepcli.manifest.record import LONGEST
+from prepcli.manifest.record import MAX_SECONDS
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes import map_in_order
@@ -45,7 +45,7 @@ class Tally:
     """Counts and columns of some lines. `kind` is the kind of line, `wanted` how large the sample of files is to be.
 
     Columns have one number for each record that has what is asked: `durations` in seconds, `speeds` in characters of
-    text a second, `similarities` of the context.
+    text per second, `similarities` of the context.
     """
 
     kind: LineKind
@@ -105,7 +105,7 @@ class Tally:
         _count(self.speakers, texts(rows, "speaker"), durations)
         _count(self.languages, _languages(rows), durations)
         similar = [row["context_speaker_similarity"] for row in rows if "context_speaker_similarity" in row]
-        numbers = [value for value in similar if type(value) in (int, float) and -LONGEST <= value <= LONGEST]
+        numbers = [value for value in similar if type(value) in (int, float) and -MAX_SECONDS <= value <= MAX_SECONDS]
         self.similarities.append(np.array(numbers, np.float32))
 
     def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> None:

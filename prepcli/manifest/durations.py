@@ -27,7 +27,7 @@ class Durations:
     num_discarded: int = 0
     """Usable, but shorter than the minimum or longer than the maximum."""
     num_skipped: int = 0
-    """Passed over because of a true `_skipme`."""
+    """Skipped because of a true `_skipme`."""
     num_rejected: int = 0
     """Lines that cannot be used."""
     first_rejected: str | None = None

@@ -58,7 +58,7 @@ class ManifestIndex:
     problems: list[Problem] = field(default_factory=list)
     """Lines that cannot be used, in order."""
     num_skipped: int = 0
-    """Lines passed over because of a true `_skipme`."""
+    """Lines skipped because of a true `_skipme`."""
     records_before_gaps: list[Ints] = field(default_factory=list)
     """For each source and each of its lines without a record: how many records stand before it, ascending."""
 

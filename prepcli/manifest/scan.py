@@ -99,7 +99,7 @@ class Reader:
             if not is_gzip(self.path):
                 raise
             raise UsageError(
-                f"{self.path} is damaged or no gzip file: {error}; make it again, or take .gz off its name"
+                f"{self.path} is damaged or not a gzip file: {error}; make it again, or take .gz off its name"
             ) from None
         except Exception as error:
             if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
@@ -180,6 +180,6 @@ def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:
 def _check_length(path: str, line_start: int, num_bytes: int) -> None:
     if num_bytes > MAX_LINE_BYTES:
         raise UsageError(
-            f"{path} is no manifest of one JSON object a line: "
+            f"{path} is not a manifest with one JSON object per line: "
             f"the line at byte {line_start} is longer than {MAX_LINE_BYTES >> 20} MiB"
         )

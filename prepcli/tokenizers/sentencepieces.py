@@ -30,7 +30,7 @@ class SentencePieceCounter:
             self._model.Load(path)
         except (OSError, RuntimeError):
             raise UsageError(
-                f"{path} is no SentencePiece model; give a .model file that SentencePiece has trained"
+                f"{path} is not a SentencePiece model; give a .model file that SentencePiece has trained"
             ) from None
         self.by_word = by_word and splits_at_spaces(self._model)
         self._sums = WordSums(self._whole)
@@ -39,7 +39,7 @@ class SentencePieceCounter:
         """The number of pieces of each text.
 
         Raises `WordsDiffer` when a text that was looked at has another number as a whole, and `RecordRejected` for a
-        single text with a lone surrogate, which is no text in UTF-8.
+        single text with a lone surrogate, which UTF-8 cannot encode.
         """
         try:
             return self._by_word(texts) if self.by_word else self._whole(texts)

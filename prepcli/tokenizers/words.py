@@ -35,7 +35,7 @@ class WordSums:
         self._numbers = np.zeros(1 << _SLOT_BITS, np.int64)
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        """One sum a text; raises `UnicodeEncodeError` for a lone surrogate."""
+        """One sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
         data = "\n".join(texts).encode()
         # A zero byte is what short keys are filled up with, and a line end within a text is not the end of it.
         if len(texts) < _FEW_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):

@@ -9,7 +9,7 @@ from prepcli.options import Json, NumWorkers, Option, Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Check a data set: every shard readable and decodable, manifests and tars in step, bytes as published.
+    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
     Reads everything. Exit code 1 and a list where something is wrong.
 

@@ -1,4 +1,4 @@
-"""verify: is a data set whole, readable and in step, and are its bytes those that were published?"""
+"""Checks that a data set is complete, readable and aligned, and that its bytes are those that were published."""
 
 import hashlib
 import sys
@@ -64,7 +64,7 @@ class VerifyReport(msgspec.Struct):
 def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     """Check the tarred data set (with static buckets: each of them) or the Shar in `out`; decodes everything.
 
-    Codes are checked in step with the cuts, also where `out` holds only codes and the Shar set is elsewhere.
+    Codes are checked against the cuts, also where `out` holds only codes and the Shar set is elsewhere.
 
     Raises:
         UsageError: there is no data set.
