@@ -1,4 +1,4 @@
-"""Bins in two dimensions: how long, and within that how many tokens; as NeMo's samplers take them."""
+"""Bins in two dimensions, as NeMo's samplers use them: by size, and within that by number of tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +36,8 @@ def nested_bins(
 ) -> NestedBins:
     """Buckets of about equal sums of sizes, each divided into buckets of about equal sums of tokens.
 
-    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its present version, to
-    the last bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
+    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its current version, bit
+    for bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
     of `sizes`; each edge is rounded to `decimals`, and the running sum begins again with the rounded one. Equal
     neighbouring edges, and the last where it equals the largest size, become one bucket with as many times
     `sub_buckets`. In each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations
@@ -45,7 +45,7 @@ def nested_bins(
     tokens that were kept. Where all have the same ratio, NeMo's script fails; here none is an outlier.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,); all below
-    2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for senseless numbers.
+    2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for numbers out of range.
     """
     if num_buckets < 1 or sub_buckets < 1:
         raise UsageError("the numbers of buckets and sub-buckets must be 1 or more")

@@ -20,7 +20,7 @@ from prepcli.manifest.sources import check_file
 from prepcli.processes import map_in_order
 
 NUM_FIRST = 10
-"""First records that are kept whole."""
+"""The first records, of which all fields are kept."""
 
 Floats32 = npt.NDArray[np.float32]
 NamedFile = tuple[str, float, float]
@@ -42,9 +42,9 @@ class Share:
 
 @dataclass
 class Tally:
-    """Counts and columns of some lines. `kind` is the kind of line, `wanted` how large the sample of files is to be.
+    """Counts and columns of some lines. `kind` is the kind of line, `wanted` the size of the sample of files.
 
-    Columns have one number for each record that has what is asked: `durations` in seconds, `speeds` in characters of
+    Columns have one number for each record that has the field: `durations` in seconds, `speeds` in characters of
     text per second, `similarities` of the context.
     """
 
@@ -65,7 +65,7 @@ class Tally:
     problems: Counter[str] = field(default_factory=Counter)
     """Lines that cannot be used, by the reason."""
     first_problem: tuple[int, str] | None = None
-    """Line, counted from 1, and what is wrong with it."""
+    """Line, counted from 1, and the problem."""
     speakers: dict[str, Share] = field(default_factory=dict)
     languages: dict[str, Share] = field(default_factory=dict)
     durations: list[Floats32] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Tally:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
         spoken = chars > 0
         self.num_without_text += len(rows) - int(spoken.sum())
-        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, which the table shows
+        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, and the table shows it
             speeds = chars[spoken] / seconds[spoken]
         self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
 
@@ -123,7 +123,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Count what a later part of the lines gave; the same file's or another's."""
+        """Add the counts of a later part of the lines, of the same file or another one."""
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
         for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):
@@ -140,7 +140,7 @@ class Tally:
 
 
 def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
-    """For each file what its lines give, read by up to `num_workers` processes; the files' order.
+    """One tally per file, in the order of the files, read by up to `num_workers` processes.
 
     Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` when a worker dies.
     """

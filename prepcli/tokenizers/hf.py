@@ -12,7 +12,7 @@ class HfCounter:
 
     def __init__(self, name: str) -> None:
         """Load a file, or by its name from the hub; raises `UsageError` when that fails and without the package."""
-        # Workers are forked, and each has a core: threads of its own would only be in the way.
+        # Workers are forked, and each has a core: more threads would only make it slower.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             from tokenizers import Tokenizer

@@ -1,4 +1,4 @@
-"""Records in, the number of tokens of each out: what `prepcli.manifest.parts.Numbers` takes."""
+"""The number of tokens of each record, as functions for `prepcli.manifest.parts.Numbers`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

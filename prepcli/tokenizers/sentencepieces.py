@@ -1,4 +1,4 @@
-"""SentencePiece models: how many pieces a text is, counted word by word where that is the same."""
+"""SentencePiece models: the number of pieces of a text, counted word by word if the result is the same."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from prepcli.tokenizers.counter import WordsDiffer, refuse_surrogates
 from prepcli.tokenizers.words import WordSums
 
 _SPACE = "\u2581"  # how SentencePiece writes a space
-_UNKNOWN = "\ue000"  # a character for private use: hardly a model knows it, and no normaliser changes it
+_UNKNOWN = "\ue000"  # a character for private use: most models do not know it, and no normaliser changes it
 _CHECK_EVERY = 64
 
 

@@ -32,7 +32,7 @@ class ShardFiles:
 
 @dataclass(slots=True)
 class ShardReport:
-    """What was found: counts, seconds of audio that the lines name, and problems in plain words."""
+    """What was found: counts, seconds of audio that the lines name, and problems."""
 
     number: int
     num_members: int = 0

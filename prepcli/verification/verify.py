@@ -102,7 +102,7 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
 
 
 def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """What has another content than was published; for files that no check of a shard has read."""
+    """What has another content than was published; for files that no check of a shard reads."""
     names = [name for name in published if (out / name).is_file()]
     digests = map_in_order(_digest, [out / name for name in names], num_workers)
     for name, digest in zip(names, digests, strict=True):
@@ -143,7 +143,7 @@ def _is_tarred(folder: Path) -> bool:
 
 
 def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
-    """What the markers beside `out` say about its files; also notes a run that has not finished."""
+    """The published files by the markers beside `out`; a run that is not finished is added to the problems."""
     files: dict[str, PublishedFile] = {}
     for workspace in workspaces_of(out):
         if read_document(workspace.plan_file, StoredPlan) is None:
