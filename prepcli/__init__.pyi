@@ -1004,7 +1004,7 @@ def verify(
     num_workers: int | None = None,
     progress: bool = False,
 ) -> VerifyReport:
-    """Check a data set: every shard is readable and decodable, manifests and tars are aligned, bytes are as published.
+    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
     Reads and decodes everything. If there are problems, they are listed and the exit code is 1.
 

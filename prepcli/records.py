@@ -1,4 +1,4 @@
-"""The records of a job: an index over its manifests, where their audio lies, and which of them are left out."""
+"""The records of a job: an index over its manifests, the folders of their audio, and which records are left out."""
 
 import heapq
 import os
@@ -26,7 +26,7 @@ from prepcli.options import settings_of
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """Records that a plan leaves out: a reason, and the numbers of the records it holds for."""
 
-AUDIO_LIES_IN = "audio lies in"
+AUDIO_BASE_DIRS = "audio lies in"
 """The setting that holds the folders of relative audio paths."""
 
 _DETAILS = {
@@ -124,7 +124,7 @@ class Records:
         """For the summary of a job that writes such a manifest in `out`: where its relative paths start from."""
         base = self.audio_base_dir
         if base is None:
-            return {"audio_base_dir": "none: the manifests lie in several folders, so all paths are absolute"}
+            return {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
         return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
 
     def plan(
@@ -176,7 +176,7 @@ def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> l
 
 def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:
     """A job's settings: its dataclass of options, and the folders of the manifests' relative audio paths."""
-    return settings_of(options) | {AUDIO_LIES_IN: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
+    return settings_of(options) | {AUDIO_BASE_DIRS: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
 
 
 def file_identity(index: ManifestIndex, audio_base_dir: Path | None) -> NDArray[np.uint64]:

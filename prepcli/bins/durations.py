@@ -112,7 +112,7 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
     """Upper ends, in seconds, of all buckets but the last, so that all hold about the same number of seconds.
 
     Equal to the last bit to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py,
-    1.33): walk up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
+    1.33): go up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
     that duration and start the sum again. At most `num_buckets - 1` values, ascending; a much repeated duration
     may come twice. `durations`: seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2
     buckets and for fewer durations than buckets.
@@ -171,7 +171,7 @@ def explain_empty(found: Durations) -> str:
     if found.num_discarded:
         reasons.append(f"{found.num_discarded} are outside the duration limits")
     if found.num_skipped:
-        reasons.append(f"{found.num_skipped} are passed over by _skipme")
+        reasons.append(f"{found.num_skipped} are skipped by _skipme")
     if found.first_rejected:
         reasons.append(f"{found.num_rejected} lines are unusable, the first is {found.first_rejected}")
     return f" ({'; '.join(reasons)})" if reasons else ""

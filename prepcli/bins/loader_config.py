@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from yaml import MappingNode, Node, ScalarNode
 
 PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
-"""Where training configs have the options of the training data's loader; the first that is there is taken."""
+"""Where training configs have the options of the training data's loader; the first one in the file is used."""
 
-_ONE_A_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
+_ONE_PER_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
 _WIDTH = 110
-_SHOWN = 200
+_MAX_SHOWN = 200
 """Characters of a value that a note shows."""
 
 
 def check_loader_config(path: Path) -> None:
-    """Raise `UsageError` for what can be no config: a folder, or a device, which must not be replaced by a file."""
+    """Raise `UsageError` for what cannot be a config: a folder or a device, which must not be replaced by a file."""
     if path.exists() and not path.is_file():
         raise UsageError(f"--write-config {path}: it is not a regular file; give another name")
 
@@ -30,8 +30,8 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
 
     They go to the first of `PLACES` that the file has, or to its top; a file that is not there is made, with the
     options at its top. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of one
-    number a bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit, NeMo
-    would refuse them, and so they are taken out. Raises `UsageError` when the file is no YAML mapping, cannot be
+    number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit, NeMo
+    would refuse them, and so they are removed. Raises `UsageError` when the file is not a YAML mapping, cannot be
     edited in place, or cannot be written.
     """
     import yaml
@@ -41,17 +41,17 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(yaml.safe_load(text))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"--write-config {path}: it is no readable YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
     if root is None:  # nothing but comments
         text += "\n" * (text != "" and not text.endswith("\n"))
         _write(path, text + yaml.safe_dump(dict(options), sort_keys=False, default_flow_style=None, width=_WIDTH))
         return []
     if not isinstance(root, yaml.MappingNode):
-        raise UsageError(f"--write-config {path}: it holds no mapping of options")
+        raise UsageError(f"--write-config {path}: it is not a mapping of options")
     place, section, node = _section(document, root)
     num_bins = len(options["bucket_duration_bins"])
     changed = {name: value for name, value in options.items() if repr(section.get(name)) != repr(value)}
-    unfit = [name for name in _ONE_A_BIN if isinstance(section.get(name), list) and len(section[name]) != num_bins]
+    unfit = [name for name in _ONE_PER_BIN if isinstance(section.get(name), list) and len(section[name]) != num_bins]
     unfit = [name for name in unfit if name not in options]
     notes = [f"{path}: {note}" for note in _notes(place, section, changed, unfit)]
     if not notes:
@@ -67,7 +67,7 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
     if not as_wanted:
         raise UsageError(
             f"--write-config {path}: the options cannot be put into {place or 'it'} without changing something else "
-            "(anchors, aliases, comments within braces); put them there by hand"
+            "(anchors, aliases, comments within braces); edit the file yourself"
         )
     _write(path, edited)
     return notes
@@ -165,7 +165,7 @@ def _flow(value: object, indent: int) -> str:
 
 def _short(value: object) -> str:
     text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Bins in two dimensions: how long, and within that how many tokens; as NeMo's samplers take them."""
+"""Bins in two dimensions, as NeMo's samplers use them: by size, and within that by number of tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,16 +36,16 @@ def nested_bins(
 ) -> NestedBins:
     """Buckets of about equal sums of sizes, each divided into buckets of about equal sums of tokens.
 
-    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its present version, to
-    the last bit. The examples are sorted by size, then tokens, and walked up as in `duration_bins`, in the precision
+    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its current version, bit
+    for bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
     of `sizes`; each edge is rounded to `decimals`, and the running sum begins again with the rounded one. Equal
     neighbouring edges, and the last where it equals the largest size, become one bucket with as many times
     `sub_buckets`. In each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations
-    above the mean are left out, and the others are walked up by tokens. The last pair of a bucket holds the most
+    above the mean are left out, and the others are divided by tokens. The last pair of a bucket holds the most
     tokens that were kept. Where all have the same ratio, NeMo's script fails; here none is an outlier.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,); all below
-    2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for senseless numbers.
+    2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for numbers out of range.
     """
     if num_buckets < 1 or sub_buckets < 1:
         raise UsageError("the numbers of buckets and sub-buckets must be 1 or more")
@@ -56,10 +56,12 @@ def nested_bins(
     def rounded(size: Any) -> Any:
         return size if decimals is None else np.round(size, decimals)
 
-    # The sum of the walk, added one by one, may exceed the whole sum, which NumPy adds in pairs.
-    places: list[int] = []
-    if num_buckets > 1:
-        places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
+    # The running sum, added one by one, may exceed the whole sum, which NumPy adds in pairs.
+    places = (
+        greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
+        if num_buckets > 1
+        else []
+    )
     last = rounded(sizes[-1]) if largest is None else sizes.dtype.type(largest)
     edges = [*(rounded(sizes[place]) for place in places), last]
     found = NestedBins([], [], 0)

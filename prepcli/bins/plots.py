@@ -38,7 +38,7 @@ def plot_bins(report: "BinsReport", path: Path) -> None:
 
 
 def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:
-    """Draw where the examples lie, by duration and tokens, and the buckets; the format is the suffix's.
+    """Draw the examples by duration and tokens, and the buckets; the format is the suffix's.
 
     Raises `UsageError` without matplotlib, and when the file cannot be written.
     """
@@ -89,7 +89,7 @@ def draw_nested(
 ) -> None:
     """A heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
 
-    Where a few examples lie far out, the picture ends before them and says how many they are.
+    If a few examples are far out, the picture ends before them and gives their number.
     """
     from matplotlib.colors import LogNorm
 

@@ -19,7 +19,7 @@ _BLOCK_LINES = 1000
 
 @dataclass(frozen=True)
 class Piece:
-    """A text to count, and whether it belongs to the input or to the output; `audio`: so many tokens besides."""
+    """A text to count, and whether it belongs to the input or to the output; `audio`: a number of tokens to add."""
 
     text: str
     lang: str | None = None

@@ -15,7 +15,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
 from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, decode_json, shard_text
 from prepcli.input_files import FileState, check_unchanged, state_of
-from prepcli.manifest.record import LONGEST
+from prepcli.manifest.record import MAX_SECONDS
 from prepcli.processes import map_in_order
 
 MAX_SHARDS = 64
@@ -26,7 +26,7 @@ class CutHead(msgspec.Struct):
     """What must be known of a cut; `duration` in seconds."""
 
     id: str
-    duration: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
+    duration: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

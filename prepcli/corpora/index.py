@@ -144,7 +144,6 @@ class Index:
 
     def lines(self, batch: Batch) -> Iterator[tuple[int, IndexLine]]:
         """Yield the usable lines of a unit, with their numbers from 1."""
-        batch = self.batches[unit]
         with self.file.open("rb") as file:
             file.seek(batch.offset)
             for number in range(batch.first, batch.first + batch.count):

@@ -62,7 +62,7 @@ class CodesWriter:
         self._tar.add(f"{cut_id}.json", self._encoder.encode(manifest) + b"\n")
 
     def add_placeholder(self, cut_id: str) -> None:
-        """Append what lhotse writes for a cut without this field: two empty members, so that the rest stays in step."""
+        """Append what lhotse writes for a cut without this field: two empty members, so that the rest stays aligned."""
         self._tar.add(f"{cut_id}.nodata", b"")
         self._tar.add(f"{cut_id}.nometa", b"")
 

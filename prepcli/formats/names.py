@@ -1,4 +1,4 @@
-"""Names of members and folders that NeMo's loaders accept, and that keep two different files apart."""
+"""Names of members and folders that NeMo's loaders accept, different for different files."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ _NUMBER_IN_FOLDER = re.compile(r"(manifest[^/]*_\d+[^/]*\.json|audio[^/]*_\d+[^/
 
 
 def normal_path(audio_filepath: str) -> str:
-    """The path without what means nothing: `./a//b.wav` is `a/b.wav`.
+    """The path without redundant parts: `./a//b.wav` is `a/b.wav`.
 
     `..` stays: where `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
     """

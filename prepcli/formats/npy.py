@@ -17,7 +17,7 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 def read_npy(data: bytes) -> NDArray[Any]:
     """The array in the content of a `.npy` file.
 
-    Raises ValueError where there is none. For a damaged header numpy raises whatever reading it as Python raises.
+    Raises `ValueError` if there is none. For a damaged header NumPy raises any error of reading Python code.
     """
     try:
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)

@@ -42,7 +42,7 @@ def shard_text(number: int) -> str:
 def recording_id(audio_filepath: str) -> str:
     """`spk1/utt.3.wav` -> `rec-spk1-utt.3`, NeMo's id of the recording in a file.
 
-    Unlike there, a dot in a folder's name does not end the id. A path that is no text (it came from a file system in
+    Unlike there, a dot in a folder's name does not end the id. A path that is not text (from a file system in
     another encoding) gets question marks: ids must be UTF-8.
     """
     stem = posixpath.splitext(audio_filepath)[0].replace("/", "-")

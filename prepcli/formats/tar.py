@@ -86,7 +86,7 @@ def _header(name: bytes, size: int, kind: bytes) -> bytes:
 
 
 class _HashingReader:
-    """Passes a file through SHA-256 on its way to `tarfile`, and counts the zeros at its end."""
+    """Reads a file for `tarfile`, updates its SHA-256, and counts the zeros at its end."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -110,7 +110,7 @@ def open_regular(path: Path) -> IO[bytes]:
     """Open a file to read its bytes.
 
     Raises:
-        OSError: it cannot be opened, or is a pipe or a device: to open that may wait for ever.
+        OSError: it cannot be opened, or is a pipe or a device: opening that may wait forever.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file")
@@ -120,7 +120,7 @@ def open_regular(path: Path) -> IO[bytes]:
 def read_members(
     path: Path, where: str, sha256: str | None, problems: list[str]
 ) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """Yield the members with their bytes (empty for what is no file).
+    """Yield the members with their bytes (empty if a member is not a file).
 
     What is wrong with the archive itself is added to `problems`, as "<where>: ...", once the last member has been
     taken: that it cannot be read, breaks off, has no end, or is not the file whose `sha256` was published.

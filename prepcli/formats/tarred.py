@@ -54,7 +54,7 @@ def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
         UsageError: there is no set, its shards are not numbered 0..N-1, or metadata and manifest are missing.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no directory with a tarred data set")
+        raise UsageError(f"{folder} is not a directory with a tarred data set")
     version = newest_version(folder) if version is None else version
     metadata_file, manifest = folder / metadata_name(version), folder / manifest_name(version)
     for file in (metadata_file, manifest):

@@ -1,4 +1,4 @@
-"""What a sample of audio holds: headers are read, nothing is decoded that a header can tell."""
+"""Facts about a sample of audio files, from their headers; nothing is decoded if a header is enough."""
 
 import os
 from collections import Counter
@@ -17,7 +17,7 @@ Value = TypeVar("Value", int, str)
 
 
 class Candidate(NamedTuple):
-    """An audio file that a record names, and where the record lies in it (seconds)."""
+    """An audio file that a record names, and the record's place in it (seconds)."""
 
     path: str
     offset: float
@@ -25,7 +25,7 @@ class Candidate(NamedTuple):
 
 
 class AudioFacts(msgspec.Struct):
-    """What was seen in the audio that was looked at; counts of files by what they hold."""
+    """Facts about the audio that was opened: counts of files by their properties."""
 
     where: str = "files"
     looked_at: int = 0
@@ -40,7 +40,7 @@ class AudioFacts(msgspec.Struct):
     beyond_audio: int = 0
     """Records that end later than their file."""
     examples: list[str] = []
-    """What is wrong with the first of each of the last three."""
+    """The first file of each of the last three faults."""
 
     def add(self, info: AudioInfo) -> None:
         """Count one readable file."""

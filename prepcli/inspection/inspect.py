@@ -1,4 +1,4 @@
-"""inspect: what is this, and what is in it?"""
+"""What a file or directory is, and what is in it: the work of `inspect`."""
 
 import re
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     paths = [path for leaf in leaves for path in leaf.paths]
     for path in paths:
         check_regular(Path(check_file(path)))
-    # A file without a readable line, such as a shard of which nothing came out, has no say.
+    # A file without a readable line, such as an empty shard, does not decide the kind.
     kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(path)))))
     kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:
@@ -83,7 +83,7 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     found.parts = _parts(subject.data, sizes)
     if subject.kind == "input":
         found.kind = kinds[0]
-    _fill(total, found)
+    _copy_counts(total, found)
     if found.kind == "manifest" and total.num_records and total.fields["shard_id"] == total.num_records:
         found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
     elif found.kind in ("manifest", "cuts") and options.num_audio_files and files.items:
@@ -91,12 +91,12 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
 
 
 def _base_of_runs(found: Inspection) -> Path | None:
-    """Where the audio of a manifest that a run wrote lies: where that of the run's input does."""
+    """The audio folder of a manifest that a run wrote: that of the run's input."""
     bases = {base for run in found.runs for base in run.audio_base_dirs}
     return Path(bases.pop()) if len(bases) == 1 else None
 
 
-def _fill(total: Tally, found: Inspection) -> None:
+def _copy_counts(total: Tally, found: Inspection) -> None:
     found.lines, found.records = total.num_lines, total.num_records
     found.skipped, found.segments, found.without_text = total.num_skipped, total.num_segments, total.num_without_text
     found.hours = total.seconds / 3600
@@ -118,7 +118,7 @@ def _fill(total: Tally, found: Inspection) -> None:
 
 
 def _languages_of(speakers: dict[str, Share]) -> dict[str, Share]:
-    """Languages by what speakers of the form `| Language:en Dataset:X Speaker:Y |` say."""
+    """Languages in names of speakers of the form `| Language:en Dataset:X Speaker:Y |`."""
     languages: dict[str, Share] = {}
     for speaker, share in speakers.items():
         if match := _LANGUAGE.match(speaker):

@@ -1,4 +1,4 @@
-"""What is this? The kind of a path, by what is in it."""
+"""The kind of a file or directory, recognized by its content."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def what_is(spec: str) -> Subject:
     """The kind of what `spec` names: a path, or any other form that `resolve_input` takes.
 
     Raises:
-        UsageError: there is nothing, or nothing that is known here.
+        UsageError: there is nothing, or nothing of a known kind.
     """
     path = Path(spec)
     # These, not `Path.is_dir` and its like: a list is often longer than a name may be, for which those raise `OSError`.
@@ -70,7 +70,7 @@ def what_is(spec: str) -> Subject:
 
 
 def _of_folder(folder: Path) -> Subject:
-    # `.` and `..` must say what they are, or the directory beside them isn't found.
+    # `.` and `..` are resolved, or the directory beside them is not found.
     named = folder if folder.name not in ("", "..") else folder.resolve()
     if named.name.endswith(WORK) and (named / "plan.json").is_file():
         out = named.with_name(named.name.removesuffix(WORK))
@@ -135,7 +135,7 @@ def _tarred(folder: Path) -> Subject | None:
 
 
 def _tar_numbers_in(folder: Path) -> list[int]:
-    """Numbers of the `audio_<i>.tar` in a folder; none where it is no folder."""
+    """Numbers of the `audio_<i>.tar` in a folder; none if it is not a folder."""
     return tar_numbers(folder) if folder.is_dir() else []
 
 
@@ -148,7 +148,7 @@ def _codes(folder: Path) -> Subject | None:
 
 
 def _made_with_codec(folder: Path, subject: Subject) -> Subject:
-    """A run of its own for each codec is known beside the directory that holds `codes_<name>`."""
+    """Each codec has a run of its own, recorded beside the directory that holds `codes_<name>`."""
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
     return subject
@@ -205,14 +205,14 @@ def _of_file(path: Path) -> Subject:
     except RecordRejected as rejected:
         why = rejected.detail.removeprefix(f"{path} ")
         raise UsageError(
-            f"cannot tell what {path} is: its first lines are no NeMo records, lhotse cuts or rejects; it is no tar; "
+            f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "
             f"and as audio it {why}"
         ) from None
     return Subject("audio", "an audio file", folder=path.parent)
 
 
 def check_regular(path: Path) -> None:
-    """Raises `UsageError` for what is there and is not a file: to open a pipe may wait for ever, or empty it."""
+    """Raise `UsageError` for a pipe or a device: opening a pipe may wait forever, or empty it."""
     mode = path.stat().st_mode if path.exists() else stat.S_IFREG
     if not stat.S_ISREG(mode):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"

@@ -36,9 +36,9 @@ def check_page(path: Path) -> None:
 
 
 def _is_page(path: Path) -> bool:
-    """Whether a page may replace the file: an earlier page, or an empty file.
+    """Whether a page may replace the file: only an earlier page or an empty file.
 
-    Anything else may be what is inspected, or belong to it: its manifests, audio, shards, or the records of its run.
+    Any other file may be the one that is inspected, or belong to it: a manifest, audio, a shard, a record of its run.
     """
     try:
         with path.open("rb") as file:

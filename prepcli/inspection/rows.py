@@ -11,7 +11,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import decode_json
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import CutLine, NemoLine, check_usable, decode_lines, line_ends, read_line
-from prepcli.manifest.record import LONGEST
+from prepcli.manifest.record import MAX_SECONDS
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 
@@ -90,7 +90,7 @@ def _reject(line: bytes) -> Row:
 def row_of_cut(cut: Any) -> Row:
     """A cut's fields under NeMo's names; those of its first supervision's `custom` beside them.
 
-    Raises `RecordRejected` where the line is no cut. The duration of a mixed cut is not computed here.
+    Raises `RecordRejected` if the line is not a cut. The duration of a mixed cut is not computed here.
     """
     try:
         supervision: Row = next(iter(cut.get("supervisions") or ()), {})
@@ -107,12 +107,12 @@ def row_of_cut(cut: Any) -> Row:
         if sources:
             row |= {"audio_filepath": sources[0]["source"], "offset": _start(cut.get("start") or 0.0)}
     except (AttributeError, TypeError, KeyError, ValueError) as error:
-        raise RecordRejected(RejectReason.BAD_FIELD, f"the line is no lhotse cut ({error!r})") from None
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the line is not a lhotse cut ({error!r})") from None
     return row
 
 
 def _start(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 <= value <= LONGEST:
+    if type(value) not in (int, float) or not 0 <= value <= MAX_SECONDS:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"the cut starts at {value!r}; it must be a number of seconds")
     return float(value)
 

@@ -10,7 +10,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.status import read_status, workspaces_of
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.records import AUDIO_LIES_IN
+from prepcli.records import AUDIO_BASE_DIRS
 
 
 class RunFacts(msgspec.Struct):
@@ -72,7 +72,7 @@ def _facts(workspace: Workspace, plan: StoredPlan) -> RunFacts:
         records_out=status.records_out,
         rejects=status.rejects,
         rejects_file=str(workspace.rejects_file),
-        audio_base_dirs=plan.settings.get(AUDIO_LIES_IN) or [],
+        audio_base_dirs=plan.settings.get(AUDIO_BASE_DIRS) or [],
         continue_with=status.continue_with,
     )
 

@@ -7,10 +7,10 @@ from prepcli.engine.report import format_bytes
 from prepcli.inspection.audio import AudioFacts, most_common
 from prepcli.inspection.report import Inspection, Named
 from prepcli.inspection.runs import RunFacts
-from prepcli.inspection.tars import NUM_TARS, CodeFacts, TarFacts
+from prepcli.inspection.tars import MAX_TARS, CodeFacts, TarFacts
 from prepcli.printing import printable_command
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
 class Section(NamedTuple):
@@ -36,7 +36,7 @@ def sections_of(found: Inspection) -> list[Section]:
 
 
 def notes_of(found: Inspection) -> list[str]:
-    """What deserves a look: odd or missing things, and what to do next."""
+    """What the user should know: unusual or missing things, and what to do next."""
     notes = list(found.notes)
     if found.unusable and found.kind != "rejects":
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.unusable.items()))
@@ -64,16 +64,16 @@ def _contents(found: Inspection) -> list[tuple[str, str]]:
         rows.append(("rejects", f"{found.lines:,}, {found.records:,} of them readable as records"))
         rows.append(("reasons", counted(found.reject_reasons)))
     elif found.lines:
-        skipped = f", {found.skipped:,} more passed over (_skipme)" if found.skipped else ""
+        skipped = f", {found.skipped:,} more skipped (_skipme)" if found.skipped else ""
         rows.append(("records", f"{found.records:,}{skipped}" + (f" in {found.files:,} files" * (found.files > 1))))
-        mean = f", {found.hours * 3600 / found.records:.2f} s a record on average" if found.records else ""
+        mean = f", {found.hours * 3600 / found.records:.2f} s per record on average" if found.records else ""
         rows.append(("audio", length(found.hours) + mean))
     if found.segments:
         rows.append(("segments", f"{found.segments:,} records begin later than their file (offset above 0)"))
     if found.speakers:
         rows.append(("speakers", f"{found.speakers:,}"))
     if found.languages:
-        rows.append(("languages", ", ".join(f"{one.name} ({_size(one)})" for one in found.languages[:_SHOWN])))
+        rows.append(("languages", ", ".join(f"{one.name} ({_size(one)})" for one in found.languages[:_MAX_SHOWN])))
     if found.extensions:
         rows.append(("extensions", counted(found.extensions)))
     if found.cut_sampling_rates:
@@ -130,7 +130,7 @@ def _channels(number: int) -> str:
 
 
 def _tars(facts: TarFacts) -> list[tuple[str, str]]:
-    opened = "" if facts.tars <= NUM_TARS else f" in the {facts.tars_opened} that were opened"
+    opened = "" if facts.tars <= MAX_TARS else f" in the {facts.tars_opened} that were opened"
     sizes = f" ({format_bytes(facts.smallest_bytes)} to {format_bytes(facts.largest_bytes)})" if facts.tars > 1 else ""
     return [
         (facts.where or "tars", f"{facts.tars:,}, {format_bytes(facts.num_bytes)}{sizes}"),
@@ -140,7 +140,7 @@ def _tars(facts: TarFacts) -> list[tuple[str, str]]:
 
 
 def _codes(facts: CodeFacts) -> list[tuple[str, str]]:
-    shifts = [f"{shift:.6g} s ({1 / shift:.4g} frames a second)" for shift in facts.frame_shift if shift > 0]
+    shifts = [f"{shift:.6g} s ({1 / shift:.4g} frames per second)" for shift in facts.frame_shift if shift > 0]
     text = f"{', '.join(map(str, facts.codebooks))} codebooks, frame shift {', '.join(shifts[:3])}"
     rows = [(facts.where, f"{facts.tars:,} tars; {text if facts.codebooks else 'no codes'}")]
     if facts.frames and facts.codes:
@@ -182,7 +182,7 @@ def length(hours: float) -> str:
 
 def counted(counts: Mapping[str, int]) -> str:
     """`flac: 12, wav: 3`: the largest first, and how many kinds more there are."""
-    top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _SHOWN)]
+    top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _MAX_SHOWN)]
     more = len(counts) - len(top)
     return ", ".join([*top, *([f"{more:,} others"] if more else [])])
 

@@ -1,4 +1,4 @@
-"""What is counted over all lines: memory grows with a few numbers a record, and with distinct speakers."""
+"""What is counted over all lines: memory grows with a few numbers per record, and with the number of speakers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ import numpy.typing as npt
 from prepcli.errors import UsageError
 from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
 from prepcli.inspection.sample import EvenSample
-from prepcli.manifest.record import LONGEST
+from prepcli.manifest.record import MAX_SECONDS
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes import map_in_order
 
 NUM_FIRST = 10
-"""First records that are kept whole."""
+"""The first records, of which all fields are kept."""
 
 Floats32 = npt.NDArray[np.float32]
 NamedFile = tuple[str, float, float]
@@ -42,10 +42,10 @@ class Share:
 
 @dataclass
 class Tally:
-    """Counts and columns of some lines. `kind` is the kind of line, `wanted` how large the sample of files is to be.
+    """Counts and columns of some lines. `kind` is the kind of line, `wanted` the size of the sample of files.
 
-    Columns have one number for each record that has what is asked: `durations` in seconds, `speeds` in characters of
-    text a second, `similarities` of the context.
+    Columns have one number for each record that has the field: `durations` in seconds, `speeds` in characters of
+    text per second, `similarities` of the context.
     """
 
     kind: LineKind
@@ -65,7 +65,7 @@ class Tally:
     problems: Counter[str] = field(default_factory=Counter)
     """Lines that cannot be used, by the reason."""
     first_problem: tuple[int, str] | None = None
-    """Line, counted from 1, and what is wrong with it."""
+    """Line, counted from 1, and the problem."""
     speakers: dict[str, Share] = field(default_factory=dict)
     languages: dict[str, Share] = field(default_factory=dict)
     durations: list[Floats32] = field(default_factory=list)
@@ -105,14 +105,14 @@ class Tally:
         _count(self.speakers, texts(rows, "speaker"), durations)
         _count(self.languages, _languages(rows), durations)
         similar = [row["context_speaker_similarity"] for row in rows if "context_speaker_similarity" in row]
-        numbers = [value for value in similar if type(value) in (int, float) and -LONGEST <= value <= LONGEST]
+        numbers = [value for value in similar if type(value) in (int, float) and -MAX_SECONDS <= value <= MAX_SECONDS]
         self.similarities.append(np.array(numbers, np.float32))
 
     def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> None:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
         spoken = chars > 0
         self.num_without_text += len(rows) - int(spoken.sum())
-        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, which the table shows
+        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, and the table shows it
             speeds = chars[spoken] / seconds[spoken]
         self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
 
@@ -123,7 +123,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Count what a later part of the lines gave; the same file's or another's."""
+        """Add the counts of a later part of the lines, of the same file or another one."""
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
         for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):
@@ -140,7 +140,7 @@ class Tally:
 
 
 def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
-    """For each file what its lines give, read by up to `num_workers` processes; the files' order.
+    """One tally per file, in the order of the files, read by up to `num_workers` processes.
 
     Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` when a worker dies.
     """

@@ -12,10 +12,10 @@ from prepcli.formats.tar import read_content, walk_headers
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.sample import EvenSample, spread
 
-NUM_TARS = 8
-"""So many tars of a set are opened, evenly spread."""
-_AUDIO_BYTES = 256 << 20
-"""Members are read whole; no more than this in all (the first is always read)."""
+MAX_TARS = 8
+"""Maximum number of tars of a set that are opened, evenly spread."""
+_MAX_AUDIO_BYTES = 256 << 20
+"""Maximum number of bytes of all members that are read (the first one is always read)."""
 _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 
@@ -58,13 +58,13 @@ class _ArrayManifest(msgspec.Struct):
 def look_at_tars(where: str, tars: Sequence[Path], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
     """Member names of a few tars, and the headers of about `num_audio_files` members of audio in them.
 
-    Members' headers are walked, so this costs a read a member; a compressed tar is unpacked on the way.
+    All headers are read, so this costs one read per member; a compressed tar is unpacked while reading.
     """
     facts = _sizes(where, tars)
     audio = AudioFacts(where=where)
-    opened = spread(tars, NUM_TARS)
+    opened = spread(tars, MAX_TARS)
     wanted = -(-num_audio_files // max(len(opened), 1))
-    budget = _AUDIO_BYTES
+    budget = _MAX_AUDIO_BYTES
     for path in opened:
         try:
             with tarfile.open(path) as tar:
@@ -86,7 +86,7 @@ def look_at_tars(where: str, tars: Sequence[Path], num_audio_files: int) -> tupl
 def look_at_codes(where: str, tars: Sequence[Path], wanted: int) -> CodeFacts:
     """The shapes and values of about `wanted` arrays in a few tars."""
     facts = CodeFacts(where, len(tars))
-    opened = spread(tars, NUM_TARS)
+    opened = spread(tars, MAX_TARS)
     for path in opened:
         try:
             with tarfile.open(path) as tar:

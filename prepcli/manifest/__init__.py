@@ -1,1 +1,1 @@
-"""The NeMo manifest: one typed record, an index over huge files; and whatever else a training config may name."""
+"""Manifests: typed records, an index over huge files, and all other inputs that a training config may name."""

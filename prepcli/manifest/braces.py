@@ -25,7 +25,7 @@ def nemo_to_braces(text: str) -> str:
 
 
 def expand_braces(text: str) -> Iterator[str]:
-    """Every string that `text` stands for, leftmost brace slowest. Backslashes mean nothing.
+    """Every string that `text` stands for, leftmost brace slowest. Backslashes have no special meaning.
 
     A pair of braces that holds neither a comma nor a range stays as it is, as in bash. Raises `ValueError`
     for unbalanced or too deeply nested braces, `UsageError` where ranges make more than `MAX_STRINGS` strings.

@@ -38,7 +38,7 @@ _cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CutLine)
 
 
 class LineBlocks:
-    """Gathers the columns of a range, block of lines by block of lines."""
+    """Collects the columns of a range, one block of lines after the other."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -55,7 +55,7 @@ class LineBlocks:
         self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
         of_numbers = columns.numbers.fields if columns.numbers else ()
-        # Texts in a field that is read already, as something else: every line takes the slow way.
+        # A text is wanted of a field that is decoded as something else: every line takes the slow path.
         self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
         wanted = () if self._never_fast else of_numbers
         self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted)

@@ -7,7 +7,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value
-from prepcli.manifest.record import LONGEST
+from prepcli.manifest.record import MAX_SECONDS
 
 
 def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
@@ -27,6 +27,6 @@ def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
         duration = 0.0
     if not duration > 0:
         raise RecordRejected(RejectReason.BAD_DURATION, "the cut has no duration above 0")
-    if duration > LONGEST:
+    if duration > MAX_SECONDS:
         raise RecordRejected(RejectReason.BAD_DURATION, f"the cut claims to last {duration:g} s")
     return duration

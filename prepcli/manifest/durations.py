@@ -1,4 +1,4 @@
-"""Only the durations of some data, and a number for each example where one is wanted: what bins need."""
+"""The durations of some data and, if wanted, a number for each example: the input of bins."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.parts import Columns, Floats, Numbers, Part
 
-# Fewer examples than this are read sooner by one process than workers are started.
+# One process reads fewer examples than this faster than workers start.
 _FEW_EXAMPLES = 200_000
 
 Counts = npt.NDArray[np.int32]
@@ -19,7 +19,7 @@ Counts = npt.NDArray[np.int32]
 
 @dataclass
 class Durations:
-    """Durations in seconds of the examples that take part, and what became of all other lines."""
+    """Durations in seconds of the examples that are used, and counts of all other lines."""
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
@@ -27,7 +27,7 @@ class Durations:
     num_discarded: int = 0
     """Usable, but shorter than the minimum or longer than the maximum."""
     num_skipped: int = 0
-    """Passed over because of a true `_skipme`."""
+    """Skipped because of a true `_skipme`."""
     num_rejected: int = 0
     """Lines that cannot be used."""
     first_rejected: str | None = None

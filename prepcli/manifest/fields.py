@@ -1,4 +1,4 @@
-"""One line of JSON, taken apart into its fields, each of which keeps the text it was written in."""
+"""One line of JSON, split into its fields, each of which keeps its original text."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
         if may_hold_long_number(line):
             json.loads(line)
     except msgspec.ValidationError as error:
-        raise _broken(f"the line is no JSON object: {_lower(str(error))}") from None
+        raise _broken(f"the line is not a JSON object: {_lower(str(error))}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         fields = _fields_python_reads(line, str(error))
     except ValueError:
@@ -57,7 +57,7 @@ def may_hold_long_number(line: bytes) -> bool:
 
 
 def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the line asks to be passed over: a `_skipme` that Python calls true, as NeMo's loader judges it."""
+    """Whether the line asks to be skipped: its `_skipme` is true in Python, which is also the rule of NeMo's loader."""
     raw = fields.get("_skipme")
     return raw is not None and bool(decode_value(raw))
 
@@ -77,7 +77,7 @@ def shown(raw: msgspec.Raw) -> str:
 
 
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
-    """Fields of a line that is no strict JSON but that Python's `json`, hence NeMo, reads all the same.
+    """Fields of a line that is not strict JSON but that Python's `json`, and so NeMo, can read.
 
     That is: `NaN` and `Infinity`, which `json.dump` writes. It reads lone surrogates as well, but these are not text:
     they cannot be written as UTF-8, and other readers refuse the line. `why` is msgspec's complaint.
@@ -86,7 +86,7 @@ def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     decoder = json.JSONDecoder()
     try:
         if not isinstance(json.loads(text), dict):
-            raise _broken("the line is no JSON object")
+            raise _broken("the line is not a JSON object")
     except (ValueError, RecursionError):
         raise _broken(_plain(why)) from None
     fields: dict[str, msgspec.Raw] = {}

@@ -1,4 +1,4 @@
-"""An index over manifests of any length: where each record stands and how long it is, in NumPy arrays."""
+"""An index over manifests of any length: the place and the duration of each record, in NumPy arrays."""
 
 import hashlib
 from bisect import bisect_right
@@ -19,9 +19,9 @@ from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
 from prepcli.processes import map_in_order
 
-# A compressed file is one task; a big one's columns are better not sent through a pipe in one piece.
-_POOLED_GZIP_BYTES = 32 << 20
-_NOT_A_MANIFEST_LINES = 1000
+# A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
+_MAX_POOLED_GZIP_BYTES = 32 << 20
+_MIN_PROBLEM_LINES = 1000
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class ManifestIndex:
 
     sources: list[SourceFile] = field(default_factory=list)
     first: list[int] = field(default_factory=lambda: [0])
-    """`first[s]`: number of the first record of source `s`; one more entry at the end: the number of records."""
+    """`first[s]`: number of the first record of source `s`; the last entry is the number of records."""
     start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """First byte of the record's line in its (uncompressed) source."""
     length: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
@@ -58,7 +58,7 @@ class ManifestIndex:
     problems: list[Problem] = field(default_factory=list)
     """Lines that cannot be used, in order."""
     num_skipped: int = 0
-    """Lines passed over because of a true `_skipme`."""
+    """Lines skipped because of a true `_skipme`."""
     records_before_gaps: list[Ints] = field(default_factory=list)
     """For each source and each of its lines without a record: how many records stand before it, ascending."""
 
@@ -127,7 +127,7 @@ def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iter
 
 
 def _read_here(one: Range, num_bytes: int) -> bool:
-    return one.stop is None and num_bytes > _POOLED_GZIP_BYTES
+    return one.stop is None and num_bytes > _MAX_POOLED_GZIP_BYTES
 
 
 def _scan_whole(one: Range, columns: Columns) -> list[Part]:
@@ -185,7 +185,7 @@ def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
     problem would need more memory than there is.
     """
     first_range = num_bytes == part.num_bytes
-    if first_range and not len(part.duration) and part.num_problems >= _NOT_A_MANIFEST_LINES:
+    if first_range and not len(part.duration) and part.num_problems >= _MIN_PROBLEM_LINES:
         problem = part.problems[0]  # its line counts from 0, within the part
         raise UsageError(
             f"{path} does not look like a NeMo manifest: none of its first {part.num_lines} lines can be "

@@ -1,4 +1,4 @@
-"""NeMo's `input_cfg`: data sets and groups of them, with weights, in YAML."""
+"""NeMo's `input_cfg`: weighted data sets and groups of them, in YAML."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -19,8 +19,8 @@ def parse_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None 
     An entry has a `type` (one of `TYPES`), and a `weight` if any entry of its list has one; a `group` has an
     `input_cfg` of its own. Without weights all entries of a list weigh the same, however long they are. `tags`,
     `text_field`, `lang_field` and `force_finite` become the data sets' `Notes`, those of groups too: an outer tag
-    counts before an inner one, all else of an inner entry before the outer. Other keys have no say. Relative paths
-    start from the working directory, as in NeMo.
+    replaces an inner one, all other keys of an inner entry replace the outer ones. Other keys are ignored. Relative
+    paths start from the working directory, as in NeMo.
     Raises `UsageError` for what NeMo would refuse, and for files that include each other.
     """
     parts, weights = [], []
@@ -106,7 +106,7 @@ def _load(path: str) -> Any:
         return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"{path} is no readable YAML, which an input_cfg must be: {' '.join(str(error).split())}"
+            f"{path} is not readable YAML, which an input_cfg must be: {' '.join(str(error).split())}"
         ) from None
 
 

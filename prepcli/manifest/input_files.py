@@ -19,6 +19,6 @@ def files_of(data: DataSet | Mix) -> Iterator[str]:
 
 
 def files_in(path: str) -> Iterator[Path]:
-    """A file, or the files that lie in a folder, such as a tokenizer's; nothing where nothing is."""
+    """The file itself, or the files in a folder, such as a tokenizer's; nothing if the path does not exist."""
     here = Path(path)
     yield from here.iterdir() if here.is_dir() else [here]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from prepcli.manifest.cuts import cut_duration
 from prepcli.manifest.fields import MAX_DIGITS, is_skipped, may_hold_long_number, parse_fields
-from prepcli.manifest.record import LONGEST, Record
+from prepcli.manifest.record import MAX_SECONDS, Record
 
 Chars = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]
@@ -28,15 +28,15 @@ class NemoLine(msgspec.Struct, gc=False):
     """The fields that decide whether a line is usable; msgspec checks the syntax of the others and drops them."""
 
     audio_filepath: Annotated[str, msgspec.Meta(min_length=1)]
-    duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
-    offset: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] | None = 0.0
+    duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
+    offset: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)] | None = 0.0
     skipme: Any = msgspec.field(default=None, name="_skipme")
 
 
 class CutLine(msgspec.Struct, gc=False):
     """The same for a cut that has a duration of its own."""
 
-    duration: Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
+    duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 
 
 @dataclass(slots=True)

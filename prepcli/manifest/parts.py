@@ -1,4 +1,4 @@
-"""What a scan is asked for, and what it gives back for one range of a file."""
+"""What a scan reads, and what it returns for one range of a file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What makes a whole number of each usable line: of its bytes, or of some fields of a NeMo record.
+    """A function that gives an integer for each usable line: from its bytes, or from some fields of a NeMo record.
 
     `function` (with equality, to be sent to workers) gets a block of whole lines, or with `fields` for each of these a
     list of its values, text or None, line by line. For a single line it may raise `RecordRejected`.

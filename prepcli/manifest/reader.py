@@ -20,9 +20,9 @@ class LineReader:
     """Reads the lines of an index's records, in any order and from any number of processes.
 
     Files are opened when they are first read, in each process for itself; reads use positions of their own
-    (`pread`), so that a fork shares nothing but the descriptor. A `.gz` that the index has not spooled is
+    (`pread`), so that forked processes share only the descriptor. A `.gz` that the index has not spooled is
     unpacked into a temporary directory on first use. Raises `InputChangedError` when a file was removed or written to
-    since it was indexed: a line that was read before that is right, whatever happens later.
+    since it was indexed: lines that were read before are correct.
     """
 
     def __init__(self, index: "ManifestIndex") -> None:

@@ -1,4 +1,4 @@
-"""One line of a NeMo manifest, as a typed record whose other fields stay exactly as they were written."""
+"""One line of a NeMo manifest, as a typed record whose other fields keep their original text."""
 
 import json
 import math
@@ -11,8 +11,8 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, parse_fields, shown
 
-LONGEST = 1e9
-"""Seconds, 32 years: a duration or offset beyond is a mistake, and would not fit the integers that count samples."""
+MAX_SECONDS = 1e9
+"""32 years: a longer duration or offset is a mistake, and does not fit the integers that count samples."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 
@@ -21,7 +21,7 @@ _number_decoder = msgspec.json.Decoder(float)
 
 
 class Record:
-    """One usable manifest line: what every job needs, typed, and all its fields as the text they were written in.
+    """One usable manifest line: the fields that every job needs, typed, and all fields as their original text.
 
     `duration` and `offset` are in seconds; `offset` is 0.0 and `has_offset` False when it is absent or null.
     """
@@ -42,7 +42,7 @@ class Record:
         """Read one line (with or without its line end).
 
         A line out of a `rejects.jsonl` gives the original record. Raises `RecordRejected` with NOT_UTF8,
-        BROKEN_JSON, MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is not looked at here: see
+        BROKEN_JSON, MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is ignored here: see
         `prepcli.manifest.fields.is_skipped`.
         """
         return cls(parse_fields(line))
@@ -57,7 +57,7 @@ class Record:
 
         A changed field keeps its place, a new one goes to the end, a removed one is left out, and every other
         one keeps its text. `msgspec.Raw` and `bytes` are JSON already and go in as they are; other values are
-        encoded, non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON has not.
+        encoded, non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON does not have.
         """
         parts: list[bytes | msgspec.Raw] = []
         for name, raw in self.fields.items():
@@ -97,8 +97,8 @@ def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
     duration = _number(raw)
     if duration is None or not duration > 0:
         raise _bad(RejectReason.BAD_DURATION, "duration", raw, "a number of seconds above 0")
-    if duration > LONGEST:
-        raise _bad(RejectReason.BAD_DURATION, "duration", raw, f"{LONGEST:.0f} seconds at most")
+    if duration > MAX_SECONDS:
+        raise _bad(RejectReason.BAD_DURATION, "duration", raw, f"at most {MAX_SECONDS:.0f} seconds")
     return duration
 
 
@@ -109,8 +109,8 @@ def _offset(fields: Mapping[str, msgspec.Raw]) -> float | None:
     offset = _number(raw)
     if offset is None or offset < 0:
         raise _bad(RejectReason.BAD_OFFSET, "offset", raw, "a number of seconds, 0 or more")
-    if offset > LONGEST:
-        raise _bad(RejectReason.BAD_OFFSET, "offset", raw, f"{LONGEST:.0f} seconds at most")
+    if offset > MAX_SECONDS:
+        raise _bad(RejectReason.BAD_OFFSET, "offset", raw, f"at most {MAX_SECONDS:.0f} seconds")
     return offset
 
 
@@ -139,5 +139,5 @@ def _encode(value: Value) -> bytes | msgspec.Raw:
 
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
-    """The field's name as it stands in a line, with the comma before it (cached: a manifest has few names)."""
+    """The field's name as it is written in a line, with the comma before it (cached: a manifest has few names)."""
     return b", " + json.dumps(name, ensure_ascii=False).encode() + b": "

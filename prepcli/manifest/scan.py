@@ -35,7 +35,7 @@ class Range:
 def ranges_of(path: str, num_bytes: int, short: bool = False) -> list[Range]:
     """The ranges of one file of `num_bytes` bytes; a compressed one can only be read from its start.
 
-    `short`: an eighth as long, so that workers end together; for columns without a digest, which goes by whole ranges.
+    `short`: an eighth as long, so that workers end together. Only without a digest, which needs whole ranges.
     """
     if is_gzip(path):
         return [Range(path, 0, None)]
@@ -44,7 +44,7 @@ def ranges_of(path: str, num_bytes: int, short: bool = False) -> list[Range]:
 
 
 def workers_for(files: Iterable[tuple[str, int]], num_workers: int) -> int:
-    """How many processes should read `files` (path, bytes): `num_workers`, or one where that is sooner done."""
+    """How many processes should read `files` (path, bytes): `num_workers`, or one if that is faster."""
     return num_workers if sum(size * (8 if is_gzip(path) else 1) for path, size in files) >= INLINE_BYTES else 1
 
 
@@ -99,7 +99,7 @@ class Reader:
             if not is_gzip(self.path):
                 raise
             raise UsageError(
-                f"{self.path} is damaged or no gzip file: {error}; make it again, or take .gz off its name"
+                f"{self.path} is damaged or not a gzip file: {error}; make it again, or take .gz off its name"
             ) from None
         except Exception as error:
             if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
@@ -180,6 +180,6 @@ def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:
 def _check_length(path: str, line_start: int, num_bytes: int) -> None:
     if num_bytes > MAX_LINE_BYTES:
         raise UsageError(
-            f"{path} is no manifest of one JSON object a line: "
+            f"{path} is not a manifest with one JSON object per line: "
             f"the line at byte {line_start} is longer than {MAX_LINE_BYTES >> 20} MiB"
         )

@@ -41,7 +41,7 @@ def check_file(path: str, what: str = "manifest") -> str:
             f"{what} is a pipe or a device, not a file: {path}; it is read more than once, so write it to a file first"
         )
     if not os.access(path, os.R_OK):
-        raise UsageError(f"{what} cannot be read, for want of permission: {path}")
+        raise UsageError(f"{what} cannot be read, permission is missing: {path}")
     return path
 
 

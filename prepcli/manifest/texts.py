@@ -25,7 +25,7 @@ class Turn:
 
 
 def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
-    """The turns of each line of a file, the last of them the output; None for a line to pass over.
+    """The turns of each line of a file, the last of them the output; None for a line to skip.
 
     `target_path`: of pairs, the file with the targets. Raises `UsageError` where it has not as many lines.
     """
@@ -43,7 +43,7 @@ def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[l
             for number, (source, target) in enumerate(itertools.zip_longest(lines, targets)):
                 if source is None or target is None:
                     longer = path if target is None else target_path
-                    raise UsageError(f"{path} and {target_path} are no pair: {longer} has more lines")
+                    raise UsageError(f"{path} and {target_path} do not belong together: {longer} has more lines")
                 # NeMo draws a question for each line; taking them in turn gives as many of each.
                 asked = [questions[number % len(questions)]] if questions else []
                 yield [Turn("user", " ".join([*asked, source.strip()])), Turn("assistant", target.strip())]
@@ -57,7 +57,7 @@ def _questions(data: TextSet) -> list[str]:
 
 
 def _open(path: str) -> IO[str]:
-    # Bytes that are no UTF-8 become lone surrogates, which counting then rejects line by line.
+    # Bytes that are not UTF-8 become lone surrogates, which counting then rejects line by line.
     if is_gzip(path):
         return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape")
     return Path(path).open(encoding="utf-8", errors="surrogateescape")
@@ -80,7 +80,7 @@ def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
         return None
     conversation = fields.get("conversations")
     if not isinstance(conversation, list) or not conversation:
-        raise RecordRejected(RejectReason.MISSING_FIELD, "there are no conversations")
+        raise RecordRejected(RejectReason.MISSING_FIELD, "the field conversations is missing")
     turns = [_turn(one, data.audio_locator_tag or "") for one in conversation]
     tags = dict(data.notes.tags)
     context, system = tags.get("context"), tags.get("system_prompt")
@@ -101,5 +101,5 @@ def _turn(turn: Any, audio_tag: str) -> Turn:
         return Turn(role, text)
     duration = turn.get("duration")
     if kind != "audio" or isinstance(duration, bool) or not isinstance(duration, int | float) or not duration > 0:
-        raise RecordRejected(RejectReason.BAD_DURATION, "a turn that is no text needs type audio and a duration")
+        raise RecordRejected(RejectReason.BAD_DURATION, "a turn that is not text needs the type audio and a duration")
     return Turn(role, audio_tag, float(duration))

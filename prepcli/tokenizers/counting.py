@@ -57,13 +57,13 @@ class Tokenizers:
     """All tokenizers of a `TokenizerSpec`; each text goes to that of its language."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        """Load them; raises `UsageError` for what is no tokenizer and for a missing package."""
+        """Load them; raises `UsageError` for what is not a tokenizer and for a missing package."""
         counters = [_load_one(path, spec.by_word) for path in spec.tokenizers]
         self._only = counters[0] if len(counters) == 1 else None
         self._of_lang = dict(zip(spec.langs, counters, strict=False))
 
     def counts(self, texts: Sequence[str], langs: Sequence[str | None]) -> list[int]:
-        """The number of tokens of each text; `langs` has no say where there is one tokenizer.
+        """The number of tokens of each text; `langs` is ignored if there is only one tokenizer.
 
         Raises `RecordRejected` with MISSING_FIELD or BAD_FIELD for a language without a tokenizer.
         """
@@ -84,7 +84,7 @@ class Tokenizers:
     def _unknown(self, lang: str | None) -> RecordRejected:
         known = ", ".join(self._of_lang)
         if lang is None:
-            return RecordRejected(RejectReason.MISSING_FIELD, f"there is no language; tokenizers are there for {known}")
+            return RecordRejected(RejectReason.MISSING_FIELD, f"there is no language; there are tokenizers for {known}")
         return RecordRejected(
             RejectReason.BAD_FIELD, f"there is no tokenizer for the language {lang!r}, only for {known}"
         )
@@ -92,7 +92,7 @@ class Tokenizers:
 
 @lru_cache
 def load_tokenizers(spec: TokenizerSpec) -> Tokenizers:
-    """The tokenizers, once a process: a worker that is forked has those of its parent."""
+    """The tokenizers, once per process: a forked worker has those of its parent."""
     return Tokenizers(spec)
 
 

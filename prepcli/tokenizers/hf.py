@@ -12,7 +12,7 @@ class HfCounter:
 
     def __init__(self, name: str) -> None:
         """Load a file, or by its name from the hub; raises `UsageError` when that fails and without the package."""
-        # Workers are forked, and each has a core: threads of its own would only be in the way.
+        # Workers are forked, and each has a core: more threads would only make it slower.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             from tokenizers import Tokenizer
@@ -21,7 +21,9 @@ class HfCounter:
         try:
             self._model = Tokenizer.from_file(name) if os.path.isfile(name) else Tokenizer.from_pretrained(name)
         except Exception as error:  # the package raises bare ones
-            what = "is no tokenizer of Hugging Face" if os.path.isfile(name) else "is no file and cannot be downloaded"
+            what = (
+                "is not a Hugging Face tokenizer" if os.path.isfile(name) else "is not a file and cannot be downloaded"
+            )
             why = " ".join(str(error).split())[:200]
             raise UsageError(f"{name} {what}: {why}") from None
         self._model.no_truncation()

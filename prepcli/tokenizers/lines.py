@@ -1,4 +1,4 @@
-"""Records in, the number of tokens of each out: what `prepcli.manifest.parts.Numbers` takes."""
+"""The number of tokens of each record, as functions for `prepcli.manifest.parts.Numbers`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _cut_decoder = msgspec.json.Decoder(_Cut)
 class TokensOfTexts:
     """Counts the tokens of texts, given the text and the language of each record.
 
-    `lang` stands in for the language of a record that has none; `field` is where texts come from, for messages.
+    `lang` replaces the language of a record that has none; `field` is where texts come from, for messages.
     """
 
     spec: TokenizerSpec
@@ -34,7 +34,7 @@ class TokensOfTexts:
     lang: str | None = None
 
     def __call__(self, texts: Sequence[str | None], langs: Sequence[str | None]) -> list[int]:
-        """One number a record.
+        """One number per record.
 
         Raises `RecordRejected` for a record that has no text or no tokenizer for its language, and `WordsDiffer` as
         `SentencePieceCounter` does.
@@ -49,17 +49,17 @@ class TokensOfTexts:
 class TokensOfCuts:
     """Counts the tokens of lhotse cuts: of each the sum over its supervisions that have a text, in all its tracks.
 
-    `lang` stands in for the language of a supervision that has none.
+    `lang` replaces the language of a supervision that has none.
     """
 
     spec: TokenizerSpec
     lang: str | None = None
 
     def __call__(self, data: bytes) -> list[int]:
-        """One number a line of `data`, all of them objects in JSON.
+        """One number per line of `data`, all of them objects in JSON.
 
         Raises `RecordRejected` for a cut without a text or a tokenizer for its language, `WordsDiffer`, and what
-        msgspec raises for several lines one of which wants a closer look.
+        msgspec raises for several lines one of which is unusual.
         """
         cuts = _supervisions(data)
         if not all(cuts):

@@ -1,4 +1,4 @@
-"""SentencePiece models: how many pieces a text is, counted word by word where that is the same."""
+"""SentencePiece models: the number of pieces of a text, counted word by word if the result is the same."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from prepcli.tokenizers.counter import WordsDiffer, refuse_surrogates
 from prepcli.tokenizers.words import WordSums
 
 _SPACE = "\u2581"  # how SentencePiece writes a space
-_UNKNOWN = "\ue000"  # a character for private use: hardly a model knows it, and no normaliser changes it
+_UNKNOWN = "\ue000"  # a character for private use: most models do not know it, and no normaliser changes it
 _CHECK_EVERY = 64
 
 
@@ -30,7 +30,7 @@ class SentencePieceCounter:
             self._model.Load(path)
         except (OSError, RuntimeError):
             raise UsageError(
-                f"{path} is no SentencePiece model; give a .model file that SentencePiece has trained"
+                f"{path} is not a SentencePiece model; give a .model file that SentencePiece has trained"
             ) from None
         self.by_word = by_word and splits_at_spaces(self._model)
         self._sums = WordSums(self._whole)
@@ -39,7 +39,7 @@ class SentencePieceCounter:
         """The number of pieces of each text.
 
         Raises `WordsDiffer` when a text that was looked at has another number as a whole, and `RecordRejected` for a
-        single text with a lone surrogate, which is no text in UTF-8.
+        single text with a lone surrogate, which UTF-8 cannot encode.
         """
         try:
             return self._by_word(texts) if self.by_word else self._whole(texts)

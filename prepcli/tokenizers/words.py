@@ -11,8 +11,8 @@ Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
 _MAX_WORDS = 1_000_000
-_FEW_TEXTS = 16
-"""Fewer are sooner summed one by one."""
+_MIN_TEXTS = 16
+"""Fewer texts are faster to sum one by one."""
 _SLOT_BITS = 18
 _SPACE, _LINE_END = b" \n"
 _MAX_WORD_BYTES = 16
@@ -29,16 +29,16 @@ class WordSums:
     """
 
     def __init__(self, numbers: Callable[[list[str]], list[int]]) -> None:
-        self._ask = numbers
+        self._numbers_of = numbers
         self._known: dict[str, int] = {"": 0}
         self._keys = np.zeros(1 << _SLOT_BITS, np.uint64)  # 0: free, and the empty word
         self._numbers = np.zeros(1 << _SLOT_BITS, np.int64)
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        """One sum a text; raises `UnicodeEncodeError` for a lone surrogate."""
+        """One sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
         data = "\n".join(texts).encode()
         # A zero byte is what short keys are filled up with, and a line end within a text is not the end of it.
-        if len(texts) < _FEW_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):
+        if len(texts) < _MIN_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):
             return self._one_by_one(texts)
         chars = np.frombuffer(data, np.uint8)
         ends = np.append(np.flatnonzero((chars == _SPACE) | (chars == _LINE_END)), len(data))
@@ -73,7 +73,7 @@ class WordSums:
             self._known = {"": 0}
         new = list(dict.fromkeys(word for word in words if word not in self._known))
         if new:
-            self._known.update(zip(new, self._ask(new), strict=True))
+            self._known.update(zip(new, self._numbers_of(new), strict=True))
 
 
 def _keys(data: bytes, starts: Ints, lengths: Ints) -> Keys:

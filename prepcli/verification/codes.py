@@ -1,4 +1,4 @@
-"""Are a shard's codes whole, and in step with its cuts? As strict as the strictest loader."""
+"""Checks that a shard's codes are complete and aligned with its cuts, as strictly as any loader."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,16 +37,16 @@ def check_codes(
     Frames must cover the audio, and end less than one frame after it.
     """
     count = 0
-    in_step = True
+    aligned = True
     for pair in read_pairs(tar, where, sha256, report.problems):
         own = ids[count] if count < len(ids) else None
         length = seconds[count] if count < len(seconds) else None
         count += 1
-        if own is not None and in_step and pair.cut_id != own:
-            in_step = False  # and so is everything after it
+        if own is not None and aligned and pair.cut_id != own:
+            aligned = False  # and so is everything after it
             report.problems.append(f"{where}: array {count} is {pair.name}, but cut {count} is {own}")
         if not pair.is_placeholder:
-            _check_array(where, pair, length if in_step else None, report)
+            _check_array(where, pair, length if aligned else None, report)
     if count != len(ids):
         report.problems.append(f"{where}: {count} arrays, but there are {len(ids)} cuts")
     report.num_members += count
@@ -58,11 +58,11 @@ def _check_array(where: str, pair: Pair, seconds: float | None, report: ShardRep
         manifest = decode_json(pair.manifest, _TemporalArray)
         codes = read_npy(pair.data)
     except (msgspec.DecodeError, ValueError) as error:
-        report.problems.append(f"{what}: no array, or its manifest is none: {error}")
+        report.problems.append(f"{what}: not an array with its manifest: {error}")
         return
     if codes.dtype.kind not in "iu" or codes.ndim != 2:
         report.problems.append(
-            f"{what}: {codes.dtype} of shape {codes.shape}; whole numbers (codebooks, frames) are due"
+            f"{what}: {codes.dtype} of shape {codes.shape}; expected integers of shape (codebooks, frames)"
         )
         return
     if list(codes.shape) != manifest.array.shape or manifest.temporal_dim not in (-1, 1):

@@ -9,7 +9,7 @@ from prepcli.options import Json, NumWorkers, Option, Progress
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Check a data set: every shard is readable and decodable, manifests and tars are aligned, bytes are as published.
+    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
     Reads and decodes everything. If there are problems, they are listed and the exit code is 1.
 

@@ -1,7 +1,7 @@
-"""Is a shard of a Lhotse Shar set whole, and are its fields in step? As strict as the strictest loader.
+"""Checks that a shard of a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
 
-lhotse (shar/readers/lazy.py) walks the cuts and the tars of a shard side by side, and takes the shortest for the
-length of all of them without a word; it does not look for ids that are there twice.
+lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard side by side, and silently stops at the end of the
+shortest; it does not look for repeated ids.
 """
 
 import gzip
@@ -68,7 +68,7 @@ def find_shards(
     """The shards to check, and what is wrong with their numbers: every field must have 0..N-1.
 
     `sha256` gives the published digest of a file by its name below `folder`, None where it is not known. Where
-    `codes_in` is given, the codes in it are what is checked, in step with the cuts in `folder`.
+    `codes_in` is given, the codes in it are checked against the cuts in `folder`.
     """
     cuts = numbered(folder / "cuts", CUTS_FILE)
     tars: dict[str, dict[int, Path]] = {}
@@ -139,12 +139,12 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
         try:
             cut = decode_json(line, CutLine)
         except (msgspec.DecodeError, ValueError) as error:
-            report.problems.append(f"{where}: no cut: {error}")
+            report.problems.append(f"{where}: not a cut: {error}")
             continue
         if cut.recording is None:
             report.problems.append(f"{where}: no recording, without which NeMo's loader stops")
         if not cut.supervisions:
-            report.problems.append(f"{where}: no supervision, hence no text")
+            report.problems.append(f"{where}: no supervision, and so no text")
         cuts.append(cut)
         report.seconds += cut.duration
     return cuts
@@ -156,15 +156,15 @@ def _check_field(
     """Check a field; returns the seconds of each recording, None where that is not known."""
     where = f"{name}/{tar.name}"
     count = 0
-    in_step = True
+    aligned = True
     seconds: list[float | None] = []
     for pair in read_pairs(tar, where, files.sha256.get(tar), report.problems):
         cut = cuts[count] if count < len(cuts) else None
         count += 1
-        if cut is not None and in_step and pair.cut_id != cut.id:
-            in_step = False  # and so is everything after it
+        if cut is not None and aligned and pair.cut_id != cut.id:
+            aligned = False  # and so is everything after it
             report.problems.append(f"{where}: recording {count} is {pair.name}, but cut {count} is {cut.id}")
-        seconds.append(_check_recording(where, pair, cut if name == TARGET and in_step else None, report))
+        seconds.append(_check_recording(where, pair, cut if name == TARGET and aligned else None, report))
     if count != len(cuts):
         report.problems.append(f"{where}: {count} recordings, but {files.cuts.name} has {len(cuts)} cuts")
     report.num_members += count
@@ -178,7 +178,7 @@ def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharRe
     try:
         recording = decode_json(pair.manifest, RecordingLine)
     except (msgspec.DecodeError, ValueError) as error:
-        report.problems.append(f"{what}: its manifest is no recording: {error}")
+        report.problems.append(f"{what}: its manifest is not a recording: {error}")
         return None
     try:
         info = probe_bytes(pair.data, pair.name)
@@ -194,7 +194,7 @@ def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharRe
     elif abs(recording.duration * info.sampling_rate - info.num_samples) > 1:
         report.problems.append(f"{what}: its manifest says {recording.duration} s, the audio has {info.duration}")
     if len(recording.sources) != 1:
-        report.problems.append(f"{what}: {len(recording.sources)} sources; lhotse wants one")
+        report.problems.append(f"{what}: {len(recording.sources)} sources; lhotse expects one")
     if cut is not None and abs(cut.duration * info.sampling_rate - info.num_samples) > 1:
         report.problems.append(f"{what}: the cut lasts {cut.duration} s, its audio {info.duration}")
     return recording.num_samples / recording.sampling_rate if recording.sampling_rate else None
@@ -212,5 +212,5 @@ def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[
             for cut in _check_cuts(shard, SharReport(shard.number)):
                 places.setdefault(cut.id, []).append(shard.cuts.name)
     return [
-        f"cut id {id} is there {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
+        f"cut id {id} occurs {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
     ]

@@ -1,4 +1,4 @@
-"""Is one shard of a tarred set whole, and do its manifest and its tar agree? As strict as the strictest loader."""
+"""Checks that a shard of a tarred set is complete and its manifest and tar agree, as strictly as any loader."""
 
 import hashlib
 import re
@@ -32,7 +32,7 @@ class ShardFiles:
 
 @dataclass(slots=True)
 class ShardReport:
-    """What was found: counts, seconds of audio that the lines name, and problems in plain words."""
+    """What was found: counts, seconds of audio that the lines name, and problems."""
 
     number: int
     num_members: int = 0
@@ -52,7 +52,7 @@ def check_shard(files: ShardFiles) -> ShardReport:
 
 
 def _check_tar(files: ShardFiles, report: ShardReport) -> dict[str, float] | None:
-    """Durations in seconds by member name (nan: undecodable); None where there is no tar to look into."""
+    """Durations in seconds by member name (nan: undecodable); None if there is no tar."""
     assert files.tar is not None
     lengths: dict[str, float] = {}
     name = files.tar.name
@@ -67,14 +67,14 @@ def _check_member(
 ) -> None:
     where = f"{tar_name}: member {member.name}"
     if not member.isreg():
-        report.problems.append(f"{where} is no regular file")
+        report.problems.append(f"{where} is not a regular file")
         return
     if not _ONE_DOT.match(member.name):
         report.problems.append(f"{where}: NeMo wants one dot and no folder in a name")
     if _SUB.search(member.name):
         report.problems.append(f"{where}: NeMo would take -sub<n> off the name and not find it")
     if member.name in lengths:
-        report.problems.append(f"{where} is there twice")
+        report.problems.append(f"{where} occurs twice")
     lengths[member.name] = float("nan")
     try:
         info = probe_bytes(data, member.name)

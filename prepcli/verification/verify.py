@@ -1,4 +1,4 @@
-"""verify: is a data set whole, readable and in step, and are its bytes those that were published?"""
+"""Checks that a data set is complete, readable and aligned, and that its bytes are those that were published."""
 
 import hashlib
 import sys
@@ -64,7 +64,7 @@ class VerifyReport(msgspec.Struct):
 def verify(out: Path, num_workers: int = 1) -> VerifyReport:
     """Check the tarred data set (with static buckets: each of them) or the Shar in `out`; decodes everything.
 
-    Codes are checked in step with the cuts, also where `out` holds only codes and the Shar set is elsewhere.
+    Codes are checked against the cuts, also where `out` holds only codes and the Shar set is elsewhere.
 
     Raises:
         UsageError: there is no data set.
@@ -102,7 +102,7 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
 
 
 def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """What has another content than was published; for files that no check of a shard has read."""
+    """What has another content than was published; for files that no check of a shard reads."""
     names = [name for name in published if (out / name).is_file()]
     digests = map_in_order(_digest, [out / name for name in names], num_workers)
     for name, digest in zip(names, digests, strict=True):
@@ -143,7 +143,7 @@ def _is_tarred(folder: Path) -> bool:
 
 
 def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
-    """What the markers beside `out` say about its files; also notes a run that has not finished."""
+    """The published files by the markers beside `out`; a run that is not finished is added to the problems."""
     files: dict[str, PublishedFile] = {}
     for workspace in workspaces_of(out):
         if read_document(workspace.plan_file, StoredPlan) is None:

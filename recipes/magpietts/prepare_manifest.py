@@ -46,7 +46,7 @@ from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.options import AudioBaseDir, Manifest, Option
 from prepcli.printing import printable
-from prepcli.records import AUDIO_LIES_IN, Records, file_identity
+from prepcli.records import AUDIO_BASE_DIRS, Records, file_identity
 from prepcli.shar.cuts import language_of, speaker_of, text_field
 
 RECORDS_A_UNIT = 4096
@@ -118,7 +118,7 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
             "--language": self._language,
             "--dataset": self._dataset,
             "--duration-tolerance": self._tolerance,
-            AUDIO_LIES_IN: list(dict.fromkeys(plan.contents.records.base_dirs)),
+            AUDIO_BASE_DIRS: list(dict.fromkeys(plan.contents.records.base_dirs)),
         }
 
     def plan(self, workspace: Workspace) -> _Plan:

@@ -151,7 +151,7 @@ def test_what_cannot_be_edited_in_place_is_refused_and_stays(tmp_path: Path, tex
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("- 1\n", "no mapping"), ("a: [\n", "no readable YAML"), ("text", "no mapping")]
+    ("text", "words"), [("- 1\n", "not a mapping"), ("a: [\n", "not readable YAML"), ("text", "not a mapping")]
 )
 def test_other_files_are_refused_and_stay(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "config.yaml"

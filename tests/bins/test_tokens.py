@@ -146,7 +146,7 @@ def test_conversations(folder: Path, bpe: Path) -> None:
     assert sorted(report.inputs.tolist()) == sorted(inputs)
     assert sorted(report.outputs.tolist()) == sorted([count(bpe, "Good morning."), 4, 0])
     assert (report.num_skipped, report.num_rejected) == (1, 3)
-    assert "c.jsonl:5: there are no conversations" in str(report.first_rejected)
+    assert "c.jsonl:5: the field conversations is missing" in str(report.first_rejected)
     tags = cfg.replace("'@c.jsonl'", "'@c.jsonl', tags: {context: 'Listen.', system_prompt: 'You are kind.'}")
     more = estimate(folder, bpe, tags, num_buckets=2)
     system, context = count(bpe, "You are kind."), count(bpe, "Listen.")

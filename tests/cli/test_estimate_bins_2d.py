@@ -104,8 +104,8 @@ def test_the_config(manifest: Path, bpe: Path) -> None:
     ("arguments", "words"),
     [
         (["few.json"], "Missing option"),
-        (["few.json", "-t", "few.json"], "few.json is no tokenizer of Hugging Face"),
-        (["few.json", "-t", "bad.model"], "bad.model is no SentencePiece model"),
+        (["few.json", "-t", "few.json"], "few.json is not a Hugging Face tokenizer"),
+        (["few.json", "-t", "bad.model"], "bad.model is not a SentencePiece model"),
         (["few.json", "-t", "none.model"], "tokenizer not found: none.model"),
         (["few.json", "-t", "a.model", "b.model"], "2 tokenizers need as many languages"),
         (["few.json", "-t", "a.model", "b.model", "-a", "en"], "there are 1"),

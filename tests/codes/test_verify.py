@@ -67,8 +67,8 @@ def no_array(content: Members) -> None:
         (TARGET, shorten, "20 frames of 0.01 s, but the audio lasts "),
         (CONTEXT, shorten, "20 frames of 0.01 s, but the audio lasts "),
         (TARGET, other_shape, "its manifest says "),
-        (TARGET, floats, "float32 of shape (4, 20); whole numbers (codebooks, frames) are due"),
-        (CONTEXT, no_array, "no array, or its manifest is none"),
+        (TARGET, floats, "float32 of shape (4, 20); expected integers of shape (codebooks, frames)"),
+        (CONTEXT, no_array, "not an array with its manifest"),
     ],
 )
 def test_damage_is_found(

@@ -332,7 +332,7 @@ def test_spooling_again_uses_what_is_there(tmp_path: Path) -> None:
     ("damage", "words"),
     [
         (lambda data: data[:-20], "cut short"),
-        (lambda data: b"plain text", "no gzip file"),
+        (lambda data: b"plain text", "not a gzip file"),
         (lambda data: data[:200] + bytes(50) + data[250:], "damaged"),
     ],
 )

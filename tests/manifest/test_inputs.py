@@ -215,7 +215,7 @@ def test_input_cfg(files: Path) -> None:
             "each needs one above 0; found 0",
         ),
         ("- {type: group, input_cfg: cfg.yaml}", "includes itself: cfg.yaml -> cfg.yaml"),
-        ("- {type: [", "no readable YAML"),
+        ("- {type: [", "is not readable YAML"),
     ],
 )
 def test_wrong_input_cfgs(files: Path, text: str, words: str) -> None:

@@ -21,7 +21,7 @@ def line(**changes: object) -> bytes:
 # What stands in the manifest -> the reason, and words of the detail.
 BAD_LINES: dict[str, tuple[bytes, str, str]] = {
     "broken JSON": (b'{"audio_filepath": "good.wav", "duration": ', "broken_json", "ends too early"),
-    "no object": (b"[1, 2]", "broken_json", "no JSON object"),
+    "no object": (b"[1, 2]", "broken_json", "not a JSON object"),
     "not UTF-8": (b'{"audio_filepath": "good.wav", "duration": 2.0, "text": "na\xefve"}', "not_utf8", "0xef"),
     "no path": (line(audio_filepath="absent"), "missing_field", "audio_filepath"),
     "path is a number": (line(audio_filepath=3), "bad_field", "audio_filepath is 3"),
@@ -164,7 +164,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "buckets without a limit": ([MINI, "OUT", "--num-shards", 1, "--buckets-num", 3], "--max-duration"),
     "braces in the output": ([MINI, "OUT(1)", "--num-shards", 1], "NeMo takes '(' in a path for a brace expression"),
     "a number in a folder": ([MINI, "audio_16.tars/x", "--num-shards", 1], "read a shard's number off the folder"),
-    "concatenation to nothing": ([MINI, "--concat-to", "OUT", "--num-shards", 1], "no directory with a tarred"),
+    "concatenation to nothing": ([MINI, "--concat-to", "OUT", "--num-shards", 1], "is not a directory with a tarred"),
     "strange rate": ([MINI, "OUT", "--num-shards", 1, "--target-sample-rate", 16], "is not a sampling rate in Hz"),
     "strange budget": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", -1], "--max-rejects takes"),
     "rank alone": ([MINI, "OUT", "--num-shards", 1, "--rank", 1], "--rank needs --world-size"),

@@ -76,7 +76,7 @@ def test_folders_and_names(tmp_path: Path, bpe: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     assert kind_of_tokenizer(str(tmp_path)) == ("hf", str(tmp_path / "tokenizer.json"))
     pytest.importorskip("tokenizers")
-    with pytest.raises(UsageError, match="is no tokenizer of Hugging Face"):
+    with pytest.raises(UsageError, match="is not a Hugging Face tokenizer"):
         Tokenizers(TokenizerSpec((str(tmp_path),)))
 
 

@@ -88,7 +88,7 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     pytest.importorskip("sentencepiece")
     path = tmp_path / "m.model"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="is no SentencePiece model"):
+    with pytest.raises(UsageError, match="is not a SentencePiece model"):
         SentencePieceCounter(str(path))
 
 

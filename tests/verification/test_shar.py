@@ -183,18 +183,18 @@ DAMAGE: dict[Callable[[Path], None], str] = {
     wrong_number_of_samples: "its manifest says 5 samples at 22050 Hz, the audio has",
     wrong_rate: "samples at 16000 Hz, the audio has",
     wrong_duration: "its manifest says 99.0 s",
-    two_sources: "2 sources; lhotse wants one",
-    no_manifest: "its manifest is no recording",
+    two_sources: "2 sources; lhotse expects one",
+    no_manifest: "its manifest is not a recording",
     lose_a_cut: "target_audio/recording.000001.tar: recording 4 is cut-",
     lose_the_last_cut: "target_audio/recording.000001.tar: 16 recordings, but cuts.000001.jsonl.gz has 15 cuts",
     a_cut_of_another_length: "the cut lasts 9.0 s",
     no_placeholder: "cuts/cuts.000001.jsonl.gz:4: no recording",
     no_supervision: "cuts/cuts.000001.jsonl.gz:4: no supervision",
     torn_cuts: "cuts/cuts.000001.jsonl.gz: cannot be read",
-    blank_line: "cuts/cuts.000001.jsonl.gz:17: no cut",
+    blank_line: "cuts/cuts.000001.jsonl.gz:17: not a cut",
     lose_a_tar: "context_audio/recording.000001.tar: missing; the shards of every field must be numbered 0 to 2",
     lose_the_cuts: "cuts/cuts.000001.jsonl.gz: missing",
-    an_id_in_two_shards: "is there 2 times: cuts.000000.jsonl.gz, cuts.000001.jsonl.gz",
+    an_id_in_two_shards: "occurs 2 times: cuts.000000.jsonl.gz, cuts.000001.jsonl.gz",
 }
 
 

@@ -157,7 +157,7 @@ DAMAGE: dict[Callable[[Path], None], str] = {
     damage_audio: "audio_1.tar: ",
     lose_a_member: "is not in the tar",
     add_a_member: "member extra.flac has no line",
-    add_a_member_twice: "is there twice",
+    add_a_member_twice: "occurs twice",
     bad_member_name: "one dot and no folder",
     other_codec_than_the_name_says: "holds wav",
     longer_than_the_audio: "manifest_1.json:4: ends at",
