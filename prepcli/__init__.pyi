@@ -56,12 +56,12 @@ def download_aishell(
         fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -103,12 +103,12 @@ def download_aishell2(
         data_root: Folder for the corpus, its audio and its manifests.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -163,12 +163,12 @@ def download_an4(
         fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -226,12 +226,12 @@ def download_fisher(
         noises_to_emoji: Write laughter and other noises as emoji.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -279,12 +279,12 @@ def download_hub5(
         min_slice_duration: Minimum seconds of speech per slice; 0: each utterance by itself.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -343,12 +343,12 @@ def download_librispeech(
         fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -409,12 +409,12 @@ def download_ljspeech(
         fetch_only: Fetch and unpack, and leave the rest to a later call, perhaps with many ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -650,13 +650,12 @@ def extend_codec_codes(
 ) -> Report:
     """Give every cut of a Lhotse Shar set the codec codes of its target and context audio.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar in step with the cuts,
+    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar aligned with the cuts,
     int16 arrays (codebooks, frames); the frame rate is the model's. Later codecs go beside earlier ones.
 
     The codes are those of each segment alone: batches hold segments of equally many frames, so that nothing is
     padded. A segment that several cuts share is encoded once. Audio at another rate is resampled with torchaudio's
-    sinc kernel, as lhotse does for training; soxr would be quicker on a processor, but changes 5 to 7 % of the
-    codes.
+    sinc kernel, as lhotse does for training; soxr would be faster on a CPU, but changes 5 to 7 % of the codes.
 
     The same shards give the same bytes with any number of ranks, and on a processor with any number of threads and
     any batch_duration and pool_duration: there each segment is encoded by itself. On GPUs these two may change some
@@ -669,7 +668,7 @@ def extend_codec_codes(
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name.
         output_dir: Directory for codes_<name>/. Default: SHAR_DIR.
         partial: Encode what is there of a Shar set that manifest-to-shar has not finished.
-        devices: auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         pool_duration: Minimum seconds of neighbouring shards that are batched and published together. Less fills
@@ -677,12 +676,12 @@ def extend_codec_codes(
         precision: Precision of the codec. For the faster ones the summary says how many codes differ.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -741,7 +740,7 @@ def extend_context_audio(
         out: Directory for the extended manifest.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         plot: Draw similarities and durations of contexts.
-        devices: auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         audio_base_dir: Folder that relative audio paths start from. Default: the manifest's folder.
         speaker_model: titanet_large or another of NeMo's pretrained names, a .nemo file, or resemblyzer.
         group_by: What makes a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2,
@@ -752,12 +751,12 @@ def extend_context_audio(
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -857,12 +856,12 @@ def manifest_to_shar(
         check_audio: Decode copied files too, to find damage in them.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -947,12 +946,12 @@ def manifest_to_tarred(
         concat_to: Add the shards to the tarred set in this directory.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Do units again whose records were rejected for missing or unreadable audio.
+        retry_rejects: Repeat the units whose records were rejected for missing or unreadable audio.
         max_rejects: Rejects to tolerate: a share (below 1) or a count. More: TooManyRejectsError.
         num_workers: Local worker processes. Default: the processors this process may use.
-        rank: This process's part, from 0. Default: from Slurm or torchrun.
-        world_size: How many ranks there are. Default: from Slurm or torchrun.
-        launch_id: A name for the ranks that are started together by hand.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: Name of the launch, for ranks that are started together by hand.
         progress: Show a progress bar, and notes, on stderr.
 
     Returns:
@@ -979,7 +978,7 @@ def status(
 
     Several outputs become one table, followed by those that have stopped. Reads only the files in OUT.prepcli/, so
     it works while ranks run, also on other machines. With --watch the exit code is 4 if a run has stopped
-    unfinished; where the output is no terminal, a line appears only when something has changed.
+    unfinished; where the output is not a terminal, a line appears only when something has changed.
 
     Args:
         out: Output directories of other commands.

@@ -36,19 +36,19 @@ class CodesOptions:
         """Raises `UsageError` for what cannot work."""
         for name in ("batch_duration", "pool_duration"):
             if not getattr(self, name) > 0:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is no number of seconds above 0")
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is not a number of seconds above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendCodecCodes(CodesOptions, JobOptions):
     """Give every cut of a Lhotse Shar set the codec codes of its target and context audio.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar in step with the cuts, int16
+    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar aligned with the cuts, int16
     arrays (codebooks, frames); the frame rate is the model's. Later codecs go beside earlier ones.
 
     The codes are those of each segment alone: batches hold segments of equally many frames, so that nothing is padded.
     A segment that several cuts share is encoded once. Audio at another rate is resampled with torchaudio's sinc
-    kernel, as lhotse does for training; soxr would be quicker on a processor, but changes 5 to 7 % of the codes.
+    kernel, as lhotse does for training; soxr would be faster on a CPU, but changes 5 to 7 % of the codes.
 
     The same shards give the same bytes with any number of ranks, and on a processor with any number of threads and any
     --batch-duration and --pool-duration: there each segment is encoded by itself. On GPUs these two may change some

@@ -39,9 +39,9 @@ class ContextOptions:
             UsageError: with the options' command-line names and what to do.
         """
         if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
-            raise UsageError(f"--context-min-duration {self.context_min_duration} is no number of seconds, 0 or more")
+            raise UsageError(f"--context-min-duration {self.context_min_duration} is not a number of seconds from 0 on")
         if not -1 <= self.context_min_ssim <= 1:
-            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is no cosine similarity: it lies in -1 to 1")
+            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is not a cosine similarity from -1 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)

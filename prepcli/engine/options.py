@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Devices = Annotated[
     str,
     Option(
-        "auto: all GPUs of this machine, a rank process each, or else the processors; cpu; or so many GPUs.",
+        "auto (all GPUs, else CPU), cpu, or a number of GPUs.",
         shapes_output=False,
     ),
 ]
@@ -22,7 +22,7 @@ Devices = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What every job may be told; none of it shapes the output."""
+    """Options of every job; none of them shapes the output."""
 
     dry_run: Annotated[
         bool,
@@ -36,25 +36,25 @@ class JobOptions:
     overwrite: Annotated[bool, Option("Start again instead of continuing.", shapes_output=False)] = False
     retry_rejects: Annotated[
         bool,
-        Option("Do units again whose records were rejected for missing or unreadable audio.", shapes_output=False),
+        Option("Repeat the units whose records were rejected for missing or unreadable audio.", shapes_output=False),
     ] = False
     max_rejects: MaxRejects = 0.05
     num_workers: NumWorkers = None
     rank: Annotated[
         int | None,
-        Option("This process's part, from 0.", shown_default="from Slurm or torchrun", shapes_output=False),
+        Option("Rank of this process, from 0.", shown_default="from Slurm or torchrun", shapes_output=False),
     ] = None
     world_size: Annotated[
         int | None,
-        Option("How many ranks there are.", shown_default="from Slurm or torchrun", shapes_output=False),
+        Option("Number of ranks.", shown_default="from Slurm or torchrun", shapes_output=False),
     ] = None
     launch_id: Annotated[
-        str | None, Option("A name for the ranks that are started together by hand.", shapes_output=False)
+        str | None, Option("Name of the launch, for ranks that are started together by hand.", shapes_output=False)
     ] = None
     progress: Progress = False
 
     def engine(self) -> "RunOptions":
-        """The engine's options; raises `UsageError` for those that fit neither each other nor the launcher."""
+        """The engine's options; raises `UsageError` if they contradict each other or the launcher."""
         from prepcli.engine.ranks import detect_rank
         from prepcli.engine.rejects import Budget
         from prepcli.engine.run import RunOptions
@@ -74,7 +74,7 @@ class ShowStatus:
 
     Several outputs become one table, followed by those that have stopped. Reads only the files in OUT.prepcli/, so it
     works while ranks run, also on other machines. With --watch the exit code is 4 if a run has stopped unfinished;
-    where the output is no terminal, a line appears only when something has changed.
+    where the output is not a terminal, a line appears only when something has changed.
 
     Example: prepcli status clean/ context/ shar/ --watch
     """
@@ -85,6 +85,6 @@ class ShowStatus:
     as_json: Json = False
     watch: Annotated[
         bool,
-        Option("Show it again and again, until nothing runs and nothing waits for its start.", only="command line"),
+        Option("Repeat until nothing runs and nothing waits for its start.", only="command line"),
     ] = False
-    every: Annotated[float, Option("Seconds between two looks of --watch.", minimum=0.1, only="command line")] = 5.0
+    every: Annotated[float, Option("Seconds between two updates of --watch.", minimum=0.1, only="command line")] = 5.0

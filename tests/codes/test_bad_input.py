@@ -92,10 +92,10 @@ def no_cuts(shar: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (no_set, "holds no Lhotse Shar set"),
-        (no_target, "target_audio/recording.000001.tar is not there, but cuts.000001.jsonl.gz is"),
+        (no_set, "is not a Lhotse Shar set"),
+        (no_target, "target_audio/recording.000001.tar is missing, but cuts.000001.jsonl.gz is"),
         (torn_cuts, "cuts.000001.jsonl.gz cannot be read"),
-        (no_cuts, "cuts.000001.jsonl:2 is no cut"),
+        (no_cuts, "cuts.000001.jsonl:2 is not a cut"),
     ],
 )
 def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -112,8 +112,8 @@ def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], 
     [
         (("--codec-name", "a/b"), "letters, digits, dots, dashes and underscores"),
         (("--codec-name", "x_OP_"), "NeMo takes '_OP_' in a path for a brace expression"),
-        (("--batch-duration", 0), "--batch-duration 0.0 is no number of seconds"),
-        (("--pool-duration", -1), "--pool-duration -1.0 is no number of seconds"),
+        (("--batch-duration", 0), "--batch-duration 0.0 is not a number of seconds"),
+        (("--pool-duration", -1), "--pool-duration -1.0 is not a number of seconds"),
         (("--precision", "fp16"), "--precision takes fp32, tf32, bf16, not fp16"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.manifest.index import index_manifests
 from prepcli.shar.options import SharOptions
-from prepcli.shar.plan import hundredths, plan_shards, turns_of_ids
+from prepcli.shar.plan import hundredths, occurrences_of_ids, plan_shards
 from tests.conftest import write_lines
 
 
@@ -34,14 +34,14 @@ def test_ids_with_their_turns_are_unique_and_the_first_is_nemos(tmp_path: Path) 
     ]
     manifest = write_lines(tmp_path / "m.json", records)
     index = index_manifests([str(manifest)], keys={"recording": recording_id})
-    turns = turns_of_ids(index)
+    turns = occurrences_of_ids(index)
     ids = [segment_id("cut", recording_id(str(r["audio_filepath"])), r["offset"], r["duration"]) for r in records]  # type: ignore[arg-type]
     seen: Counter[str] = Counter()
     for id, turn in zip(ids, turns.tolist(), strict=True):
         assert turn == seen[id]
         seen[id] += 1
     assert max(turns) > 3
-    assert np.array_equal(turns_of_ids(index_manifests([str(manifest)], keys={"recording": recording_id})), turns)
+    assert np.array_equal(occurrences_of_ids(index_manifests([str(manifest)], keys={"recording": recording_id})), turns)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_shards_are_even(tmp_path: Path, records: int, size: int, sizes: list[in
     plan = plan_shards(index, SharOptions(shard_size=size, shuffle=True))
     assert sorted(np.diff(plan.bounds).tolist(), reverse=True) == sizes
     assert sorted(plan.order.tolist()) == list(range(records))
-    assert not plan.turns.any()
+    assert not plan.occurrences.any()
