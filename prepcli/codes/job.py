@@ -159,7 +159,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             yield UnitEncoder(unit.shards, found, self.model, self.options, self.folder, resamples=self._is_on_gpu)
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Nothing to merge; returns what to paste into a training config, and what the run tells of itself."""
+        """Nothing to merge; returns what to paste into a training config, and statistics of the run."""
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)

@@ -1,4 +1,4 @@
-"""Which codes are wanted of which Shar shards: the options, the input's files, and units of neighbouring shards."""
+"""The shards of the input, and the groups of neighbouring shards that are the units of work."""
 
 import gzip
 import hashlib
@@ -64,13 +64,13 @@ def find_input(folder: Path) -> list[InputShard]:
     cuts = numbered(folder / "cuts", CUTS_FILE)
     fields = {name: numbered(folder / name, AUDIO_FILE) for name in (TARGET, CONTEXT)}
     if not cuts:
-        raise UsageError(f"{folder} holds no Lhotse Shar set: there are no cuts/cuts.<number>.jsonl.gz")
+        raise UsageError(f"{folder} is not a Lhotse Shar set: it has no cuts/cuts.<number>.jsonl.gz")
     if not fields[CONTEXT]:
         del fields[CONTEXT]
     for name, found in fields.items():
         for number in sorted(set(cuts) - set(found)):
             missing = AUDIO_NAME.format(name, shard_text(number))
-            raise UsageError(f"{folder}/{missing} is not there, but {cuts[number].name} is; mend the set first")
+            raise UsageError(f"{folder}/{missing} is missing, but {cuts[number].name} is; repair the set first")
     return [
         InputShard(number, path, {name: found[number] for name, found in fields.items()}, state_of(path))
         for number, path in sorted(cuts.items())
@@ -86,7 +86,7 @@ def cut_lines(data: bytes, name: str) -> list[bytes]:
     try:
         return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
     except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{name} cannot be read: {error}; mend the set first") from None
+        raise UsageError(f"{name} cannot be read: {error}; repair the set first") from None
 
 
 def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
@@ -100,7 +100,7 @@ def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
         try:
             heads.append(decode_json(line, CutHead))
         except (msgspec.DecodeError, ValueError) as error:
-            raise UsageError(f"{shard.cuts}:{number} is no cut: {error}; mend the set first") from None
+            raise UsageError(f"{shard.cuts}:{number} is not a cut: {error}; repair the set first") from None
     return heads
 
 

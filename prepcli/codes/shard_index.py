@@ -114,7 +114,7 @@ def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, mani
     try:
         recording = decode_json(manifest, RecordingLine)
     except (msgspec.DecodeError, ValueError) as error:
-        return RecordRejected(RejectReason.BAD_FIELD, f"{path}: {data.name}: its manifest is no recording: {error}")
+        return RecordRejected(RejectReason.BAD_FIELD, f"{path}: {data.name}: its manifest is not a recording: {error}")
     try:
         info = probe_bytes(audio, data.name)
     except RecordRejected as rejected:

@@ -75,7 +75,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         options.check()
         group_key(options.group_by)
         if not batch_duration > 0:
-            raise UsageError(f"--batch-duration {batch_duration} is no number of seconds above 0")
+            raise UsageError(f"--batch-duration {batch_duration} is not a number of seconds above 0")
         check_speaker_model(options.speaker_model)
         self.manifests = manifests
         self.options = options
@@ -165,7 +165,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
             yield Bundle(numbers, contents.records, layout, self.options, self.model, self.max_batch_samples)
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the parts in the order of the input; returns histograms, and what the run tells of its batches."""
+        """Merge the parts in the order of the input; returns histograms and statistics of the batches."""
         root, out = writer.workspace.root, writer.workspace.out
         parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
         merged = writer.open(self.manifest_name)

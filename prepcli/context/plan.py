@@ -15,7 +15,7 @@ BUNDLE_SECONDS = 12 * 3600.0
 """A bundle's seconds of audio, where there is enough. Batches are made within a bundle, of utterances of one length:
 with less, most batches would stay small. It is seconds of a GPU's work, and some minutes of a processor's."""
 NUM_BUNDLES = 16
-"""A small corpus is cut into so many, so that a few ranks find work and little is lost when a run is stopped."""
+"""Bundles of a small corpus: enough for a few ranks, and little is lost when a run is stopped."""
 
 
 @dataclass(frozen=True, slots=True)

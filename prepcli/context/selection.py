@@ -35,9 +35,9 @@ class Chosen(NamedTuple):
 def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "Segments") -> Chosen:
     """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
 
-    A row is no candidate for itself, nor for rows of the same segment: a copy tells a model nothing. Of equally similar
-    ones the first wins. Rows that hold NaN take part only if `is_candidate` says so, which it must not; what is chosen
-    for them means nothing.
+    A row is not a candidate for itself, nor for rows of the same segment: a copy tells a model nothing. The first of
+    equally similar candidates is chosen. `is_candidate` must be false for rows that hold NaN; what is chosen for such
+    rows means nothing.
 
     The product is in full float32. It rounds differently for different shapes, so whatever comes within the rounding of
     a row's best is compared again in float64, pair by pair: the choice is that of exact arithmetic, and two identical

@@ -49,7 +49,7 @@ def group_key(group_by: str) -> FieldKey:
     A record that lacks the field is rejected with MISSING_FIELD, one that the pattern does not fit with BAD_FIELD.
 
     Raises:
-        UsageError: there is no such preset, or the pattern is no regular expression with a group.
+        UsageError: there is no such preset, or the pattern is not a regular expression with a group.
     """
     if group_by == DEFAULT:
         return FieldKey(DEFAULT, str)
@@ -64,11 +64,11 @@ def group_key(group_by: str) -> FieldKey:
     if not field or not pattern:
         raise UsageError(f"--group-by {group_by} must be regex:FIELD:PATTERN, e.g. 'regex:audio_filepath:^([^/]+)/'")
     if field in _NUMBERS:
-        raise UsageError(f"--group-by {group_by}: {field} is no field with text; name one such as audio_filepath")
+        raise UsageError(f"--group-by {group_by}: {field} is not a field with text; name one such as audio_filepath")
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--group-by {group_by}: {pattern} is no regular expression: {error}") from None
+        raise UsageError(f"--group-by {group_by}: {pattern} is not a regular expression: {error}") from None
     if not compiled.groups:
         raise UsageError(f"--group-by {group_by}: the pattern needs a group in parentheses, which is the voice's name")
     return FieldKey(field, partial(_name, field, pattern, False))

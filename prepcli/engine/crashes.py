@@ -20,9 +20,9 @@ from prepcli.processes import WorkerDiedError
 CRASHES = frozenset(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
 """Exit codes of processes that have crashed by themselves."""
 MAX_CRASHES = 20
-"""So many crashes of one run are looked into; more are no matter of single records."""
+"""Maximum number of crashes per run that are examined; more are not caused by single records."""
 DECODING = "decoding"
-"""What stands for a unit where workers decode batches of several units."""
+"""The name used instead of a unit's where workers decode batches of several units."""
 _NOTE = "in_hand"
 
 

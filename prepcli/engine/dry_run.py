@@ -1,4 +1,4 @@
-"""The plan without the work: what a run would do, and how evenly it would lie on the ranks."""
+"""The plan without the work: what a run would do, and how evenly it is divided among the ranks."""
 
 import contextlib
 import tempfile

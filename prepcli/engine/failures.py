@@ -17,7 +17,7 @@ def describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return (
-            f"{where}{error.strerror or error}; nothing half written was published. Mend it and run the same "
+            f"{where}{error.strerror or error}; nothing half written was published. Correct it and run the same "
             f"command again to continue{kept}"
         )
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's

@@ -1,4 +1,4 @@
-"""What a command must tell the engine. The engine knows nothing of speech; a job knows nothing of ranks."""
+"""What a command must tell the engine. The engine knows nothing about speech; a job knows nothing about ranks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,12 +13,12 @@ from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 
 Advance = Callable[[int, float], None]
-"""Called by a job as it goes: so many more records, so many more seconds of audio are behind us."""
+"""Called by a job while it works, with the records and the seconds of audio done since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What doing units takes, beside the job: where to publish, how many processes, and whom to tell.
+    """What a job needs to do units: where to publish, how many processes, and where to report progress.
 
     `tick` must be called a few times a second; `counter` adds up records and seconds done in any process.
     """
@@ -31,7 +31,7 @@ class Execution:
     tick: Callable[[], None]
 
     def advance(self, records: int, seconds: float) -> None:
-        """The `Advance` of a job that works in this process: counts, and shows it."""
+        """The `Advance` of a job that works in this process: counts, and shows the progress."""
         self.counter.add(records, seconds)
         self.tick()
 
@@ -82,7 +82,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         return iter(())
 
     def prepare(self) -> None:
-        """Get ready for units, and find out now what can only be found out by trying: does the model load?
+        """Prepare for units, and check now what only an attempt can tell: does the model load?
 
         Called when there is something to do, before anything is written; a second call does nothing.
 

@@ -33,7 +33,7 @@ def shares(workspace: Workspace, rank: Rank, units: Sequence[Unit], missing: Seq
 
     Ranks may start minutes apart, so none may divide "what is missing now" by its own look. With a launch id, the
     first rank to arrive writes once which units were missing, and all ranks of the launch divide those. Without one,
-    ranks divide all units. Either way each rank then passes over what is done: no unit is left out or done twice.
+    ranks divide all units. Either way each rank then skips what is done: no unit is left out or done twice.
     """
     if rank.world_size == 1:
         return pack(missing, 1)

@@ -22,7 +22,7 @@ from prepcli.processes import no_interruption
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
 LINE_INTERVAL = 60.0
-"""Seconds between two lines where stderr is no terminal."""
+"""Seconds between two lines where stderr is not a terminal."""
 STALE_AFTER = 60.0
 """Seconds without an update after which a rank that says it is running is taken for dead."""
 

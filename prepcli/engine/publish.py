@@ -49,11 +49,11 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 class AccountingError(Exception):
-    """Records went in that came out neither as output nor as rejects: a bug, and never to be passed over."""
+    """Records went in that came out neither as output nor as rejects: a bug that must never be ignored."""
 
 
 class HashedFile:
-    """A file being written; its SHA-256 and size are taken on the way, so that nothing is read twice."""
+    """A file being written; its SHA-256 and size are computed while it is written, so that nothing is read again."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = path.open("wb")
@@ -85,7 +85,7 @@ class HashedFile:
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
     def discard(self) -> None:
-        """Close without a care for the content."""
+        """Close; the content is not needed."""
         self._file.close()
 
 

@@ -47,7 +47,7 @@ def detect_rank(
         UsageError: the numbers do not fit together, or a batch script has several tasks but no `srun`.
     """
     if launch_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", launch_id):
-        raise UsageError("--launch-id takes letters, digits, '.', '_' and '-' (100 at most)")
+        raise UsageError("--launch-id takes letters, digits, '.', '_' and '-' (maximum 100)")
     if rank is not None:
         if world_size is None:
             raise UsageError("--rank needs --world-size: how many ranks share the work?")

@@ -26,7 +26,7 @@ class Origin:
 def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     r"""The original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`; one JSON line.
 
-    A line that is no JSON object in UTF-8, or not one that Python reads, is kept as text under `manifest_text`
+    A line that is not a JSON object in UTF-8, or not one that Python reads, is kept as text under `manifest_text`
     (undecodable bytes as `\xNN`).
     """
     fields = None

@@ -117,7 +117,7 @@ def summary_lines(report: Report) -> list[str]:
 
 
 def _skipped(count: int) -> str:
-    return f" ({count:,} more passed over by _skipme)" if count else ""
+    return f" ({count:,} more skipped by _skipme)" if count else ""
 
 
 def format_bytes(count: int) -> str:

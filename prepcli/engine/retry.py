@@ -1,4 +1,4 @@
-"""Rejects whose reason may pass: audio that was away, or could not be read. Units are done again; the others stay."""
+"""Rejects whose reason may be temporary: missing or unreadable audio. Their units are done again."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from prepcli.errors import PrepcliError, RejectReason, UsageError
 
 RETRYABLE = (RejectReason.MISSING_AUDIO.value, RejectReason.UNREADABLE_AUDIO.value)
 MIN_RECORDS = 50
-"""From so many records on it tells something that more than half of their audio is missing."""
+"""Minimum number of records before a run stops because more than half of their audio is missing."""
 
 
 def num_retryable(rejects: Mapping[str, int]) -> int:
@@ -23,7 +23,7 @@ def num_retryable(rejects: Mapping[str, int]) -> int:
 
 
 def retry_rejects(workspace: Workspace, rank: Rank, markers: dict[str, Marker], has_begun: Callable[[], bool]) -> None:
-    """Take the markers of units with such rejects away, before any rank of the launch does a unit.
+    """Remove the markers of units with such rejects, before any rank of the launch does a unit.
 
     Whatever ends the run then, the units are missing, and any later run does them. `has_begun` tells whether the ranks
     of this launch have agreed on what is missing: another rank has taken the markers away then.

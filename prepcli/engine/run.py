@@ -26,7 +26,7 @@ from prepcli.processes import LIFELINE, exit_when_ready, worker_context
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What every job may be told, beside the job's own settings. None of it shapes the output."""
+    """Options of every job, beside the job's own settings. None of them shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -48,7 +48,7 @@ class Run:
         self.markers: dict[str, Marker] = {}
 
     def execute(self) -> Report:
-        """Do what is missing of this rank's share.
+        """Do the missing units of this rank's share.
 
         Raises:
             UsageError: the output directory belongs to other inputs or settings.
@@ -270,7 +270,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPla
 
     `plan` is the job's plan where it has been made already.
 
-    An exception that is no `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
+    An exception that is not a `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
     `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
     """
     lifeline = os.environ.get(LIFELINE)

@@ -1,4 +1,4 @@
-"""A rank's worker processes: each takes a unit, processes and publishes it; a killed one is named, never waited for."""
+"""A rank's worker processes: each processes and publishes one unit at a time; a killed worker is reported."""
 
 import sys
 import time
@@ -77,11 +77,11 @@ def process_units(
 ) -> Iterator[Marker]:
     """Do `units` (longest first) in worker processes and yield each one's marker as it is published.
 
-    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. What a
-    worker crashed over is tried again, see `prepcli.engine.crashes`.
+    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. A unit
+    whose worker crashed is tried again, see `prepcli.engine.crashes`.
 
     Raises:
-        IncompleteError: a worker was killed; the message names the signal and the unit it had in hand.
+        IncompleteError: a worker was killed; the message names the signal and the unit it was processing.
         Exception: whatever `job.process` raised.
     """
     left = {unit.id: unit for unit in units}

@@ -85,10 +85,10 @@ class Entry:
         return Cut(self.id, 0.0, recording.duration, 0, (supervision,), recording, custom)
 
 
-def read_entry(record: Record, turn: int, has_context: bool) -> Entry:
-    """What the record's cut is made of; `turn` tells records with equal ids apart (0: the id is NeMo's).
+def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
+    """What the record's cut is made of; `occurrence` (0 is the first) makes equal ids different.
 
-    With `has_context` the record must name a context: readers walk the fields of a shard side by side.
+    With `has_context` the record must name a context: readers read the fields of a shard in parallel.
 
     Raises:
         RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for
@@ -112,8 +112,8 @@ def read_entry(record: Record, turn: int, has_context: bool) -> Entry:
     language = language_of(speaker or "")
     lang = text_field(record, "lang") or language
     id = segment_id("cut", recording_id(target.audio_filepath), target.offset, target.duration)
-    if turn:
-        id = f"{id}-{turn + 1}"  # no id of NeMo's form ends so: the last thing there is a decimal point and two digits
+    if occurrence:
+        id = f"{id}-{occurrence + 1}"  # NeMo's ids end in a decimal point and two digits
     channel = record.get("channel")
     return Entry(id, target, context, channel, text, speaker, language or lang, lang, custom)
 
@@ -137,7 +137,7 @@ def of_context(rejected: RecordRejected) -> RecordRejected:
 
 
 def text_field(record: Record, name: str) -> str | None:
-    """The text of a field, None where there is none; raises `RecordRejected(BAD_FIELD)` for what is no text."""
+    """The text of a field, None where there is none; raises `RecordRejected(BAD_FIELD)` for what is not text."""
     value = record.get(name)
     if value is None or isinstance(value, str):
         return value

@@ -130,7 +130,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
             usable = _locate(plan.contents, layout.order[unit.lo : unit.hi].tolist(), store, writer, advance)
             for found in usable:
                 try:
-                    # All of a record before any of it is written, so that the fields stay in step.
+                    # All of a record before any of it is written, so that the fields stay aligned.
                     target_audio = store.take(found.target)
                     context_audio = None if found.context is None else _of_context(store.take, found.context)
                 except RecordRejected as rejected:
@@ -184,7 +184,7 @@ def _locate(
     usable = []
     for number in numbers:
         try:
-            entry = read_entry(Record.parse(records.line(number)), int(layout.occurrence[number]), layout.has_context)
+            entry = read_entry(Record.parse(records.line(number)), int(layout.occurrences[number]), layout.has_context)
             found = _find_audio(records, number, entry, store)
         except RecordRejected as rejected:
             writer.reject(records.reject_source(number), rejected, records.origin(number))

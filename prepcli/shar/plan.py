@@ -32,13 +32,13 @@ _EXACT_HUNDREDTHS = 1e9
 class SharLayout:
     """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index).
 
-    `occurrence[i]`: record i is the so-many-th, from 0, of the records whose cuts NeMo's naming would give one id.
+    `occurrences[i]`: how many records before record i have a cut with the same id by NeMo's naming.
     `has_context`: some record names a context, so all must.
     """
 
     order: Indices
     bounds: Indices
-    occurrence: Ints
+    occurrences: Ints
     has_context: bool
 
 
@@ -54,22 +54,22 @@ def plan_shards(index: ManifestIndex, options: SharOptions) -> SharLayout:
 def occurrences_of_ids(index: ManifestIndex) -> Ints:
     """For each record, how many before it have the same recording id, offset and duration to 10 ms.
 
-    Ids are made of these, so `(id, turn)` tells any two records apart. Found by 64-bit hash: should two different ids
-    ever share one, their records get occurrence they would not need.
+    Ids are made of these, so `(id, occurrence)` is different for any two records. Found by 64-bit hash: if
+    two different ids ever share a hash, their records get occurrences that they do not need.
     """
     keys = hash_segments(index.keys["recording"], hundredths(index.offset), hundredths(index.duration))
-    occurrence = np.zeros(len(keys), np.int64)
+    occurrences = np.zeros(len(keys), np.int64)
     in_order = np.sort(keys)
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]
     if not len(repeated):
-        return occurrence
+        return occurrences
     records = np.flatnonzero(np.isin(keys, repeated))
     by_key = records[np.argsort(keys[records], kind="stable")]
     same_as_before = np.concatenate(([False], keys[by_key[1:]] == keys[by_key[:-1]]))
     position = np.arange(len(by_key))
     first = np.maximum.accumulate(np.where(same_as_before, 0, position))
-    occurrence[by_key] = position - first
-    return occurrence
+    occurrences[by_key] = position - first
+    return occurrences
 
 
 def hundredths(seconds: Floats) -> Floats:
@@ -84,7 +84,7 @@ def hundredths(seconds: Floats) -> Floats:
 
 
 def names_context(index: ManifestIndex) -> bool:
-    """Whether any line of the manifests that is not passed over names a context.
+    """Whether any line of the manifests that is not skipped names a context.
 
     The index has not kept those fields. Their names are looked for in the bytes, at the speed of reading; a manifest
     with contexts says so in its first line, and only one without is read to its end.

@@ -1,5 +1,6 @@
 """Planning a tarred data set: which records it keeps, in which order, in which shard, under which kind of name."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -63,9 +64,9 @@ class TarSet:
         return len(self.bounds) - 1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TarredLayout:
-    """All sets, the records left out with their reason, and the two bits that decide about member names.
+    """All sets, the records left out with their reason, and the two bits per record that decide about member names.
 
     `ambiguous[i]`: another file's member would have the same stem as record i's.
     `repeated[i]`: the audio of record i goes into more than one shard.
@@ -90,7 +91,8 @@ def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | 
     files = file_identity(index, options.audio_base_dir)
     low = options.min_duration
     high = options.max_duration
-    plan = TarredLayout(sets=[])
+    sets: list[TarSet] = []
+    left_out: list[tuple[RejectReason, Indices]] = []
     edges = _bucket_edges(options)
     for number, (start, stop) in enumerate(edges):
         keep = np.ones(len(index), bool)
@@ -100,14 +102,16 @@ def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | 
             keep &= index.duration < stop
         folder = f"bucket{number + 1}/" if options.buckets_num > 1 else ""
         records = np.flatnonzero(keep)
-        plan.sets.append(_divide(folder, start, stop, records, index, files, options, plan))
+        tar_set, dropped = _divide(folder, start, stop, records, index, files, options)
+        sets.append(tar_set)
+        if options.remainder == "drop":
+            left_out.append((RejectReason.REMAINDER_DROPPED, dropped))
     if low is not None:
-        plan.left_out.append((RejectReason.BELOW_MIN_DURATION, np.flatnonzero(index.duration < low)))
+        left_out.append((RejectReason.BELOW_MIN_DURATION, np.flatnonzero(index.duration < low)))
     if high is not None:
         above = index.duration >= (edges[-1][1] or high)
-        plan.left_out.append((RejectReason.ABOVE_MAX_DURATION, np.flatnonzero(above)))
-    _look_for_names(plan, index, files, options, taken)
-    return plan
+        left_out.append((RejectReason.ABOVE_MAX_DURATION, np.flatnonzero(above)))
+    return TarredLayout(sets, left_out, *_name_members(sets, index, files, options, taken))
 
 
 def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | None]]:
@@ -128,8 +132,8 @@ def _divide(
     index: ManifestIndex,
     files: NDArray[np.uint64],
     options: TarredOptions,
-    plan: TarredLayout,
-) -> TarSet:
+) -> tuple[TarSet, Indices]:
+    """One set of `records`, and those of them that are dropped."""
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
         raise UsageError(f"none of the {len(index)} records is between --min-duration and --max-duration{where}")
@@ -137,6 +141,7 @@ def _divide(
         records = records[shuffled(len(records), options.shuffle_seed)]
     if options.keep_files_together:
         records = records[gathered(files[records])]
+    dropped = records[:0]
     durations = index.duration[records]
     if options.shard_hours is not None:
         bounds = by_seconds(durations, options.shard_hours * 3600)
@@ -152,7 +157,7 @@ def _divide(
             )
         if options.remainder == "drop":
             size = options.shard_size or len(records) // num_shards
-            plan.left_out.append((RejectReason.REMAINDER_DROPPED, np.sort(records[num_shards * size :])))
+            dropped = np.sort(records[num_shards * size :])
             records = records[: num_shards * size]
         bounds = by_count(len(records), num_shards)
     if options.keep_files_together:
@@ -160,43 +165,44 @@ def _divide(
     if options.sort_in_shards:
         shard = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         records = records[np.lexsort((index.duration[records], shard))]
-    return TarSet(folder, low, high, records, bounds)
+    return TarSet(folder, low, high, records, bounds), dropped
 
 
-def _look_for_names(
-    plan: TarredLayout,
+def _name_members(
+    sets: Sequence[TarSet],
     index: ManifestIndex,
     files: NDArray[np.uint64],
     options: TarredOptions,
     taken: TakenNames | None,
-) -> None:
-    """Set `ambiguous` and `repeated`.
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int]:
+    """`ambiguous`, `repeated` and `num_same_segment` of the layout.
 
     Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
     whole manifest, not by shard, so a stem must stand for one piece of audio in one shard of the whole set.
     """
-    plan.ambiguous = np.zeros(len(index), bool)
-    plan.repeated = np.zeros(len(index), bool)
-    records = np.concatenate([tar_set.records for tar_set in plan.sets])
+    ambiguous = np.zeros(len(index), bool)
+    repeated = np.zeros(len(index), bool)
+    records = np.concatenate([tar_set.records for tar_set in sets])
     segments = segment_identity(index, files)[records]
     files = files[records]
-    plan.num_same_segment = len(records) - _num_distinct(segments)
+    num_same_segment = len(records) - _num_distinct(segments)
     stems = index.keys["stem"][records]
     if _num_distinct(stems) < _num_distinct(files):  # a stem follows from its file: equally many, then one to one
-        plan.ambiguous[records] = _several(stems, files)
+        ambiguous[records] = _several(stems, files)
     stored = segments if options.slice_with_offset else files
     if _num_distinct(stored) < len(stored):
-        sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in plan.sets])
+        sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in sets])
         shards = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
-        plan.repeated[records] = _several(stored, shards)
+        repeated[records] = _several(stored, shards)
     roots = index.keys["root"][records]
     if roots.any():
-        chosen = plan.ambiguous[records]
+        chosen = ambiguous[records]
         if not options.slice_with_offset:  # there, what tells the slices apart stands between stem and shard
-            chosen = chosen | plan.repeated[records]
+            chosen = chosen | repeated[records]
         if taken is not None:
             chosen = chosen | taken.hold(stems)
-        plan.ambiguous[records] |= _like_chosen(stems, roots, chosen)
+        ambiguous[records] |= _like_chosen(stems, roots, chosen)
+    return ambiguous, repeated, num_same_segment
 
 
 def _like_chosen(stems: NDArray[np.uint64], roots: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

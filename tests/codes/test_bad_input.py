@@ -111,10 +111,10 @@ def no_cuts(shar: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (no_set, "holds no Lhotse Shar set"),
-        (no_target, "target_audio/recording.000001.tar is not there, but cuts.000001.jsonl.gz is"),
+        (no_set, "is not a Lhotse Shar set"),
+        (no_target, "target_audio/recording.000001.tar is missing, but cuts.000001.jsonl.gz is"),
         (torn_cuts, "cuts.000001.jsonl.gz cannot be read"),
-        (no_cuts, "cuts.000001.jsonl:2 is no cut"),
+        (no_cuts, "cuts.000001.jsonl:2 is not a cut"),
     ],
 )
 def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:

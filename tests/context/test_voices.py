@@ -90,9 +90,9 @@ def test_pattern_of_the_users() -> None:
         ("libri", "one of libritts, hifitts"),
         ("regex:speaker", "must be regex:FIELD:PATTERN"),
         ("regex::(a)", "must be regex:FIELD:PATTERN"),
-        ("regex:speaker:(a", "no regular expression: missing )"),
+        ("regex:speaker:(a", "not a regular expression: missing )"),
         ("regex:speaker:abc", "needs a group in parentheses"),
-        ("regex:duration:(.)", "duration is no field with text"),
+        ("regex:duration:(.)", "duration is not a field with text"),
     ],
 )
 def test_wrong_use(group_by: str, words: str) -> None:

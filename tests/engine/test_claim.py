@@ -137,7 +137,7 @@ def test_a_run_that_another_one_overwrites_publishes_nothing_more(seed: int, tmp
             run(out, ToyJob(out, seed=1), overwrite=True)
 
     job = ToyJob(out, seed=seed, before_unit=overwrite)
-    message = "another command has started again in" if seed == 0 else "Mend it and run the same command again"
+    message = "another command has started again in" if seed == 0 else "Correct it and run the same command again"
     with pytest.raises(PrepcliError, match=message):
         run(out, job)
     expected = tmp_path / "expected"

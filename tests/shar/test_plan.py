@@ -55,4 +55,4 @@ def test_shards_are_even(tmp_path: Path, records: int, size: int, sizes: list[in
     plan = plan_shards(index, SharOptions(shard_size=size, shuffle=True))
     assert sorted(np.diff(plan.bounds).tolist(), reverse=True) == sizes
     assert sorted(plan.order.tolist()) == list(range(records))
-    assert not plan.occurrence.any()
+    assert not plan.occurrences.any()
