@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.record import LONGEST
+from prepcli.manifest.record import MAX_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,9 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
         times = float(start), float(end)
     except ValueError:
         raise RecordRejected(RejectReason.BAD_FIELD, f"{start!r} and {end!r} are not times in seconds") from None
-    if not 0 <= times[0] <= LONGEST:
+    if not 0 <= times[0] <= MAX_SECONDS:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"the utterance starts at {start} s")
-    if not times[0] < times[1] <= LONGEST:
+    if not times[0] < times[1] <= MAX_SECONDS:
         raise RecordRejected(RejectReason.BAD_DURATION, f"the utterance lasts from {start} s to {end} s")
     return times
 

@@ -44,8 +44,13 @@ def is_placeholder(name: str) -> bool:
     return name.endswith(".nodata")
 
 
-def pair_members(members: Iterator[Item], name_of: Callable[[Item], str]) -> Iterator[tuple[Item, Item]]:
+def pair_members(
+    members: Iterator[Item], name_of: Callable[[Item], str], *, check_names: bool = True
+) -> Iterator[tuple[Item, Item]]:
     """Each data member of a Shar tar with the member of its manifest.
+
+    Without `check_names` two neighbours are a pair whatever their names, as they are for lhotse's reader: one damaged
+    name does not cost the pairs behind it.
 
     Raises:
         UnpairedError: a data member is not followed by its manifest.
@@ -56,14 +61,17 @@ def pair_members(members: Iterator[Item], name_of: Callable[[Item], str]) -> Ite
         if manifest is None:
             raise UnpairedError(f"{name} has no manifest after it")
         other = name_of(manifest)
+        if not check_names:
+            yield data, manifest
+            continue
         if stem(other) != stem(name) or not other.endswith((".json", ".nometa")):
             raise UnpairedError(f"{name} is followed by {other}, not by its manifest")
         yield data, manifest
 
 
-def walk_pairs(tar: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarInfo]]:
+def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarInfo]]:
     """The headers of each pair in an open tar; raises as `pair_members` does."""
-    return pair_members(walk_headers(tar), lambda member: member.name)
+    return pair_members(walk_headers(tar), lambda member: member.name, check_names=check_names)
 
 
 def read_pairs(tar: Path, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from prepcli.calls import shows_progress
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.publish import Marker, PublishedFile
+from prepcli.engine.report import Report
 from prepcli.engine.status import read_status, workspaces_of
 from prepcli.engine.workspace import read_document
 from prepcli.errors import RecordRejected, UsageError
@@ -151,7 +152,10 @@ def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
         report.hashes_known = True
         status = read_status(workspace)
         # A file of the finishing step that has changed is a problem of its own, found below.
-        merged = read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
+        merged = (
+            read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
+            and read_document(workspace.report_file, Report) is not None
+        )
         if status.state != "finished" and not (merged and status.units_done == status.units):
             report.problems.append(
                 f"the run is not finished: {status.units_done} of {status.units} units are done; "

@@ -29,7 +29,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
         "asr.nemo contains a EncDecCTCModel; a EncDecSpeakerLabelModel is needed",
     ),
     "unknown grouping": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "voice"], "--group-by voice is not known"),
-    "broken pattern": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "regex:speaker:("], "no regular expression"),
+    "broken pattern": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "regex:speaker:("], "is not a regular expression"),
     "similarity above 1": ([MINI, "OUT", *RESEMBLYZER, "--context-min-ssim", 60], "not a cosine similarity"),
     "negative duration": ([MINI, "OUT", *RESEMBLYZER, "--context-min-duration", -1], "not a number of seconds"),
     "no batch": ([MINI, "OUT", *RESEMBLYZER, "--batch-duration", 0], "--batch-duration 0.0"),

@@ -333,7 +333,7 @@ def test_again_is_nothing_and_other_settings_are_refused(with_context: Path, tmp
     assert "--audio-format was flac, now wav" in done.error_line
     done = prepcli(*arguments, "--audio-format", "opus", "--target-sample-rate", 16000)
     assert done.code == 2
-    assert "lhotse keeps Opus at 48000 Hz" in done.error_line
+    assert "lhotse stores Opus at 48000 Hz" in done.error_line
 
 
 def test_awkward_directories(awkward: Path) -> None:
