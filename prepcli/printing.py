@@ -8,6 +8,8 @@ _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
 """Control characters, lone surrogates (which UTF-8 cannot encode), line and paragraph separators."""
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that reverse the order of those that follow: a name would look like another one."""
+_BYTE_ORDER_MARK = "\ufeff"
+"""Invisible, and left in names by programs that write it at the beginning of a file."""
 
 
 def printable(text: str) -> str:
@@ -21,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def _is_escaped(char: str) -> bool:
-    return unicodedata.category(char) in _ESCAPED or char in _REORDERING
+    return unicodedata.category(char) in _ESCAPED or char in _REORDERING or char == _BYTE_ORDER_MARK
 
 
 def printable_command(command: str) -> str:

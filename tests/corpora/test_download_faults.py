@@ -151,7 +151,7 @@ def test_an_archive_that_nobody_asked_for(archives: dict[str, bytes], tmp_path: 
     own.write_bytes(b"")
     done = prepcli("download", "librispeech", "--data-root", tmp_path / "data", "--archive", own)
     assert done.code == 2
-    assert "none of the archives that are asked for: dev-clean.tar.gz" in done.error_line
+    assert "is not one of the archives of this command: dev-clean.tar.gz" in done.error_line
     assert not (tmp_path / "data").exists()
 
 
@@ -187,7 +187,7 @@ def test_what_prepcli_did_not_make_is_not_replaced(serve: Serve, tmp_path: Path)
     site = serve()
     done = download_an4(data, site)
     assert done.code == 2
-    assert f"{data / 'an4'} is there, but" in done.error_line
+    assert f"{data / 'an4'} exists, but" in done.error_line
     assert site.asked == []
     assert (data / "an4/mine.txt").exists()
     assert download_an4(data, site, "--overwrite").code == 0

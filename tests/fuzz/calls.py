@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from prepcli.printing import printable
 from tests.running import Outcome, prepcli
 
 ALLOWED = frozenset({0, 2, 3})
@@ -40,7 +41,7 @@ def check_call(
     if done.code and (done.err or done.code != 1):
         warned, line = done.err.splitlines()[:-1], done.err.splitlines()[-1]
         assert all(text.startswith("prepcli: warning: ") for text in warned), done.err
-        assert line.startswith("prepcli: ") and line.isprintable(), line
+        assert line.startswith("prepcli: ") and printable(line) == line, line
         assert len(line) < 2000, line
     else:
         assert all(text.startswith("prepcli: warning: ") for text in done.err.splitlines()), done.err
