@@ -183,8 +183,11 @@ class Workspace:
 
 
 def _beside(out: Path) -> Path:
-    """`a/out` -> `a/out.prepcli`, also for names such as `.` that do not say what they are."""
-    named = out if out.name not in ("", "..") else out.resolve()
+    """`a/out` -> `a/out.prepcli`, also for names such as `.` that do not say what they are.
+
+    The workspace of a link is beside its target: under two names, one directory would belong to two plans.
+    """
+    named = out.resolve() if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
         raise UsageError(f"{out} cannot be an output directory; give one of its own")
     if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:

@@ -45,5 +45,10 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     else:
         check_loadable(out)
         workspace = Workspace(out)
+        if options.overwrite and any(workspace.root.glob("version_*")):
+            raise UsageError(
+                f"shards were added to {out} with --concat-to, and --overwrite would remove them; choose another "
+                f"directory, or remove {out} and {workspace.root} first"
+            )
         job, plan = TarredJob(manifests, options, num_workers=engine.num_workers), None
     return run_command(job, workspace, options, engine, plan=plan)

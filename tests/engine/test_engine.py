@@ -192,12 +192,17 @@ def test_other_file_system_is_refused_at_the_start(tmp_path: Path) -> None:
     target = shared_memory / f"prepcli-test-{os.getpid()}"
     target.mkdir()
     try:
-        (tmp_path / "out").symlink_to(target)
+        (tmp_path / "out.prepcli").symlink_to(target)
         with pytest.raises(UsageError, match="another file system"):
             run(tmp_path / "out")
-        assert list(target.iterdir()) == []
+        assert list((tmp_path / "out").iterdir()) == []
+        # A link for OUT is no problem: what belongs to it stands beside its target.
+        (target / "other").mkdir()
+        (tmp_path / "link").symlink_to(target / "other")
+        assert run(tmp_path / "link").status == "done"
+        assert (target / "other.prepcli/report.json").exists()
     finally:
-        target.rmdir()
+        shutil.rmtree(target)
 
 
 def test_directory_that_cannot_be_written(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.owner import start_time
-from prepcli.engine.workspace import atomic_file, write_json
+from prepcli.engine.workspace import Workspace, atomic_file, write_json
 
 
 def test_a_zombie_is_not_alive() -> None:
@@ -32,3 +32,12 @@ def test_a_file_that_could_not_be_finished_leaves_nothing(tmp_path: Path) -> Non
         file.write(b"new\n")
         raise KeyError
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old\n"]
+
+
+def test_a_directory_has_one_workspace_under_all_its_names(tmp_path: Path) -> None:
+    """Two plans for one directory would each replace what the other has published."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "link to link").symlink_to("link")
+    roots = {Workspace(tmp_path / name).root.resolve() for name in ("real", "link", "link to link")}
+    assert roots == {tmp_path.resolve() / "real.prepcli"}

@@ -450,3 +450,15 @@ def test_the_current_folder_as_output(mini_corpus: Path, tmp_path: Path) -> None
     assert (tmp_path / "set.prepcli/report.json").exists()
     assert prepcli("verify", ".", cwd=here).code == 0
     assert prepcli("manifest-to-tarred", mini_corpus / "manifest.json", "/", "--num-shards", 2).code == 2
+
+
+def test_a_set_with_added_shards_is_not_overwritten(mini_corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(mini_corpus / "manifest.json", out, "--num-shards", 2)
+    added = prepcli("manifest-to-tarred", mini_corpus / "segments.json", "--concat-to", out, "--num-shards", 1)
+    assert added.code == 0, added.err
+    before = tree(out)
+    done = prepcli("manifest-to-tarred", mini_corpus / "manifest.json", out, "--num-shards", 2, "--overwrite")
+    assert done.code == 2
+    assert "--overwrite would remove them" in done.error_line
+    assert tree(out) == before
