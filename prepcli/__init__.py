@@ -8,53 +8,41 @@ from typing import Any
 
 from prepcli.version import __version__ as __version__
 
-_FUNCTIONS = (
-    "download_aishell",
-    "download_aishell2",
-    "download_an4",
-    "download_fisher",
-    "download_hub5",
-    "download_librispeech",
-    "download_ljspeech",
-    "estimate_bins",
-    "estimate_bins_2d",
-    "estimate_token_bins",
-    "extend_codec_codes",
-    "extend_context_audio",
-    "inspect",
-    "manifest_to_shar",
-    "manifest_to_tarred",
-    "status",
-    "verify",
-)
 _ERRORS = ("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError")
 _REPORTS = {
     "Bins2dReport": "prepcli.bins.two_d",
     "BinsReport": "prepcli.bins.durations",
+    "BlendReport": "prepcli.blending.report",
     "DownloadReport": "prepcli.corpora.running",
+    "IndexReport": "prepcli.indexing.report",
     "Inspection": "prepcli.inspection.report",
     "Report": "prepcli.engine.report",
     "Status": "prepcli.engine.status",
     "TokenBinsReport": "prepcli.bins.tokens",
-    "VerifyReport": "prepcli.verification.verify",
+    "VerifyReport": "prepcli.verification.report",
 }
-__all__ = ["__version__", *_ERRORS, *_FUNCTIONS, *_REPORTS]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS:
-        from prepcli import api
-
-        found: Any = api.function_of(name)
-    elif name in _ERRORS or name in _REPORTS:
+    if name in _ERRORS or name in _REPORTS:
         from importlib import import_module
 
         found = getattr(import_module(_REPORTS.get(name, "prepcli.errors")), name)
+    elif name == "__all__":
+        from prepcli.commands import BY_PYTHON_NAME
+
+        found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *_REPORTS]
     else:
-        raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
+        from prepcli.commands import BY_PYTHON_NAME
+
+        if name not in BY_PYTHON_NAME:
+            raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
+        from prepcli import api
+
+        found = api.function_of(name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -7,6 +7,7 @@ from typing import Literal
 from prepcli.bins.durations import BinsReport as BinsReport
 from prepcli.bins.tokens import TokenBinsReport as TokenBinsReport
 from prepcli.bins.two_d import Bins2dReport as Bins2dReport
+from prepcli.blending.report import BlendReport as BlendReport
 from prepcli.corpora.running import DownloadReport as DownloadReport
 from prepcli.engine.report import Report as Report
 from prepcli.engine.status import Status as Status
@@ -14,11 +15,58 @@ from prepcli.errors import IncompleteError as IncompleteError
 from prepcli.errors import PrepcliError as PrepcliError
 from prepcli.errors import TooManyRejectsError as TooManyRejectsError
 from prepcli.errors import UsageError as UsageError
+from prepcli.indexing.report import IndexReport as IndexReport
 from prepcli.inspection.report import Inspection as Inspection
-from prepcli.verification.verify import VerifyReport as VerifyReport
+from prepcli.verification.report import VerifyReport as VerifyReport
 
 __all__: list[str]
 __version__: str
+
+def blend(
+    sets: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    temperature: float | Sequence[float] = (),
+    by: Literal["hours", "records"] = "hours",
+    lang: str | Sequence[str] = (),
+    tag: str | Sequence[str] = (),
+    check: bool = True,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    num_workers: int | None = None,
+) -> BlendReport:
+    """Mix finished data sets in one input_cfg for NeMo's training configs, with weights and a table of shares.
+
+    A SET is a tarred set, a Shar set, a manifest, lhotse cuts, or an input_cfg (.yaml). Its hours come from the
+    report of the run that made it, else they are read from its manifest. NAME may be in groups: en/books. A WEIGHT
+    is used as it is, and then each set of its group needs one; without weights, a set weighs its hours to the power
+    of the temperature, in each group and among the groups. Weights that an input_cfg has already stay as they are.
+
+    Args:
+        sets: The data sets, each with a name.
+        out: Config to write.
+        temperature: Power of the weights: 1 in proportion to hours, 0 all equal. For each level of groups, or one
+            for all. Default: 1.
+        by: What a set weighs.
+        lang: Tag with the language, of all sets or of one set or group.
+        tag: Tag with any field, of all sets or of one set or group.
+        check: Read the result once with NeMo, where it is installed.
+        dry_run: Print the table and write nothing.
+        overwrite: Replace OUT.yaml.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+
+    Returns:
+        The table of the data sets: hours, shares, and how often their records are seen.
+
+    Raises:
+        UsageError: a data set is not there or not finished, or options do not go together.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
+        >>> [(one.name, one.records, one.share) for one in report.sets]
+        [('a', 48, 0.7), ('b', 6, 0.3)]
+    """
 
 def download_aishell(
     data_root: str | PathLike[str],
@@ -55,8 +103,9 @@ def download_aishell(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -103,8 +152,9 @@ def download_aishell2(
         data_root: Folder for the corpus, its audio and its manifests.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -161,8 +211,9 @@ def download_an4(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -224,8 +275,9 @@ def download_fisher(
         noises_to_emoji: Write laughter and other noises as emoji.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -277,8 +329,9 @@ def download_hub5(
         min_slice_duration: Minimum seconds of speech per slice; 0: one slice per utterance.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -340,8 +393,9 @@ def download_librispeech(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -405,8 +459,9 @@ def download_ljspeech(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -465,8 +520,10 @@ def estimate_bins(
         progress: Show a progress bar and notes on stderr.
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
-            of an existing file, whose other keys and comments stay, or into a new file.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+            of an existing file, whose other keys and comments stay, or into a new file. Limits that the file has
+            stay, unless another limit is given here.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
 
     Returns:
         The bins in seconds, and the share of padding from 0 to 1; `durations` is a sorted array, seconds.
@@ -536,8 +593,10 @@ def estimate_bins_2d(
         prompt: Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
-            of an existing file, whose other keys and comments stay, or into a new file.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+            of an existing file, whose other keys and comments stay, or into a new file. Limits that the file has
+            stay, unless another limit is given here.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
 
     Returns:
         The bins as pairs of seconds and tokens, `max_tps` in tokens per second, and the shares of padding from 0 to 1.
@@ -608,8 +667,10 @@ def estimate_token_bins(
         prompt: Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
-            of an existing file, whose other keys and comments stay, or into a new file.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+            of an existing file, whose other keys and comments stay, or into a new file. Limits that the file has
+            stay, unless another limit is given here.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
 
     Returns:
         The bins in tokens, or with `sub_buckets` as pairs of input and output tokens, and the shares of padding.
@@ -677,8 +738,9 @@ def extend_codec_codes(
             fp32.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -706,6 +768,7 @@ def extend_context_audio(
     *,
     batch_duration: float = 120.0,
     plot: str | PathLike[str] | None = None,
+    reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
     audio_base_dir: str | PathLike[str] | None = None,
     speaker_model: str = "titanet_large",
@@ -734,13 +797,16 @@ def extend_context_audio(
     Between devices, and on GPUs with another batch_duration, embeddings differ by float rounding: sometimes in the
     last digits of a similarity, very rarely in the chosen context.
 
-    Run the same call again to continue after an interruption.
+    Run the same call again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
+    another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
 
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the extended manifest.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
-        plot: Plot similarities and durations of contexts.
+        plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
+        reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
+            is done again.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
@@ -748,12 +814,13 @@ def extend_context_audio(
             nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, where
             the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
-        context_min_ssim: Minimum cosine similarity of a context.
+        context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -775,9 +842,119 @@ def extend_context_audio(
         'context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
 
+def fix_durations(
+    manifest: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Measure the durations of a manifest again, and change nothing else.
+
+    Every other field keeps its text byte for byte, and a record whose duration is right keeps its whole line. A
+    record with an offset is a segment: its duration changes only if it ends after the file, or has none. The
+    summary says how many durations differed by more than 20 ms, and by how much. Audio that cannot be read is a
+    reject.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Manifest to write.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
+        durations that differed by more.
+
+    Raises:
+        UsageError: options that do not go together, or a manifest that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
+        >>> report.records_out, report.details["more_than_20_ms"]
+        (48, 0)
+    """
+
+def index(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    check: bool = False,
+    rebase: bool = False,
+    indexes_root: str | PathLike[str] | None = None,
+    index_beside: bool = False,
+    pack: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+) -> IndexReport:
+    """Write indexes (.idx) for data sets that exist, with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
+
+    Indexes of tars and manifests are written beside them; those of a Lhotse Shar set into the folder index/ of the
+    set, because beside the shards lhotse 1.33 and NeMo 3.0 take them for data. Only line ends and tar headers are
+    read. Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the files.
+
+    Readers do not notice an index of an older version of its data, and read wrong bytes: check compares all of
+    them.
+
+    Args:
+        paths: Tarred sets, Shar sets, JSONL files, tars, or an input_cfg (YAML).
+        check: Compare the indexes with their data, and write nothing. Problems: exit code 1.
+        rebase: Rename the indexes of a Shar set that was moved or copied. Reads no data.
+        indexes_root: Write all indexes below this folder, each under the absolute path of its data.
+        index_beside: Write the indexes of Shar sets beside the data too.
+        pack: Also write one file with all indexes, and beside it the YAML it belongs to. Needs lhotse 2.
+        dry_run: List what would be written, and write nothing.
+        overwrite: Write all indexes again.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        What was written and what is wrong; `configs` has the YAML for each set.
+
+    Raises:
+        UsageError: a path is nothing that can be indexed.
+        IncompleteError: a worker process was killed; the same call continues.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_tarred("manifest.json", "unindexed", num_shards=2, index=False)
+        >>> prepcli.index("unindexed").written
+        4
+        >>> prepcli.index("unindexed", check=True).status
+        'ok'
+    """
+
 def inspect(
     path: str | PathLike[str],
     *,
+    record: int | None = None,
     html: str | PathLike[str] | None = None,
     progress: bool = False,
     audio_base_dir: str | PathLike[str] | None = None,
@@ -790,7 +967,9 @@ def inspect(
 
     Args:
         path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
-            cuts, tars, OUT.prepcli, rejects.jsonl, or an audio file.
+            cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.
+        record: Show only this record (from 0) and the header of its audio. With indexes, a seek finds it in any
+            set.
         html: Write a page with plots, to open in a browser.
         progress: Show a progress bar and notes on stderr.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -811,6 +990,230 @@ def inspect(
         ('manifest', 48, 8)
     """
 
+def make_manifest(
+    source: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"] = "auto",
+    audio_base_dir: str | PathLike[str] | None = None,
+    text_suffix: str | None = None,
+    transcripts: str | PathLike[str] | None = None,
+    speaker_pattern: str | None = None,
+    lang: str | None = None,
+    set: str | Sequence[str] = (),
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    absolute_paths: bool = False,
+    run_commands: bool = False,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Make a NeMo manifest of your own audio, with durations as measured.
+
+    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
+    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read,
+    and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        source: Folder or file that names the audio.
+        out: Manifest to write.
+        format: Format of SOURCE; auto decides by its content, and says how.
+        audio_base_dir: Base folder of relative paths in SOURCE. Default: the folder of SOURCE; for Kaldi and lhotse
+            the working directory.
+        text_suffix: The transcript stands beside the audio, in a file with this suffix: .txt
+        transcripts: File of transcripts: `id text` or `id|text` per line; the id is the audio file's name without
+            suffix.
+        speaker_pattern: Regular expression that finds the speaker in the path of the audio below the base folder;
+            the groups are joined by _.
+        lang: Language of all records.
+        set: Give all records a field with this text. May be repeated.
+        audio_column: Column with the audio's path. Default: by its name: audio_filepath, file_name, ....
+        text_column: Column with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
+        absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
+        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to
+            OUT_audio/. Only for files that you trust.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest.
+
+    Raises:
+        UsageError: options that do not go together, or a source that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
+        >>> report.records_out, report.outputs["manifest"]
+        (6, 'own.json')
+    """
+
+def manifest_to_mels(
+    manifest: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    devices: str = "auto",
+    lists_only: bool = False,
+    sampling_rate: int = 22050,
+    filter_length: int = 1024,
+    hop_length: int = 256,
+    win_length: int = 1024,
+    mel_fmin: float = 0.0,
+    mel_fmax: float = 8000.0,
+    n_mel_channels: int = 80,
+    audio_base_dir: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Turn NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow.
+
+    Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
+    OUT/filelists/STEM_mel_text_filelist.txt and OUT/filelists/STEM_audio_text_filelist.txt. OUT is the dataset path
+    for training; paths of audio are absolute. A text with a vertical bar or a line break is a reject, and so is a
+    clip that is shorter than half of a Fourier transform. Needs PyTorch (the extra models), except for lists_only.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Directory for mels and file lists.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
+        lists_only: Write only the file lists, without the mels.
+        sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
+        filter_length: Length of the Fourier transform in samples.
+        hop_length: Samples from one frame to the next.
+        win_length: Length of the window in samples.
+        mel_fmin: Lowest frequency (Hz).
+        mel_fmax: Highest frequency (Hz).
+        n_mel_channels: Number of mel bands.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs` has the file lists of each manifest.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or PyTorch is not installed.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_mels("manifest.json", "mels", devices="cpu")
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest_mel_text_filelist"]
+        'mels/filelists/manifest_mel_text_filelist.txt'
+    """
+
+def manifest_to_parquet(
+    manifest: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    row_group_size: int = 200,
+    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
+    shard_size: int = 1000,
+    shuffle: bool = False,
+    shuffle_seed: int = 0,
+    target_sample_rate: int | None = None,
+    check_audio: bool = False,
+    audio_base_dir: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Turn NeMo manifests into Parquet files, as NeMo (type: parquet) and Hugging Face datasets read them.
+
+    Writes OUT/data-{000000}.parquet, one file per shard, with the columns id, audio {bytes, path}, duration, text,
+    and one for each further field of the manifests. Lists and objects, and fields of several types, become JSON
+    text. Files that need no change are stored byte for byte; segments are cut exactly. Needs pyarrow (the extra
+    parquet).
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Directory for the Parquet files.
+        row_group_size: Maximum number of records per row group; a reader holds a whole row group.
+        force_codec: Encode audio to this format. Default: unchanged.
+        shard_size: Maximum number of records per shard.
+        shuffle: Shuffle records over all shards.
+        shuffle_seed: Seed of shuffle.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        check_audio: Decode copied files as well, to find damage.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_parquet("manifest.json", "parquet", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest_filepath"]
+        'parquet/data-_OP_000000..000002_CL_.parquet'
+    """
+
 def manifest_to_shar(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
@@ -821,6 +1224,7 @@ def manifest_to_shar(
     target_sample_rate: int | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
+    indexed: bool = False,
     check_audio: bool = False,
     dry_run: bool = False,
     overwrite: bool = False,
@@ -854,11 +1258,14 @@ def manifest_to_shar(
         target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
+        indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
+            resume in the middle of an epoch.
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -903,6 +1310,7 @@ def manifest_to_tarred(
     buckets_num: int = 1,
     dynamic_buckets_num: int = 30,
     shard_manifests: bool = True,
+    index: bool = True,
     only_manifests: bool = False,
     check_audio: bool = False,
     concat_to: str | PathLike[str] | None = None,
@@ -919,8 +1327,9 @@ def manifest_to_tarred(
     """Turn NeMo manifests into tar shards with their manifests.
 
     Writes OUT/audio_{i}.tar, OUT/sharded_manifests/manifest_{i}.json, OUT/tarred_audio_manifest.json and
-    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them. Files that need no change are copied byte
-    for byte. Run the same call again to continue after an interruption.
+    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them, and beside tars and manifests their indexes
+    (.idx). Files that need no change are copied byte for byte. Run the same call again to continue after an
+    interruption.
 
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
@@ -940,15 +1349,17 @@ def manifest_to_tarred(
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
-        dynamic_buckets_num: Number of duration bins to write into metadata.yaml.
+        dynamic_buckets_num: Number of buckets; their duration bins go into metadata.yaml.
         shard_manifests: Write a manifest for each shard, in addition to the one over all shards.
+        index: Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
         only_manifests: Write only the manifests, without the tars, to check them first.
         check_audio: Decode copied files as well, to find damage.
         concat_to: Add the shards to the tarred set in this directory.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Redo the units with records that were rejected for missing or unreadable audio.
-        max_rejects: Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
@@ -970,6 +1381,145 @@ def manifest_to_tarred(
         (48, {})
         >>> report.outputs["manifest_filepath"]
         'tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
+    """
+
+def manifest_to_wenet(
+    manifest: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    raw: bool = False,
+    prefix: str = "shards",
+    force_codec: Literal["flac", "wav"] | None = None,
+    relative_to: str | PathLike[str] | None = None,
+    shard_size: int = 1000,
+    shuffle: bool = False,
+    shuffle_seed: int = 0,
+    target_sample_rate: int | None = None,
+    check_audio: bool = False,
+    audio_base_dir: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
+
+    Writes OUT/shards_{000000000}.tar and OUT/shards.list, which is what data_type: shard reads; with raw
+    OUT/data.list, for data_type: raw. Keys are made of the names of the files and are unique. Files that need no
+    change are copied byte for byte; segments are cut exactly. The text may be empty; there must be audio.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Directory for the shards and lists.
+        raw: Write only OUT/data.list, which names the audio files where they are.
+        prefix: First part of the names of the shards.
+        force_codec: Encode audio to this format. Default: unchanged.
+        relative_to: Folder that paths in the list start from. Default: none, paths are absolute.
+        shard_size: Maximum number of records per shard.
+        shuffle: Shuffle records over all shards.
+        shuffle_seed: Seed of shuffle.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        check_audio: Decode copied files as well, to find damage.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs["data_list"]` is the list to train with.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_wenet("manifest.json", "wenet", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["data_list"]
+        'wenet/shards.list'
+    """
+
+def prepare_texts(
+    input: str | PathLike[str],
+    out: str | PathLike[str],
+    *,
+    text_field: str = "text",
+    tts_text_field: str | None = None,
+    is_normalized: bool = False,
+    normalize: str | None = None,
+    whitelist: str | PathLike[str] | None = None,
+    asr_text: Literal["as-is", "lower", "plain"] = "as-is",
+    speakers: str = "0",
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
+
+    INPUT is a file of texts, one per line, or a NeMo manifest. Writes OUT.json with a record per text: text (what
+    the ASR model learns to write) and tts_text_normalized or tts_text (what the TTS model reads), and
+    OUT_speakers.txt with the numbers of the TTS model's speakers. Without normalize, tts_text_field or
+    is_normalized, NeMo normalizes the texts each time it loads them.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        input: Texts or NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        out: Manifest to write.
+        text_field: Field of a manifest with the text.
+        tts_text_field: Field of a manifest with a text that is normalized already, such as normalized_text.
+        is_normalized: The texts are normalized already (no digits, no abbreviations).
+        normalize: Normalize with nemo_text_processing, in this language: en, de, ...
+        whitelist: With normalize: table of words that are read in a way of their own.
+        asr_text: Change the ASR text: lower: lower case; plain: also without punctuation.
+        speakers: Numbers of speakers of the TTS model: 0-99 or 1,5,7-9.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
+
+    Raises:
+        UsageError: options that do not go together, a missing package, or an input that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
+        >>> report.records_out, report.outputs["speakers_filepath"]
+        (48, 'texts_speakers.txt')
     """
 
 def status(
@@ -1001,15 +1551,20 @@ def status(
 def verify(
     out: str | PathLike[str],
     *,
+    audio_base_dir: str | PathLike[str] | None = None,
     num_workers: int | None = None,
     progress: bool = False,
 ) -> VerifyReport:
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. If there are problems, they are listed and the exit code is 1.
+    Reads and decodes everything. Of manifests, also those of extend-context-audio, each line is checked, that its
+    audio and its context are there and long enough, and that the context is of the same voice; only headers of
+    audio are read then. If there are problems, or not one record, they are listed and the exit code is 1.
 
     Args:
-        out: Directory of a tarred or Shar data set.
+        out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.
+        audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
+            manifest's folder.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
 

@@ -14,11 +14,13 @@ class Command:
         name: as typed on the command line, e.g. `download librispeech`.
         package: below `prepcli`; its module `options` has the dataclass, its module `command` has the function.
         options: the dataclass of its options, whose docstring is the help of the command.
+        summary: for the list of commands.
     """
 
     name: str
     package: str
     options: str
+    summary: str
 
     @property
     def python_name(self) -> str:
@@ -38,26 +40,80 @@ class Command:
         return function
 
 
-COMMANDS = tuple(
-    Command(name, package, options)
-    for name, package, options in (
-        ("download librispeech", "corpora", "DownloadLibrispeech"),
-        ("download an4", "corpora", "DownloadAn4"),
-        ("download aishell", "corpora", "DownloadAishell"),
-        ("download aishell2", "corpora", "DownloadAishell2"),
-        ("download ljspeech", "corpora", "DownloadLjspeech"),
-        ("download fisher", "corpora", "DownloadFisher"),
-        ("download hub5", "corpora", "DownloadHub5"),
-        ("manifest-to-tarred", "tarred", "ManifestToTarred"),
-        ("manifest-to-shar", "shar", "ManifestToShar"),
-        ("extend-context-audio", "context", "ExtendContextAudio"),
-        ("extend-codec-codes", "codes", "ExtendCodecCodes"),
-        ("estimate-bins", "bins", "EstimateBins"),
-        ("estimate-bins-2d", "bins", "EstimateBins2d"),
-        ("estimate-token-bins", "bins", "EstimateTokenBins"),
-        ("inspect", "inspection", "Inspect"),
-        ("status", "engine", "ShowStatus"),
-        ("verify", "verification", "Verify"),
-    )
-)
+TASKS: dict[str, tuple[Command, ...]] = {
+    "Get data": (
+        Command(
+            "download librispeech",
+            "corpora",
+            "DownloadLibrispeech",
+            "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR.",
+        ),
+        Command(
+            "download an4",
+            "corpora",
+            "DownloadAn4",
+            "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA.",
+        ),
+        Command(
+            "download aishell",
+            "corpora",
+            "DownloadAishell",
+            "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR.",
+        ),
+        Command(
+            "download aishell2",
+            "corpora",
+            "DownloadAishell2",
+            "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy.",
+        ),
+        Command(
+            "download ljspeech",
+            "corpora",
+            "DownloadLjspeech",
+            "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com.",
+        ),
+        Command(
+            "download fisher",
+            "corpora",
+            "DownloadFisher",
+            "English telephone speech, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both.",
+        ),
+        Command(
+            "download hub5",
+            "corpora",
+            "DownloadHub5",
+            "English telephone test set, 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43.",
+        ),
+        Command("make-manifest", "making", "MakeManifest", "Make a manifest of your own audio"),
+        Command("fix-durations", "measuring", "FixDurations", "Measure the durations of a manifest again"),
+    ),
+    "Prepare training data from manifests": (
+        Command("manifest-to-tarred", "tarred", "ManifestToTarred", "Make tar shards with manifests, for NeMo"),
+        Command("manifest-to-shar", "shar", "ManifestToShar", "Make a Lhotse Shar set, for NeMo and lhotse"),
+        Command("manifest-to-wenet", "wenet", "ManifestToWenet", "Make shards or a data list for WeNet"),
+        Command("manifest-to-mels", "mels", "ManifestToMels", "Make mel-spectrograms for Tacotron 2"),
+        Command("manifest-to-parquet", "parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"),
+        Command("blend", "blending", "Blend", "Mix finished sets by weights in one input_cfg"),
+        Command("prepare-texts", "texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
+        Command("index", "indexing", "Index", "Index sets that exist, to resume in mid-epoch"),
+    ),
+    "Extend": (
+        Command(
+            "extend-context-audio", "context", "ExtendContextAudio", "Give each record another utterance of its voice"
+        ),
+        Command("extend-codec-codes", "codes", "ExtendCodecCodes", "Add the codes of an audio codec to a Shar set"),
+    ),
+    "Estimate bins for bucketed training": (
+        Command("estimate-bins", "bins", "EstimateBins", "By duration"),
+        Command("estimate-bins-2d", "bins", "EstimateBins2d", "By duration and number of tokens"),
+        Command("estimate-token-bins", "bins", "EstimateTokenBins", "By number of tokens, for texts and conversations"),
+    ),
+    "Look": (
+        Command("inspect", "inspection", "Inspect", "Show what a file or a set holds, with examples"),
+        Command("status", "engine", "ShowStatus", "Show how far commands are, and how to continue them"),
+        Command("verify", "verification", "Verify", "Check that a set is complete and readable"),
+    ),
+}
+"""The commands by task, in the order of `prepcli --help`."""
+COMMANDS = tuple(command for commands in TASKS.values() for command in commands)
 BY_PYTHON_NAME = {command.python_name: command for command in COMMANDS}

@@ -1,4 +1,4 @@
-"""Errors of two kinds: a wrong call stops the run, bad data of one record rejects that record.
+"""Two kinds of errors: a wrong call stops the run; bad data of one record rejects that record.
 
 Every other exception is a bug: it stops the run, and its traceback is written to a file.
 """
@@ -26,7 +26,7 @@ class IncompleteError(PrepcliError):
 
     exit_code = 4
     document: dict[str, Any] | None = None
-    """What `--json` prints: the command, where its output is, and `continue_with`, the command that continues."""
+    """The document of `--json`: the command, its output, and `continue_with`, the command that continues."""
 
     @property
     def continue_with(self) -> str | None:
@@ -35,7 +35,7 @@ class IncompleteError(PrepcliError):
 
 
 class InputChangedError(PrepcliError):
-    """An input was written to, replaced or removed while the run was reading it."""
+    """An input was changed, replaced or removed while the run was reading it."""
 
 
 class TooManyRejectsError(PrepcliError):
@@ -66,7 +66,7 @@ class RejectReason(str, Enum):
     BAD_SPEAKER = "bad_speaker"
     CONTEXT_IS_TARGET = "context_is_target"
     SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"
-    # The user's options ask for these: they are listed, but not counted against `--max-rejects`.
+    # Requested by the user's options: they are listed, but not counted against `--max-rejects`.
     BELOW_MIN_DURATION = "below_min_duration"
     ABOVE_MAX_DURATION = "above_max_duration"
     REMAINDER_DROPPED = "remainder_dropped"

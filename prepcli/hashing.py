@@ -25,3 +25,41 @@ def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[
     """A number for each segment of audio: the hash of its file, its offset and its duration, in any unit."""
     with np.errstate(over="ignore"):
         return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)
+
+
+def num_distinct(keys: Hashes) -> int:
+    """How many different keys there are."""
+    # Not np.unique: its first call imports numpy.ma, a sixth of the start-up.
+    keys = np.sort(keys)
+    return int(np.count_nonzero(keys[1:] != keys[:-1])) + min(1, len(keys))
+
+
+def have_several(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
+    """For each position: do the positions with its key hold more than one value?"""
+    order = np.lexsort((values, keys))
+    keys, values = keys[order], values[order]
+    if not len(keys):
+        return np.zeros(0, bool)
+    first_of_key = np.concatenate(([True], keys[1:] != keys[:-1]))
+    first_of_pair = first_of_key | np.concatenate(([True], values[1:] != values[:-1]))
+    group = np.cumsum(first_of_key) - 1
+    several = np.bincount(group, weights=first_of_pair) > 1
+    result = np.empty(len(keys), bool)
+    result[order] = several[group]
+    return result
+
+
+def occurrences(keys: Hashes) -> NDArray[np.int64]:
+    """For each position: how many positions before it have the same key."""
+    counts = np.zeros(len(keys), np.int64)
+    in_order = np.sort(keys)
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if not len(repeated):
+        return counts
+    positions = np.flatnonzero(np.isin(keys, repeated))
+    by_key = positions[np.argsort(keys[positions], kind="stable")]
+    same_as_before = np.concatenate(([False], keys[by_key[1:]] == keys[by_key[:-1]]))
+    rank = np.arange(len(by_key))
+    first = np.maximum.accumulate(np.where(same_as_before, 0, rank))
+    counts[by_key] = rank - first
+    return counts

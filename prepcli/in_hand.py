@@ -8,9 +8,12 @@ from pathlib import Path
 
 from prepcli.errors import RecordRejected, RejectReason
 
+_END = b"\0"
+"""Ends a note; no path contains it. What follows is the rest of an earlier, longer note."""
+
 
 class _Notes:
-    """The file for notes (None: no decoder has crashed), and the audio that is no longer tried."""
+    """The file for notes (None: no decoder has crashed), and the audio that is not tried again."""
 
     file: int | None = None
     refused: Collection[str] = ()
@@ -20,15 +23,27 @@ def take_in_hand(*audio: object) -> None:
     """Note the audio that is decoded or encoded next; `audio` identifies it in every run: path, offset, ...
 
     Raises:
-        RecordRejected: CRASHED_DECODER, two processes have died of this audio.
+        RecordRejected: CRASHED_DECODER if two processes died while decoding this audio.
     """
     if _Notes.file is None:
         return
-    name = " ".join(map(str, audio))
-    if name in _Notes.refused:
+    note = " ".join(map(str, audio)).encode(errors="surrogateescape")
+    if _name(note) in _Notes.refused:
         raise RecordRejected(RejectReason.CRASHED_DECODER, f"{audio[0]} has crashed the decoder twice")
-    os.ftruncate(_Notes.file, 0)
-    os.pwrite(_Notes.file, name.encode(errors="surrogateescape"), 0)
+    os.pwrite(_Notes.file, note + _END, 0)  # one write, so that a crash leaves a whole note
+
+
+def read_note(file: Path) -> str | None:
+    """What `take_in_hand` has noted in `file` last: "" if nothing, None if there is no file."""
+    try:
+        return _name(file.read_bytes().partition(_END)[0])
+    except FileNotFoundError:
+        return None
+
+
+def _name(note: bytes) -> str:
+    """A name that JSON can hold, because a path may have bytes that are not UTF-8."""
+    return note.decode(errors="backslashreplace")
 
 
 @contextmanager

@@ -12,23 +12,26 @@ Inputs = Iterable[str | Path]
 
 
 class FileState(NamedTuple):
-    """Size and time of a file: a cheap way to notice that it was written to or replaced.
+    """Size, times and inode number of a file: a cheap way to notice that it was written to or replaced.
 
-    The inode number is left out: some network file systems give an unchanged file a new one at each look-up.
+    `ctime_ns` and `inode` alone only raise a doubt: a change of permissions or a new hard link has another `ctime_ns`
+    as well, and some network file systems give an unchanged file a new inode number at each look-up.
     """
 
     num_bytes: int
     mtime_ns: int
+    ctime_ns: int = 0
+    inode: int = 0
 
 
 def state_of(file: str | Path | int) -> FileState:
     """The present state of a file; raises `OSError` if it does not exist.
 
-    A path is opened first: then network file systems ask the server, while `stat` may be answered from a cache.
+    A path is opened first, so that network file systems ask the server; `stat` alone may use a cache.
     """
     if isinstance(file, int):
         found = os.fstat(file)
-        return FileState(found.st_size, found.st_mtime_ns)
+        return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return state_of(descriptor)
@@ -36,21 +39,32 @@ def state_of(file: str | Path | int) -> FileState:
         os.close(descriptor)
 
 
-def check_unchanged(path: str | Path, before: FileState, file: int | None = None) -> None:
-    """Compare a file (or the open `file` that was at `path`) with its state when the run began to read it.
+def check_unchanged(
+    path: str | Path, before: FileState, file: int | None = None, same_content: Callable[[], bool] | None = None
+) -> FileState:
+    """Compare a file (or the open `file` of `path`) with its state when the run began to read it.
+
+    `same_content` reads the file and decides where only `ctime_ns` or `inode` differ; without it, `ctime_ns` decides.
+    Returns the present state.
 
     Raises:
-        InputChangedError: it was written to, replaced or removed since.
+        InputChangedError: it was changed, replaced or removed since.
     """
     try:
         now = state_of(path if file is None else file)
     except FileNotFoundError:
         raise InputChangedError(f"{path} was removed during the run, which has stopped; bring it back") from None
-    if now != before:
+    if now == before:
+        return now
+    is_same = (now.num_bytes, now.mtime_ns) == (before.num_bytes, before.mtime_ns)
+    if is_same:
+        is_same = same_content() if same_content else now.ctime_ns == before.ctime_ns
+    if not is_same:
         raise InputChangedError(
             f"{path} was changed during the run, which has stopped; let nothing write to it and run the same command "
             "again"
         )
+    return now
 
 
 def same_file(outputs: Iterable[Path], inputs: Inputs) -> tuple[Path, str] | None:
@@ -83,6 +97,18 @@ def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], 
     found = same_file([path], inputs())
     if found is not None:
         raise UsageError(f"{option} {path} would replace the input {found[1]}; give another name")
+
+
+def refuse_swapped(manifest: str, out: Path | None) -> None:
+    """Raise `UsageError` if OUT is a file and MANIFEST can only be a directory: that of the output."""
+    if out is None or not out.is_file():
+        return
+    names_a_folder = not os.path.exists(manifest) and os.path.splitext(manifest)[1] == ""
+    if os.path.isdir(manifest) or names_a_folder:
+        raise UsageError(
+            f"MANIFEST {manifest} is {'not there' if names_a_folder else 'a directory'}, and OUT {out} is a file: did "
+            "you swap MANIFEST and OUT?"
+        )
 
 
 def _stat(path: str | Path) -> os.stat_result | None:

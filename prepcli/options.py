@@ -34,6 +34,7 @@ class Option:
         shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
         only: it exists only on the command line, or only in Python.
         help_in_python: the help text for Python, if it differs.
+        one_each: of a list: one value each time the option is given; else it takes several at once.
     """
 
     help: str
@@ -46,6 +47,7 @@ class Option:
     shapes_output: bool = True
     only: Literal["command line", "Python"] | None = None
     help_in_python: str | None = None
+    one_each: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,24 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
 def settings_of(options: Any) -> dict[str, Any]:
     """The settings of a plan: the options that shape the output, as JSON values under their names with dashes."""
     return {
-        f"--{one.name.replace('_', '-')}": str(value) if isinstance(value, Path) else value
+        f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
         for one in declared(type(options))
         if one.option.shapes_output
-        for value in [getattr(options, one.name)]
+    }
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def shown_defaults(options: type) -> dict[str, str]:
+    """What options that shape the output mean when they are not given, by their names with dashes; see `Option`."""
+    return {
+        f"--{one.name.replace('_', '-')}": one.option.shown_default
+        for one in declared(options)
+        if one.option.shapes_output and one.option.shown_default
     }
 
 
@@ -268,9 +284,11 @@ NumWorkers = Annotated[
 MaxRejects = Annotated[
     float,
     Option(
-        "Maximum rejects: a share (below 1) or a count. More rejects: exit code 3.",
+        "Maximum rejects: a share (below 1) or a count; records that your settings leave out do not count. "
+        "More rejects: exit code 3.",
         shapes_output=False,
-        help_in_python="Maximum rejects: a share (below 1) or a count. More rejects: TooManyRejectsError.",
+        help_in_python="Maximum rejects: a share (below 1) or a count; records that your settings leave out do not "
+        "count. More rejects: TooManyRejectsError.",
     ),
 ]
 Progress = Annotated[

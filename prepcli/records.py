@@ -1,5 +1,6 @@
-"""The records of a job: an index over its manifests, the folders of their audio, and which records are left out."""
+"""The records of a job: an index over its manifests, the folders of their audio, and the records left out."""
 
+import contextlib
 import heapq
 import os
 from collections import Counter
@@ -17,24 +18,27 @@ from prepcli.engine.split import Indices
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, normal_path
 from prepcli.hashing import hash_segments, mix64
-from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
 from prepcli.options import settings_of
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
-"""Records that a plan leaves out: a reason, and the numbers of the records it holds for."""
+"""Records that a plan leaves out: a reason and the numbers of its records."""
 
-AUDIO_BASE_DIRS = "audio lies in"
+AUDIO_BASE_DIRS = "audio folders"
 """The setting that holds the folders of relative audio paths."""
+
+SAMPLE_SIZE = 20
+"""How many audio files are looked for before the work, to find out that a folder is wrong or not mounted."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
     RejectReason.REMAINDER_DROPPED: "it was left over when the shards were made equally large",
 }
 
-# Place (source, line), origin, the line itself, why.
+# Position (source, line), origin, the line itself, the reject.
 _PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]
 
 
@@ -55,10 +59,10 @@ class Records:
         spool: Path | None = None,
         num_workers: int = 1,
     ) -> None:
-        """Read the manifests once; a compressed one is unpacked in `spool` (None: only once a line of it is asked for).
+        """Read the manifests once; a compressed one is unpacked in `spool` (None: only when one of its lines is read).
 
         Raises:
-            UsageError: a manifest is missing or damaged, or there is not a single record.
+            UsageError: a manifest is missing or damaged, or has no usable record.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
@@ -80,20 +84,42 @@ class Records:
         return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
 
     def base_dir(self, record: int) -> str:
-        """The folder that the record's relative audio paths start from."""
+        """The base folder of the record's relative audio paths."""
         return self.base_dirs[self.index.source_of(record)]
 
     def audio_path(self, record: int, audio_filepath: str) -> str:
-        """Absolute path of an audio file that the record names."""
+        """Absolute path of an audio file of the record."""
         return os.path.join(self.base_dir(record), normal_path(audio_filepath))
+
+    def missing_sample(self) -> str | None:
+        """A message if none of `SAMPLE_SIZE` audio files, evenly over the records, is there; None for fewer records."""
+        if len(self) < SAMPLE_SIZE:
+            return None
+        named: list[tuple[int, str]] = []
+        for number in np.linspace(0, len(self) - 1, SAMPLE_SIZE).astype(int).tolist():
+            with contextlib.suppress(RecordRejected):
+                named.append((number, Record.parse(self.line(number)).audio_filepath))
+        if not named or any(os.path.exists(self.audio_path(*one)) for one in named):
+            return None
+        number, path = named[0]
+        where = (
+            "The paths are absolute: is the folder mounted? If it was moved, correct the paths in the manifest"
+            if os.path.isabs(path)
+            else f"Relative paths start from {self.base_dir(number)}: give the right folder with --audio-base-dir, or "
+            "mount it"
+        )
+        return (
+            f"none of {len(named)} audio files, looked for over the whole manifest, is there, such as "
+            f"{self.audio_path(number, path)}. {where}"
+        )
 
     @property
     def audio_base_dir(self) -> str | None:
-        """The folder that relative paths of all records start from; None where it is not the same for all."""
+        """The common base folder of the relative paths of all records; None if there are several."""
         return self.base_dirs[0] if self._one_base else None
 
     def merged_path(self, record: int, path: str) -> str:
-        """What names an audio file of the record in a manifest with the records of all manifests.
+        """The path of an audio file of the record in a manifest with the records of all manifests.
 
         That is the path itself, unless it is relative to another folder than those of other records.
         """
@@ -109,7 +135,7 @@ class Records:
         return {name: path for name, path in merged.items() if path != named[name]}
 
     def reject_source(self, record: int) -> bytes:
-        """The record's line as it is listed among the rejects of all manifests."""
+        """The record's line in the rejects of all manifests."""
         line = self.line(record)
         if self._one_base:
             return line
@@ -121,7 +147,7 @@ class Records:
         return entry.to_json(changes) if changes else line
 
     def merged_details(self, out: Path) -> dict[str, str]:
-        """For the summary of a job that writes such a manifest in `out`: where its relative paths start from."""
+        """For the summary of a job that writes such a manifest in `out`: the base folder of its relative paths."""
         base = self.audio_base_dir
         if base is None:
             return {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
@@ -130,7 +156,7 @@ class Records:
     def plan(
         self, units: Sequence[UnitT], contents: Contents, left_out: LeftOut = (), notes: Sequence[str] = ()
     ) -> Plan[UnitT, Contents]:
-        """The job's plan: `units` and what is left out, with the counts that must add up in the end."""
+        """The job's plan: `units` and the records left out, with the counts that must add up at the end."""
         rejects = Counter(problem.reason.value for problem in self.index.problems)
         for reason, records in left_out:
             rejects[reason.value] += len(records)
@@ -138,14 +164,14 @@ class Records:
             units=list(units),
             records_in=len(self) + len(self.index.problems),
             contents=contents,
-            inputs=[InputFile(source.path, source.sha256, source.state) for source in self.index.sources],
+            inputs=[InputFile(one.path, one.sha256, one.state, content_digest) for one in self.index.sources],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
             notes=list(notes),
         )
 
     def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:
-        """Reject lines of the lines that could not be read and of the records left out, in input order."""
+        """The reject lines of unreadable lines and of the records left out, in input order."""
         for _, origin, line, rejected in heapq.merge(self._unusable(), self._left_out(left_out), key=itemgetter(0)):
             yield reject_line(line, rejected, origin)
 
@@ -170,7 +196,7 @@ class Records:
 
 
 def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
-    """For each manifest the absolute folder of its relative audio paths: the one given, or the manifest's own."""
+    """For each manifest the absolute base folder of its relative audio paths: the given one, or the manifest's."""
     return [absolute_folder(str(audio_base_dir or os.path.dirname(manifest) or ".")) for manifest in manifests]
 
 
@@ -182,7 +208,7 @@ def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options
 def file_identity(index: ManifestIndex, audio_base_dir: Path | None) -> NDArray[np.uint64]:
     """A number for each record's audio file; `index.keys` must hold `path` (normal_path).
 
-    Without a base directory a path means another file in another folder.
+    Without a base directory, equal relative paths in different folders are different files.
     """
     files: NDArray[np.uint64] = index.keys["path"].copy()
     folders = base_directories([source.path for source in index.sources], audio_base_dir)

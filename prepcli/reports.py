@@ -1,4 +1,4 @@
-"""What all reports share."""
+"""Functions that all reports share."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ def brief(report: Any, *names: str) -> str:
 
 
 def percentiles(ascending: "NDArray[Any]") -> dict[str, float]:
-    """By name, `p0` to `p100`, the smallest of the ascending values that so many percent reach; empty for no values."""
+    """Percentiles of ascending values by name, `p0` to `p100` (nearest rank); empty for no values."""
     if not len(ascending):
         return {}
     ranks = [math.ceil(share / 100 * (len(ascending) - 1)) for share in PERCENTILES]
-    # By way of text, for the shortest one of a 32-bit number: 2.8, not 2.799999952316284.
+    # Through text, which gives the shortest form of a 32-bit number: 2.8, not 2.799999952316284.
     return {f"p{share}": float(str(ascending[rank])) for share, rank in zip(PERCENTILES, ranks, strict=True)}

@@ -1,18 +1,24 @@
 """Reading codes in tests, and what they should be: lhotse's audio, one segment at a time through the codec."""
 
+from __future__ import annotations
+
 import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from lhotse import CutSet
 from numpy.typing import NDArray
 
 from prepcli.models.protocols import Codec
+from tests.lazy import lazy
 from tests.shar_sets import members, shar_fields
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ def codes_fields(folder: Path, codes: Path) -> dict[str, list[str]]:
 
 def lhotse_cuts(folder: Path, codes: Path) -> list[Any]:
     """The cuts with their audio and codes, as lhotse reads them."""
+    from lhotse import CutSet
+
     return list(CutSet.from_shar(fields=codes_fields(folder, codes)))
 
 

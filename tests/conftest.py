@@ -14,6 +14,7 @@ import pytest
 from tests import seeds
 from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
+from tests.scheduling import FAST_TIER, ROOT, group_of
 from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler  # a hook
 from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
 
@@ -51,17 +52,24 @@ def draw(request: pytest.FixtureRequest) -> random.Random:
 
 def pytest_configure(config: pytest.Config) -> None:
     seeds.seed()  # before the processes of pytest-xdist start, which inherit it
-    fuzzing.examples_only = config.option.markexpr == "not slow"
+    fuzzing.examples_only = config.option.markexpr == FAST_TIER
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use a fixture with NeMo are marked `nemo`; files with long tests come first (`tests.scheduling`)."""
+    """Tests that use a fixture with NeMo are marked `nemo`, all such tests `slow`; the long groups come first."""
     for item in items:
         if NEMO_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.nemo)
-    nemo = {item.path for item in items if item.get_closest_marker("nemo")}
+        if item.get_closest_marker("nemo"):
+            item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in nemo, item.path not in slow))
+
+    def turn(item: pytest.Item) -> tuple[int, bool]:
+        group = group_of(item.path.relative_to(ROOT).as_posix())
+        return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
+
+    items.sort(key=turn)
 
 
 def pytest_report_header() -> str:
@@ -93,6 +101,16 @@ def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.codec_models import save_codec
 
     return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
+
+
+@pytest.fixture(scope="module")
+def toy_voice() -> Iterator[None]:
+    """A toy in the place of all speaker models."""
+    from tests.toy_voice import use_toy_voice
+
+    with pytest.MonkeyPatch.context() as patch:
+        use_toy_voice(patch.setattr)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +155,9 @@ def make_set(command: str, manifest: object, out: Path, *options: object) -> Out
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below `folder`: two equal trees are equal byte for byte."""
+    """SHA-256 of every file below `folder` (or of the file itself): two equal trees are equal byte for byte."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
+        for path in [folder, *sorted(folder.rglob("*"))]
         if path.is_file()
     }

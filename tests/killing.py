@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import read_lines, tree
-from tests.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
-Process = subprocess.Popen[str]
 Victim = Callable[[Process, random.Random], None]
 
 
@@ -43,8 +41,8 @@ class Case:
     def workspace(self, out: Path) -> Path:
         return workspace_of(out, self.records)
 
-    def start(self, out: Path, *more: object) -> Process:
-        return start_prepcli(*self.arguments(out), *more, module=self.module)
+    def start(self, out: Path, *more: object, is_cold: bool = False) -> Process:
+        return start_prepcli(*self.arguments(out), *more, module=self.module, is_cold=is_cold)
 
 
 def workspace_of(out: Path, records: str) -> Path:
@@ -60,9 +58,9 @@ def undisturbed_case(
     num_rejects: int,
     **more: Any,
 ) -> Case:
-    """The case, after one whole run in `folder`."""
+    """The case, after one whole run in `folder`, in a new interpreter: it has another order of sets than all forks."""
     case = Case(command, manifest, options, num_shards, num_rejects, {}, **more)
-    done = case.start(folder / "out")
+    done = case.start(folder / "out", is_cold=True)
     _, err = done.communicate(timeout=HANG_SECONDS)
     assert done.returncode == 0, err
     assert len(read_lines(case.workspace(folder / "out") / "rejects.jsonl")) == num_rejects
@@ -80,7 +78,11 @@ def wait_for_markers(out: Path, count: int, process: Process, units: str = "shar
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """The processes that a process has started; of one that has ended, none."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def kill_main(process: Process, draw: random.Random) -> None:

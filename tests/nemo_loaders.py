@@ -24,6 +24,16 @@ def tarred_batches(out: Path, rate: int) -> list[list[tuple[str, Any]]]:
     return _batches(source, rate, Cuts())
 
 
+def read_all(section: dict[str, Any]) -> list[str]:
+    """The texts of everything that NeMo's Lhotse loader reads with a `train_ds` section."""
+
+    class Texts:
+        def __getitem__(self, cuts: Any) -> list[str]:
+            return [cut.supervisions[0].text for cut in cuts]
+
+    return [text for batch in _batches(section, 16000, Texts()) for text in batch]
+
+
 def magpie_batches(out: Path, rate: int, codes: Path | None = None) -> list[dict[str, Any]]:
     """Everything that MagpieTTS sees of a set, through NeMo's data loader; with its `codes` (a folder codes_<name>)."""
     pytest.importorskip("nemo.collections.tts")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.cli.app import main
+from tests import warm
 
 HANG_SECONDS = 900.0
 """Limit of everything that a test waits for: against hangs only, far beyond what a slow machine needs."""
@@ -150,9 +151,16 @@ def run_process(command: Sequence[object], *, cwd: Path | None = None, env: dict
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def prepcli_process(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
-    """`prepcli ARGUMENTS` in a process of its own."""
-    return run_process([sys.executable, "-m", "prepcli", *arguments], cwd=cwd, env=clean_environment(**environ or {}))
+def prepcli_process(*arguments: object, environ: dict[str, str] | None = None) -> Outcome:
+    """`prepcli ARGUMENTS` in a process of its own, which a limit ends."""
+    process = start_prepcli(*arguments, environ=environ)
+    try:
+        out, err = process.communicate(timeout=HANG_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode is not None
+    return Outcome(process.returncode, out, err)
 
 
 def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
@@ -164,13 +172,26 @@ def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
     return run_process([sys.executable, "-c", code, *arguments])
 
 
-def start_prepcli(*arguments: object, module: str = "prepcli", **environ: str) -> subprocess.Popen[str]:
-    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
+Process = subprocess.Popen[str] | warm.WarmProcess
+
+
+def start_prepcli(
+    *arguments: object, module: str = "prepcli", environ: dict[str, str] | None = None, is_cold: bool = False
+) -> Process:
+    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run.
+
+    The process is a fork of a server (`tests.warm`), but with `is_cold` a new interpreter, which imports all anew.
+    """
+    words = list(map(str, arguments))
+    env = clean_environment(**environ or {})
+    preload = warm.preload_for(words)
+    if not is_cold and warm.can_fork(env, preload):
+        return warm.WarmProcess(module, words, env, preload)
     return subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, arguments)],
+        [sys.executable, "-m", module, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=clean_environment(**environ),
+        env=env,
         start_new_session=True,
     )

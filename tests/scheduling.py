@@ -1,5 +1,10 @@
-"""Which process of pytest-xdist runs which tests: those of a file stay together, and so do all that import NeMo."""
+"""Which process of pytest-xdist runs which tests: those of a file stay together, and so do all that import PyTorch.
 
+PyTorch takes seconds to import, and makes each fork of its process dearer; NeMo takes many times as long. So only one
+process imports NeMo, and one PyTorch, if that is not the same one.
+"""
+
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -7,13 +12,21 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path")
+MODELS = re.compile(r"lazy\(|(import|from|importorskip\(\") ?lhotse|toy_codec|toy_voice|one_thread|\"resemblyzer\"")
+FAST_TIER = "not slow"
+"""The expression for marks of `scripts/test.sh`, in which nothing imports NeMo."""
 
 
 @cache
-def group_of(file: str) -> str:
+def group_of(file: str, has_nemo: bool = True) -> str:
     """The name of the group that the tests of a file belong to; `file` is relative to the repository."""
     text = (ROOT / file).read_text(encoding="utf-8")
-    return "nemo" if "mark.nemo" in text or "speaker_model: Path" in text or "codec_model: Path" in text else file
+    if has_nemo and NEMO.search(text):
+        return "nemo"
+    # Kill matrices leave the models to their victims.
+    has_models = (NEMO.search(text) or MODELS.search(text)) and "kill_matrix" not in file
+    return "models" if has_models else file
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -24,9 +37,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """
     from xdist.scheduler import LoadScopeScheduling
 
+    has_nemo = config.option.markexpr != FAST_TIER
+
     class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid.split("::", 1)[0])
+            return group_of(nodeid.split("::", 1)[0], has_nemo)
 
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)

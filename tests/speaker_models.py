@@ -1,14 +1,21 @@
 """A small NeMo speaker model with random weights whose embeddings differ from voice to voice."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import soundfile
-import torch
 
 from prepcli.audio.resample import resample
 from tests.conftest import MINI_CORPUS, read_lines
+from tests.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 DIM = 32
 

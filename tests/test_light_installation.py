@@ -9,7 +9,19 @@ from tests.conftest import MINI_CORPUS
 from tests.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
-EXTRAS = ("torch", "torchaudio", "nemo", "lhotse", "matplotlib", "jinja2", "sentencepiece", "tokenizers", "resemblyzer")
+EXTRAS = (
+    "torch",
+    "torchaudio",
+    "nemo",
+    "lhotse",
+    "matplotlib",
+    "jinja2",
+    "sentencepiece",
+    "tokenizers",
+    "resemblyzer",
+    "pyarrow",
+    "datasets",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +49,23 @@ def test_shards_shar_and_bins(tmp_path: Path) -> None:
         assert done.code == 0, (words, done.err)
 
 
+def test_shards_for_wenet_and_file_lists(tmp_path: Path) -> None:
+    for words in (
+        ("manifest-to-wenet", MANIFEST, tmp_path / "wenet"),
+        ("manifest-to-mels", MANIFEST, tmp_path / "lists", "--lists-only"),
+    ):
+        done = prepcli(*words)
+        assert done.code == 0, (words, done.err)
+        checked = prepcli("verify", words[2])
+        assert checked.code == 0, checked.err
+
+
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
         (("extend-context-audio", MANIFEST, "OUT"), "models"),
+        (("manifest-to-mels", MANIFEST, "OUT"), "models"),
+        (("manifest-to-parquet", MANIFEST, "OUT"), "parquet"),
         (("extend-codec-codes", MINI_CORPUS, "--codec-model", "name", "--devices", "cpu"), "models"),
         (("inspect", MANIFEST, "--html", "page.html"), "plot"),
         (("estimate-bins", MANIFEST, "--plot", "bins.png"), "plot"),

@@ -1,18 +1,27 @@
 """Models that have not enough memory: batches are split, and an utterance that does not fit alone is a reject."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import soundfile
-import torch
 
 from prepcli.models import running
 from prepcli.models.protocols import Precision
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.lazy import lazy
 from tests.running import Outcome, prepcli
 from tests.shar_sets import make
+from tests.tools import need_package
 from tests.toy_codec import ToyCodec, use_toy_codec
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -92,7 +101,7 @@ def test_an_utterance_that_does_not_fit_is_a_reject(
 
 
 def test_a_speaker_model_without_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
+    need_package("resemblyzer")
     from prepcli.models.resemblyzer import ResemblyzerEncoder
 
     embed = ResemblyzerEncoder.embed

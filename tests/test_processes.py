@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import IncompleteError, UsageError
-from prepcli.processes import interrupt, map_in_order, no_interruption
+from prepcli.processes import interrupt, no_interruption
+from prepcli.worker_pools import map_in_order
 from tests.running import HANG_SECONDS
 
 
@@ -55,7 +56,7 @@ def test_errors_of_workers_arrive() -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
 def test_workers_do_not_outlive_a_killed_parent() -> None:
     code = (
-        "from tests.test_processes import slow_double; from prepcli.processes import map_in_order\n"
+        "from tests.test_processes import slow_double; from prepcli.worker_pools import map_in_order\n"
         "results = map_in_order(slow_double, range(1000), 2)\n"
         "pids = {next(results)[1] for _ in range(20)}\n"
         "print(*pids, flush=True)\n"

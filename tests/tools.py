@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,6 +41,12 @@ def lack(program: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def need_package(name: str) -> None:
+    """Skip the test where a Python package is not installed; unlike `pytest.importorskip` this imports nothing."""
+    if find_spec(name) is None:
+        pytest.skip(f"needs the Python package {name}")
 
 
 def tool(program: str, *arguments: str | Path) -> bytes:

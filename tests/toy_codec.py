@@ -5,15 +5,22 @@
 is the command line with this codec in the place of NeMo's.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from prepcli.models.protocols import Precision
+from tests.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 HOLD = "TOY_CODEC_HOLD"
 """Environment variable: encoding begins when the file that it names exists."""

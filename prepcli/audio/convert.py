@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
-from prepcli.audio.read import read_segment
+from prepcli.audio.read import read_segment, select_channel
 from prepcli.audio.resample import resample
 from prepcli.audio.source import open_source
 
@@ -84,9 +84,10 @@ def convert(
     start: int = 0,
     num_samples: int | None = None,
     *,
+    channel: int | None = None,
     name: str = "",
 ) -> EncodedAudio:
-    """Encode a segment of a file, with all its channels.
+    """Encode a segment of a file.
 
     Lossless sources keep their samples in a lossless format (FLAC: up to 24 bits).
 
@@ -96,6 +97,7 @@ def convert(
         target: format and sampling rate of the result.
         start: first sample of the segment, at the rate of the source.
         num_samples: length of the segment, at the rate of the source; None: to the end.
+        channel: from 0; None: all channels.
         name: for messages.
 
     Raises:
@@ -106,7 +108,7 @@ def convert(
     if format_ not in ("wav", "flac", "mp3", "ogg", "opus"):
         format_ = FALLBACK_FORMAT
     rate = encodable_rate(format_, target.sampling_rate or info.sampling_rate)
-    samples = read_segment(source, info, start, num_samples, name=name)
+    samples = select_channel(read_segment(source, info, start, num_samples, name=name), channel)
     if rate != info.sampling_rate:
         samples = resample(samples, info.sampling_rate, rate)
     return EncodedAudio(encode(samples, rate, format_, lossless_subtype(info, format_)), format_, rate)

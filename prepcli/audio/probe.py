@@ -5,6 +5,7 @@ Microseconds per call for 2.8 s at 8 kHz, in the page cache, one core of an AMD 
 WAV 1.9 / 8.3, FLAC 20 / 28. `soundfile.info` from a path takes 39 and 58, and does not find truncation.
 """
 
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +99,7 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
             container, subtype = sound.format.lower(), sound.subtype
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
     except soundfile.SoundFileError as error:
-        return sox.probe(source, name, _words(error))
+        return sox.probe(source, name, _words(error) + _beside_unnamed())
     if head[:3] == b"ID3" and container != "mp3":
         return _probe_after_tag(source, name)
     if container == "ogg":
@@ -179,3 +180,13 @@ def _count_decodable(source: Source) -> int:
 def _words(error: Exception) -> str:
     """Return libsndfile's message, without the prefix of soundfile that shows a Python object."""
     return str(getattr(error, "error_string", error)).strip().rstrip(".") or "unknown error"
+
+
+def _beside_unnamed() -> str:
+    """Words for a message about a file `._` in the current folder, as macOS leaves them.
+
+    libsndfile looks for the part `._NAME` of a file called NAME, and what it reads from a descriptor has no name.
+    """
+    if not os.path.lexists("._"):
+        return ""
+    return f"; libsndfile takes the file {os.path.abspath('._')} for a part of the audio, so remove that first"

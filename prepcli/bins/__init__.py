@@ -1,1 +1,1 @@
-"""`estimate-bins`, `estimate-bins-2d`, `estimate-token-bins`: bucket bins for training."""
+"""`estimate-bins`, `estimate-bins-2d`, `estimate-token-bins`: bins for bucketed training."""

@@ -59,7 +59,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
     }
     if options.min_duration is not None:
         config["min_duration"] = options.min_duration
-    _conclude(report, config, options)
+    _conclude(report, config, {"max_duration": options.max_duration}, options)
     return report
 
 
@@ -95,7 +95,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
     }
     if options.min_duration is not None:
         config["min_duration"] = options.min_duration
-    _conclude(report, config, options)
+    _conclude(report, config, {"max_duration": options.max_duration, "max_tps": None}, options)
     return report
 
 
@@ -137,12 +137,14 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         config["min_tokens"] = int(options.min_tokens)
     if options.prompt_format is not None:
         config["prompt_format"] = options.prompt_format
-    _conclude(report, config, options)
+    _conclude(report, config, {"max_tokens": options.max_tokens, "max_tpt": options.max_tpt}, options)
     return report
 
 
-def _conclude(report: Counted, config: Mapping[str, Any], options: OutputOptions) -> None:
-    """Write the config, and check the number of rejects.
+def _conclude(
+    report: Counted, config: Mapping[str, Any], limits: Mapping[str, float | None], options: OutputOptions
+) -> None:
+    """Write the config, and check the number of rejects; `limits`: see `write_loader_config`.
 
     Raises:
         TooManyRejectsError: with the report.
@@ -153,7 +155,8 @@ def _conclude(report: Counted, config: Mapping[str, Any], options: OutputOptions
     if options.write_config is not None:
         from prepcli.bins.loader_config import write_loader_config
 
-        for note in write_loader_config(options.write_config, config):
+        unchanged = f"{options.write_config} has these options already; it was not changed"
+        for note in write_loader_config(options.write_config, config, limits) or [unchanged]:
             tell(f"prepcli: {note}")
     num_records = report.num_examples + report.num_discarded + report.num_rejected
     if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):

@@ -1,4 +1,4 @@
-"""Duration bins for bucketed training: where to cut, and how much padding a batch then carries."""
+"""Duration bins for bucketed training: the cut points and the resulting share of padding."""
 
 import math
 from collections.abc import Callable
@@ -18,9 +18,8 @@ from prepcli.reports import brief, percentiles
 
 Floats = npt.NDArray[np.float64]
 
-"""Shares of the examples (%) for which the report gives durations."""
 OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
-"""Numbers of buckets whose padding the report compares."""
+"""Numbers of buckets for which the report compares padding."""
 
 
 @dataclass
@@ -35,9 +34,10 @@ class Bucket:
 
 @dataclass
 class BinsReport:
-    """Bins and what they mean for the data. Durations are in seconds; padding is a share of a batch's frames."""
+    """Bins and their effect on the data. Durations are in seconds; padding is a share of a batch's frames."""
 
     num_buckets: int
+    """The buckets that the bins make: fewer than asked for where `notes` say so."""
     bucket_duration_bins: list[float]
     max_duration: float
     num_examples: int
@@ -52,6 +52,8 @@ class BinsReport:
     padding: float
     padding_without_buckets: float
     padding_by_num_buckets: dict[int, float]
+    """By the number of buckets asked for."""
+    notes: list[str]
     durations: Floats = field(repr=False)
     """Sorted, shape (num_examples,)."""
 
@@ -87,10 +89,12 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         for count, edges in sorted(others.items())
         if count <= len(sample)
     }
+    buckets = _buckets(durations, bins)
+    num_empty = sum(not bucket.num_examples for bucket in buckets)
     return BinsReport(
-        num_buckets=options.num_buckets,
+        num_buckets=len(buckets),
         bucket_duration_bins=bins,
-        # Rounded up: rounded down, the longest example would be filtered out.
+        # Rounded up: rounded down, the limit would exclude the longest example.
         max_duration=math.ceil(durations[-1] * 1e5) / 1e5,
         num_examples=len(durations),
         hours=float(durations.sum()) / 3600,
@@ -99,17 +103,18 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         num_rejected=found.num_rejected,
         first_rejected=found.first_rejected,
         percentiles=percentiles(durations),
-        buckets=_buckets(durations, bins),
+        buckets=buckets,
         batch_duration=options.batch_duration,
         padding=paddings[options.num_buckets],
         padding_without_buckets=padding(durations, [], options.batch_duration),
         padding_by_num_buckets=paddings,
+        notes=notes_on_fewer_buckets(options.num_buckets, len(buckets), num_empty, "seconds"),
         durations=durations,
     )
 
 
 def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
-    """Upper ends, in seconds, of all buckets but the last, so that all hold about the same number of seconds.
+    """Upper ends, in seconds, of all buckets but the last; all buckets hold about the same number of seconds.
 
     Equal to the last bit to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py,
     1.33): go up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
@@ -126,13 +131,32 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
     return [float(sizes[place]) for place in places]
 
 
+def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) -> list[str]:
+    """Why there are fewer buckets than asked for; no note where there are as many, each with examples.
+
+    Args:
+        asked: the number of buckets asked for.
+        found: the number that the bins make.
+        num_empty: how many of these hold no example.
+        unit: of the lengths, in the plural.
+    """
+    if found == asked and not num_empty:
+        return []
+    filled = f", of which {found - num_empty:,} hold examples" if num_empty else ""
+    return [
+        f"{asked:,} buckets were asked for, the bins make {found:,}{filled}: a bucket ends with the example that "
+        f"exceeds 1/{asked} of all {unit}, so that less is left for the last ones, and examples of equal length stay "
+        "together"
+    ]
+
+
 def greedy_cut_points(
     sizes: npt.NDArray[Any],
     target: Any,
     guess: int,
     restart: Callable[[Any], Any] = lambda size: size,
 ) -> list[int]:
-    """Places in `sizes` before which the running sum exceeds `target`, the sum starting anew at each of them.
+    """Indexes in `sizes` before which the running sum exceeds `target`; the sum restarts at each of them.
 
     The sums are rounded to the type of `sizes` after every addition, as a loop over them would round; the first of a
     new sum is `restart` of the size there. `guess`: about how many sizes go to a sum.
@@ -144,7 +168,7 @@ def greedy_cut_points(
         piece = np.concatenate([total, sizes[at : at + block]])
         if first:
             piece[1] = restart(piece[1])
-        # np.cumsum adds one by one, as the loop that is imitated does, so every sum is rounded alike.
+        # np.cumsum adds one by one, like NeMo's loop, so every sum is rounded in the same way.
         before = np.cumsum(piece, dtype=sizes.dtype)
         step = int(np.searchsorted(before[:-1], target, side="right"))
         if step == len(before) - 1:
@@ -166,7 +190,7 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
 
 
 def explain_empty(found: Durations) -> str:
-    """Why no example was found, in brackets for a message."""
+    """The reason why no example was found, in parentheses, for a message."""
     reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
     if found.num_discarded:
         reasons.append(f"{found.num_discarded} are outside the duration limits")

@@ -2,7 +2,9 @@
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
@@ -11,7 +13,27 @@ if TYPE_CHECKING:
     from yaml import MappingNode, Node, ScalarNode
 
 PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
-"""Where training configs have the options of the training data's loader; the first one in the file is used."""
+"""Where training configs have the options of the training data's loader."""
+LOADER_KEYS = frozenset(
+    [
+        "manifest_filepath",
+        "tarred_audio_filepaths",
+        "shar_path",
+        "cuts_path",
+        "input_cfg",
+        "use_lhotse",
+        "use_bucketing",
+        "num_buckets",
+        "bucket_duration_bins",
+        "bucket_batch_size",
+        "batch_size",
+        "batch_duration",
+        "batch_tokens",
+        "max_duration",
+        "min_duration",
+    ]
+)
+"""A file with one of these keys at its top is a loader's config itself."""
 
 _ONE_PER_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
 _WIDTH = 110
@@ -19,49 +41,84 @@ _MAX_SHOWN = 200
 """Characters of a value that a note shows."""
 
 
-def check_loader_config(path: Path) -> None:
+@dataclass(frozen=True)
+class _Config:
+    """A config as it is: its text, the whole document, and the mapping in it that the options belong to.
+
+    `place` is where that mapping is, such as `model.train_ds`; empty for the top. `node` is None for a file without
+    options, or one that is not there.
+    """
+
+    text: str
+    document: dict[str, Any]
+    place: str
+    section: dict[str, Any]
+    node: "MappingNode | None"
+
+
+def check_kind_of_file(path: Path) -> None:
     """Raise `UsageError` for what cannot be a config: a folder or a device, which must not be replaced by a file."""
     if path.exists() and not path.is_file():
         raise UsageError(f"--write-config {path}: it is not a regular file; give another name")
 
 
-def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
-    """Put `options` into the config at `path`; returns a note for each key that changes, with its old and new value.
+def check_loader_config(path: Path) -> None:
+    """Check before the work that the options can be written.
 
-    They go to the first of `PLACES` that the file has, or to its top; a file that is not there is made, with the
-    options at its top. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of one
-    number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit, NeMo
-    would refuse them, and so they are removed. Raises `UsageError` when the file is not a YAML mapping, cannot be
-    edited in place, or cannot be written.
+    Raises:
+        UsageError: it is a folder or a device, which must not be replaced by a file; it is not a YAML mapping; its
+            folder does not exist; or it is not clear where the options belong.
+    """
+    _read(path)
+
+
+def write_loader_config(
+    path: Path, options: Mapping[str, Any], limits: Mapping[str, object] = MappingProxyType({})
+) -> list[str]:
+    """Put `options` into the config at `path`.
+
+    They go to the one of `PLACES` that the file has, or to its top where that is a loader's config itself; a file that
+    does not exist is made, with the options at its top. Only the text of these keys changes: comments, order and layout
+    of the rest stay. Lists of one number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`,
+    `max_tpt`) no longer fit, NeMo would refuse them, and so they are removed.
+
+    Args:
+        path: the file.
+        options: the keys with their values.
+        limits: those of `options` that leave out examples, with the limit that the user gave to the command, or None.
+            Where the file has a number for one of them, it is replaced only if another limit was given.
+
+    Returns:
+        A note for each key that changes, with its old and new value, and for each that stays although the estimate
+        differs; then one that says what was written. Nothing if the file already has the options.
+
+    Raises:
+        UsageError: see `check_loader_config`; or the file cannot be edited in place, or not be written.
     """
     import yaml
 
-    check_loader_config(path)
-    try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(yaml.safe_load(text))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
-    if root is None:  # nothing but comments
-        text += "\n" * (text != "" and not text.endswith("\n"))
+    config = _read(path)
+    section, place = config.section, config.place
+    if config.node is None:
+        text = config.text + "\n" * (config.text != "" and not config.text.endswith("\n"))
         _write(path, text + yaml.safe_dump(dict(options), sort_keys=False, default_flow_style=None, width=_WIDTH))
-        return []
-    if not isinstance(root, yaml.MappingNode):
-        raise UsageError(f"--write-config {path}: it is not a mapping of options")
-    place, section, node = _section(document, root)
+        return [f"wrote {len(options)} options into {path}, at its top"]
     num_bins = len(options["bucket_duration_bins"])
     changed = {name: value for name, value in options.items() if repr(section.get(name)) != repr(value)}
+    kept = [name for name in changed if name in limits and _is_own_limit(section.get(name), limits[name])]
+    kept_notes = [_kept_note(name, section[name], changed.pop(name)) for name in kept]
     unfit = [name for name in _ONE_PER_BIN if isinstance(section.get(name), list) and len(section[name]) != num_bins]
     unfit = [name for name in unfit if name not in options]
     notes = [f"{path}: {note}" for note in _notes(place, section, changed, unfit)]
+    kept_notes = [f"{path}: {place}{'.' * bool(place)}{note}" for note in kept_notes]
     if not notes:
-        return []
+        return kept_notes
     section.update(changed)
     for name in unfit:
         del section[name]
-    edited = _edit(text, node, section, changed, unfit)
+    edited = _edit(config.text, config.node, section, changed, unfit)
     try:
-        as_wanted = yaml.safe_load(edited) == document
+        as_wanted = yaml.safe_load(edited) == config.document
     except yaml.YAMLError:
         as_wanted = False
     if not as_wanted:
@@ -70,11 +127,60 @@ def write_loader_config(path: Path, options: Mapping[str, Any]) -> list[str]:
             "(anchors, aliases, comments within braces); edit the file yourself"
         )
     _write(path, edited)
-    return notes
+    return [*notes, *kept_notes, f"wrote {path}: {len(notes)} keys changed in {place or 'its top level'}"]
 
 
-def _section(document: dict[str, Any], root: "MappingNode") -> "tuple[str, dict[str, Any], MappingNode]":
-    """The name of the place, the options there, and where they stand in the text."""
+def _is_own_limit(value: object, given: object) -> bool:
+    """Whether a limit in the file is the user's: a number, or a reference to one, that the command was not to replace.
+
+    A list comes from an earlier estimate.
+    """
+    is_set = value is not None and value != "???" and not isinstance(value, list)
+    return is_set and (given is None or given == value)
+
+
+def _kept_note(name: str, value: object, estimated: object) -> str:
+    note = (
+        f"{name}: stays {_short(value)} as the file has it; {_short(estimated)} was estimated (to have that written, "
+        "remove the key from the file)"
+    )
+    is_lower = isinstance(value, (int, float)) and isinstance(estimated, (int, float)) and value < estimated
+    if name.startswith("max_") and is_lower:
+        note += ". The bins were made with examples above it, which training leaves out: estimate again with this limit"
+    return note
+
+
+def _read(path: Path) -> _Config:
+    """Read the file and find the place of the options; see `check_loader_config` for what is raised."""
+    import yaml
+
+    check_kind_of_file(path)
+    if not path.parent.is_dir():
+        raise UsageError(f"--write-config {path}: cannot write it: No such file or directory: {path.parent}")
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(yaml.safe_load(text))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
+    if root is None:  # nothing but comments
+        return _Config(text, {}, "", {}, None)
+    if not isinstance(root, yaml.MappingNode):
+        raise UsageError(f"--write-config {path}: it is not a mapping of options")
+    found = list(_places(document, root))
+    if not found and (not document or LOADER_KEYS.intersection(document)):
+        return _Config(text, document, "", document, root)
+    if len(found) == 1:
+        return _Config(text, document, *found[0])
+    names = ", ".join(".".join(one) for one in PLACES)
+    raise UsageError(
+        f"--write-config {path}: it is not clear where the options belong: "
+        + (f"it has {' and '.join(place for place, _, _ in found)}" if found else f"it has none of {names}")
+        + "; write them into a new file, and copy them from there"
+    )
+
+
+def _places(document: dict[str, Any], root: "MappingNode") -> "Iterator[tuple[str, dict[str, Any], MappingNode]]":
+    """Those of `PLACES` that the file has: the name, the options there, and where they stand in the text."""
     import yaml
 
     for names in PLACES:
@@ -84,8 +190,7 @@ def _section(document: dict[str, Any], root: "MappingNode") -> "tuple[str, dict[
             section = section.get(name) if isinstance(section, dict) else None
             node = _entries(node).get(name, (None, None))[1] if isinstance(node, yaml.MappingNode) else None
         if isinstance(section, dict) and isinstance(node, yaml.MappingNode):
-            return ".".join(names), section, node
-    return "", document, root
+            yield ".".join(names), section, node
 
 
 def _entries(node: "MappingNode") -> "dict[str, tuple[ScalarNode, Node]]":

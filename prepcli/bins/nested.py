@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 class NestedBins:
     """Upper ends of the buckets: pairs of a size and a number of tokens, ascending.
 
-    `max_ratio`: for each pair the most tokens per unit of size that were kept; `num_outliers`: examples with more.
+    `max_ratio`: for each pair, the maximum tokens per unit of size that were kept; `num_outliers`: examples above it.
     """
 
     pairs: list[tuple[float, int]]
@@ -34,7 +34,7 @@ def nested_bins(
     decimals: int | None = None,
     largest: float | None = None,
 ) -> NestedBins:
-    """Buckets of about equal sums of sizes, each divided into buckets of about equal sums of tokens.
+    """Make buckets with about equal sums of sizes, each divided into buckets with about equal sums of tokens.
 
     The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its current version, bit
     for bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
@@ -56,7 +56,7 @@ def nested_bins(
     def rounded(size: Any) -> Any:
         return size if decimals is None else np.round(size, decimals)
 
-    # The running sum, added one by one, may exceed the whole sum, which NumPy adds in pairs.
+    # The sequential running sum may exceed the total, which NumPy sums pairwise.
     places = (
         greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
         if num_buckets > 1
@@ -82,11 +82,11 @@ def nested_bins(
 
 
 def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The pairs by size, then by tokens; as numbers of 64 bits they are sorted in a tenth of `np.lexsort`'s time."""
+    """Sort the pairs by size, then by tokens; sorting them as 64-bit numbers takes a tenth of `np.lexsort`'s time."""
     if sizes.dtype == np.float64:  # there is no room for both
         order = np.lexsort((tokens, sizes))
         return sizes[order], tokens[order]
-    # Positive floats are in the order of their bits.
+    # Positive floats sort like their bit patterns.
     upper = sizes.view(np.uint32) if sizes.dtype == np.float32 else sizes
     pairs = (upper.astype(np.uint64) << np.uint64(32)) | tokens.astype(np.uint64)
     pairs.sort()
@@ -96,8 +96,8 @@ def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[np
 
 
 def ascending_order(sizes: Floats) -> Ints:
-    """What `np.argsort(sizes, kind="stable")` gives, for sizes above 0 in a third of its time."""
-    # Rounded to 32 bits, with the place below; sizes that differ are nearly always in order then, too.
+    """The result of `np.argsort(sizes, kind="stable")` for sizes above 0, in a third of its time."""
+    # The size rounded to 32 bits, and the index in the low bits; nearly always, different sizes stay in order.
     upper = sizes.astype(np.float32).view(np.uint32).astype(np.uint64)
     keys = (upper << np.uint64(32)) | np.arange(len(sizes), dtype=np.uint64)
     keys.sort()
@@ -109,7 +109,7 @@ def ascending_order(sizes: Floats) -> Ints:
 def _token_bins(
     sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], sub_buckets: int, threshold: float
 ) -> tuple[list[int], float, int]:
-    """Upper ends of one bucket's sub-buckets, the largest ratio in them, and how many examples are left out."""
+    """Upper ends of the sub-buckets of one bucket, the largest ratio in them, and the number of examples left out."""
     ratios = tokens / np.maximum(sizes, 1) if sizes.dtype.kind == "i" else tokens / sizes
     spread = np.std(ratios)
     kept = (ratios - np.mean(ratios)) / spread <= threshold if spread > 0 else np.ones(len(ratios), bool)
@@ -122,7 +122,7 @@ def _token_bins(
 
 
 def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]]) -> Ints:
-    """For each example the number of the pair whose bucket takes it, -1 for none; shape (examples,).
+    """Return, for each example, the number of the pair whose bucket it falls into, or -1; shape (examples,).
 
     As NeMo's `FixedBucketBatchSizeConstraint2D` chooses in its strict mode: the bucket of the first size that is
     large enough, and in it the first with enough tokens.
@@ -139,3 +139,31 @@ def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]
         fits = at < end - start
         found[here[fits]] = start + at[fits]
     return found
+
+
+def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int, num_empty: int) -> list[str]:
+    """Why there are fewer or other buckets than asked for; no note where each of them is there and has examples.
+
+    Args:
+        pairs: see `NestedBins`.
+        asked: the number of buckets by size.
+        sub_buckets: the number of buckets by tokens in each of them.
+        num_empty: how many of the pairs hold no example.
+    """
+    num_sizes = len({size for size, _ in pairs})
+    notes = []
+    if num_sizes < asked:
+        notes.append(
+            f"{asked:,} buckets were asked for, the bins make {num_sizes:,}: a bucket ends with the example that "
+            f"exceeds 1/{asked} of the whole, so that less is left for the last ones, and examples of equal length "
+            "stay together"
+        )
+    if len(pairs) < asked * sub_buckets or num_empty:
+        empty = f", {num_empty:,} of them without an example" if num_empty else ""
+        repeated = len(pairs) - len(set(pairs))
+        ends = f" ({repeated:,} repeat the one before: the same number of tokens ends both)" if repeated else ""
+        notes.append(
+            f"{len(pairs):,} bins of {asked:,} x {sub_buckets:,}{empty}{ends}; NeMo takes them as they are, and a "
+            "smaller number of buckets or sub-buckets leaves no gaps"
+        )
+    return notes

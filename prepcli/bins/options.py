@@ -97,7 +97,8 @@ class OutputOptions:
         Path | None,
         Option(
             "Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of an "
-            "existing file, whose other keys and comments stay, or into a new file.",
+            "existing file, whose other keys and comments stay, or into a new file. Limits that the file has stay, "
+            "unless another limit is given here.",
             metavar="FILE.yaml",
         ),
     ] = None
@@ -112,15 +113,15 @@ class OutputOptions:
             tokenizers: files that no output may replace.
 
         Raises:
-            UsageError: a number of rejects that makes no sense, a plot that cannot be written, or an output file
-                that is one of the inputs.
+            UsageError: a number of rejects that makes no sense, a plot or a config that cannot be written, or an
+                output file that is one of the inputs.
         """
         from prepcli.input_files import refuse_input_as_output
 
         if self.write_config is not None:
-            from prepcli.bins.loader_config import check_loader_config
+            from prepcli.bins.loader_config import check_kind_of_file
 
-            check_loader_config(self.write_config)
+            check_kind_of_file(self.write_config)  # before it is compared with the inputs: a pipe must not be read
 
         def inputs() -> "Iterator[str | Path]":
             from prepcli.manifest.input_files import files_in, files_of
@@ -131,6 +132,10 @@ class OutputOptions:
 
         refuse_input_as_output("--plot", self.plot, inputs)
         refuse_input_as_output("--write-config", self.write_config, inputs)
+        if self.write_config is not None:
+            from prepcli.bins.loader_config import check_loader_config
+
+            check_loader_config(self.write_config)
         self.budget()
         if self.plot is not None:
             from prepcli.plotting import check_plot

@@ -14,7 +14,7 @@ _MIN_BATCHES, _MIN_BATCHES_PER_BUCKET = 2000, 16
 
 
 def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float, seed: int = 0) -> float:
-    """The share of padding in the frames of an epoch of batches, from 0 to 1; no `bins`: without bucketing.
+    """The share of padding in the frames of an epoch, from 0 to 1; without bucketing if `bins` is empty.
 
     See `padding_in_buckets`; a bucket holds the durations `above < duration <= up_to` (lhotse's `select_bucket`).
     `durations`: seconds, any order, shape (examples,).
@@ -27,10 +27,10 @@ def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float, 
 
 
 def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -> list[float]:
-    """See `padding_in_buckets`, for examples (examples, columns) of which each is in the bucket of its number."""
+    """See `padding_in_buckets`; `columns` has shape (examples, columns), `numbers` the bucket of each example."""
     if not len(columns):
         return [0.0] * columns.shape[1]
-    # Of 16-bit numbers NumPy's stable sort is a radix sort, ten times as fast as sorting by both at once.
+    # NumPy sorts 16-bit numbers by a radix sort, ten times as fast as sorting by both columns at once.
     by_duration = np.argsort(columns[:, 0], kind="stable")
     narrow = numbers.astype(np.uint16) if numbers.max() < 1 << 16 else numbers
     order = evenly(by_duration[np.argsort(narrow[by_duration], kind="stable")])
@@ -42,7 +42,7 @@ def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -
 def padding_in_buckets(
     buckets: Sequence[Floats], batch_duration: float, whole: bool = True, seed: int = 0
 ) -> list[float]:
-    """The share of padding, from 0 to 1, in each column of what the buckets hold, over an epoch of batches.
+    """The share of padding, from 0 to 1, in each column of the examples, over an epoch of batches.
 
     A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each
     bucket examples are drawn in random order, and a batch ends where one more example as long as the longest would
@@ -66,7 +66,7 @@ def padding_in_buckets(
 def _frames_for_one(
     bucket: Floats, batch_duration: float, random: np.random.Generator, min_batches: int, whole: bool
 ) -> Floats:
-    """For each column, the size of all batches with padding, divided by the size without padding."""
+    """For each column, the size of all batches with padding divided by the size without."""
     frames, content = np.zeros(bucket.shape[1]), np.zeros(bucket.shape[1])
     num_batches = num_rounds = 0
     counts = np.arange(2, len(bucket) + 2)
@@ -98,11 +98,11 @@ def _frames_for_one(
 
 
 def ascending(values: npt.ArrayLike) -> Floats:
-    """The values in ascending order; no copy where they are so already."""
+    """Return the values in ascending order; no copy if they are sorted already."""
     array = np.asarray(values, np.float64)
     return array if (array[1:] >= array[:-1]).all() else np.sort(array)
 
 
 def evenly(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """All of some sorted values, or of many some 100,000 that are evenly spaced."""
+    """Return all of the sorted values, or about 100,000 evenly spaced ones if there are more."""
     return values if len(values) <= _SAMPLE else values[:: -(-len(values) // _SAMPLE)]

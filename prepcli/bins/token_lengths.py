@@ -1,4 +1,4 @@
-"""The lengths of texts, pairs and conversations in tokens: what goes into a model, and what comes out of it."""
+"""The lengths of texts, pairs and conversations in tokens: the input and the output of a model."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ _BLOCK_LINES = 1000
 
 @dataclass(frozen=True)
 class Piece:
-    """A text to count, and whether it belongs to the input or to the output; `audio`: a number of tokens to add."""
+    """A text to count, and whether it belongs to the input or the output; `audio`: a number of tokens to add."""
 
     text: str
     lang: str | None = None
@@ -51,7 +51,7 @@ class FileLengths:
 
 
 def count_file(task: FileTask) -> FileLengths:
-    """Read a file and count; lines that cannot be used are counted, and the first is named.
+    """Read a file and count its tokens; unusable lines are counted, and the first is named.
 
     Raises `UsageError` for files of a pair that do not have equally many lines, and `WordsDiffer`.
     """
@@ -90,7 +90,7 @@ def _reject(found: FileLengths, task: FileTask, line: int, rejected: RecordRejec
 
 
 def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[tuple[int, int]]:
-    """Input and output tokens of each example, in a prompt where one is asked for; raises `RecordRejected`."""
+    """Input and output tokens of each example, with the prompt format if one was given; raises `RecordRejected`."""
     if task.spec.prompt_format is not None:
         from prepcli.models.prompts import load_prompt
 
@@ -109,9 +109,9 @@ def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[tuple[int, 
 
 
 def _pieces(task: FileTask, turns: list[Turn]) -> list[Piece]:
-    """What is counted without a prompt: the last turn is the output, all before it the input.
+    """The pieces to count without a prompt: the last turn is the output, all earlier turns the input.
 
-    Turns of one role in a row are one text with spaces between, as in NeMo's prompts; audio is its tokens alone.
+    Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts as its tokens only.
     """
     data = task.data
     pieces = []
@@ -127,5 +127,5 @@ def _pieces(task: FileTask, turns: list[Turn]) -> list[Piece]:
 
 
 def num_audio_tokens(duration: float, seconds_per_token: float) -> int:
-    """How many tokens a piece of audio counts as (NeMo's `_compute_num_audio_tokens`)."""
+    """The number of tokens that a piece of audio counts as (NeMo's `_compute_num_audio_tokens`)."""
     return math.ceil(duration / seconds_per_token)

@@ -1,4 +1,4 @@
-"""Bins for bucketed training on texts and conversations, by tokens in, or by tokens in and tokens out."""
+"""Bins for bucketed training on texts and conversations, by input tokens, or by input and output tokens."""
 
 import math
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import duration_bins
-from prepcli.bins.nested import nested_bins, place
+from prepcli.bins.durations import duration_bins, notes_on_fewer_buckets
+from prepcli.bins.nested import nested_bins, notes_on_pairs, place
 from prepcli.bins.options import TokenBinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.bins.token_lengths import FileLengths, FileTask, Ints, count_file
@@ -18,22 +18,24 @@ from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.text_inputs import TextSet, parse_text_cfg
-from prepcli.processes import available_processors, map_in_order
+from prepcli.processes import available_processors
 from prepcli.reports import brief, percentiles
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
+from prepcli.worker_pools import map_in_order
 
-# Below this, starting workers takes longer than counting.
+# For less text than this, starting workers takes longer than counting.
 _INLINE_BYTES = 1 << 20
 
 
 @dataclass
 class TokenBinsReport:
-    """Bins and what they mean for the data; lengths are in tokens, tpt is output tokens per input token."""
+    """Bins and their effect on the data. Lengths are in tokens; tpt is output tokens per input token."""
 
     num_buckets: int
+    """The buckets by length that the bins make: fewer than asked for where `notes` say so."""
     bucket_duration_bins: list[tuple[int, int]] | list[int]
     max_tokens: int
-    """The longest example, as the loader's filter measures it."""
+    """Length of the longest example, as the loader's filter measures it."""
     max_tpt: list[float] | float
     measure_total_length: bool
     num_examples: int
@@ -44,11 +46,11 @@ class TokenBinsReport:
     num_input_tokens: int
     num_output_tokens: int
     num_outliers: int
-    """Examples with so many output tokens per input token that bins in two dimensions were made without them."""
+    """Examples with so many output tokens per input token that they were left out of 2-D bins."""
     num_unplaced: int
-    """Examples that no bucket takes."""
+    """Examples that fit no bucket."""
     suggested_max_tpt: float
-    """The most output tokens per input token, outliers left aside: a limit for all buckets."""
+    """Maximum output tokens per input token without outliers: a limit for all buckets."""
     num_above_suggested: int
     input_percentiles: dict[str, float]
     output_percentiles: dict[str, float]
@@ -163,7 +165,7 @@ def _report(found: _Read, options: TokenBinsOptions, notes: list[str]) -> TokenB
     tpt = _tpt(inputs - outputs if total_as_input else inputs, outputs)
     ordinary = tpt <= tpt.mean() + options.token_outlier_threshold * tpt.std()
     suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
-    # What the loader's filter measures, which is not the first dimension of two.
+    # The loader's filter measures the total length, which differs from the first of two dimensions.
     max_length = (inputs + outputs if options.measure_total_length and not total_as_input else inputs).max()
     columns = np.stack([inputs, outputs], axis=1).astype(np.float64)
     bins: list[tuple[int, int]] | list[int]
@@ -174,6 +176,9 @@ def _report(found: _Read, options: TokenBinsOptions, notes: list[str]) -> TokenB
         max_tpt = suggested
         numbers = np.searchsorted(bins, inputs)
         columns = columns[:, :1]
+        num_buckets = len(bins) + 1
+        num_empty = num_buckets - len(np.unique(numbers))
+        more = notes_on_fewer_buckets(options.num_buckets, num_buckets, num_empty, "tokens")
     else:
         nested = nested_bins(
             inputs.astype(np.int64), outputs, options.num_buckets, options.sub_buckets, options.token_outlier_threshold
@@ -182,10 +187,13 @@ def _report(found: _Read, options: TokenBinsOptions, notes: list[str]) -> TokenB
         max_tpt = [_up(ratio) for ratio in nested.max_ratio]
         numbers = place(columns[:, 0], outputs, nested.pairs)
         num_outliers = nested.num_outliers
+        num_buckets = len({size for size, _ in nested.pairs})
+        num_empty = len(nested.pairs) - len(np.unique(numbers[numbers >= 0]))
+        more = notes_on_pairs(nested.pairs, options.num_buckets, options.sub_buckets, num_empty)
     placed = numbers >= 0
 
     return TokenBinsReport(
-        num_buckets=options.num_buckets,
+        num_buckets=num_buckets,
         bucket_duration_bins=bins,
         max_tokens=int(max_length),
         max_tpt=max_tpt,
@@ -207,12 +215,12 @@ def _report(found: _Read, options: TokenBinsOptions, notes: list[str]) -> TokenB
         batch_tokens=options.batch_tokens,
         padding=paddings_of(columns[placed], numbers[placed], options.batch_tokens),
         padding_without_buckets=paddings_of(columns[placed], np.zeros_like(numbers[placed]), options.batch_tokens),
-        notes=notes,
+        notes=[*notes, *more],
         inputs=inputs,
         outputs=outputs,
     )
 
 
 def _up(ratio: float) -> float:
-    """Three decimals, the last rounded up: rounded down, the example it comes from would be filtered out."""
+    """Round up to three decimals: rounded down, the limit would exclude the example it comes from."""
     return math.ceil(round(ratio * 1e3, 6)) / 1e3

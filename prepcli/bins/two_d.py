@@ -1,4 +1,4 @@
-"""Bins for bucketed training by duration and number of tokens, for models whose decoder's work is not the audio's."""
+"""Bins for bucketed training by duration and number of tokens, for models whose decoder cost depends on the tokens."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.bins.durations import explain_empty
-from prepcli.bins.nested import Floats, ascending_order, nested_bins, place
+from prepcli.bins.nested import Floats, ascending_order, nested_bins, notes_on_pairs, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.errors import UsageError
@@ -38,7 +38,7 @@ class Bucket2d:
 
 @dataclass
 class Paddings:
-    """Shares of padding in a batch, from 0 to 1: of seconds, and of tokens."""
+    """Shares of padding in a batch, from 0 to 1: of the seconds and of the tokens."""
 
     seconds: float
     tokens: float
@@ -46,9 +46,10 @@ class Paddings:
 
 @dataclass
 class Bins2dReport:
-    """Nested bins and what they mean for the data; durations are in seconds."""
+    """Nested bins and their effect on the data. Durations are in seconds."""
 
     num_buckets: int
+    """The buckets by duration that the bins make: fewer than asked for where `notes` say so."""
     bucket_duration_bins: list[tuple[float, int]]
     max_duration: float
     max_tps: list[float]
@@ -60,11 +61,11 @@ class Bins2dReport:
     num_rejected: int
     first_rejected: str | None
     num_outliers: int
-    """Examples with so many tokens per second that the bins were made without them."""
+    """Examples with so many tokens per second that they were left out of the bins."""
     num_unplaced: int
-    """Examples that no bucket takes, so that training leaves them out."""
+    """Examples that fit no bucket; training leaves them out."""
     num_above_max_tps: int
-    """Further examples that `max_tps` would leave out, of whose two decimals the last is rounded."""
+    """More examples that `max_tps` leaves out because it is rounded to two decimals."""
     percentiles: dict[str, float]
     token_percentiles: dict[str, float]
     tps_percentiles: dict[str, float]
@@ -104,7 +105,7 @@ def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions
 
 
 def check_finite(data: DataSet | Mix, num_examples: int) -> None:
-    """Raise `UsageError` for data that never end, unless it is said how many examples to take."""
+    """Raise `UsageError` for endless data unless the number of examples is given."""
     if num_examples <= 0 and any(leaf.notes.endless for leaf in leaves_of(data)):
         raise UsageError(
             "the input says force_finite: false, so its data never end: say how many examples to take with "
@@ -124,7 +125,7 @@ def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: Bins2dOptions)
 
 
 def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[DataSet], Numbers]:
-    """What counts the tokens of a data set's lines; the tokenizers are loaded here, before workers are forked."""
+    """Return the function that counts tokens; the tokenizers are loaded here, before workers are forked."""
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import PromptedLines, load_prompt
 
@@ -176,7 +177,7 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
         return Paddings(*paddings_of(columns, numbers, options.batch_duration))
 
     return Bins2dReport(
-        num_buckets=options.num_buckets,
+        num_buckets=len(edges),
         bucket_duration_bins=pairs,
         max_duration=pairs[-1][0],
         max_tps=max_tps,
@@ -203,7 +204,10 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
         padding=padding(of_placed),
         padding_with_durations_alone=padding(np.searchsorted(edges, columns[:, 0])),
         padding_without_buckets=padding(np.zeros(len(columns), np.int64)),
-        notes=notes,
+        notes=[
+            *notes,
+            *notes_on_pairs(pairs, options.num_buckets, options.sub_buckets, int(np.count_nonzero(counts == 0))),
+        ],
         durations=durations,
         tokens=tokens,
     )

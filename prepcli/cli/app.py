@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from prepcli.cli.bins import show_bins, show_bins_2d, show_token_bins
+from prepcli.cli.blending import show_blend
 from prepcli.cli.building import Show, build_command
 from prepcli.cli.download import show_data_sets
+from prepcli.cli.groups import GroupedHelp
+from prepcli.cli.hints import ExplainingCommand
+from prepcli.cli.indexing import show_indexes
 from prepcli.cli.inspection import show_inspection
 from prepcli.cli.output import show_report
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
@@ -32,29 +37,33 @@ from prepcli.version import __version__
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable with which an unexpected error prints its traceback."""
 
+_SUMMARY = "Turns speech corpora into training data: tar shards, Lhotse Shar, bins for bucketed training."
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 SHOWS: dict[str, Show] = {
+    "blend": show_blend,
     "download fisher": show_report,
     "download hub5": show_report,
     "download": show_data_sets,
     "estimate-bins": show_bins,
     "estimate-bins-2d": show_bins_2d,
     "estimate-token-bins": show_token_bins,
+    "index": show_indexes,
     "inspect": show_inspection,
     "status": show_status,
     "verify": show_verification,
 }
-"""The function that prints the report of a command or a group; the default is `show_report`."""
-ONE_BLAS_THREAD = {"estimate-bins", "estimate-bins-2d", "estimate-token-bins", "inspect"}
-"""Commands without matrix products: BLAS would only start a thread per CPU core when NumPy is imported."""
+"""The function that prints the report of a command or of a group; default: `show_report`."""
+ONE_BLAS_THREAD = {"estimate-bins", "estimate-bins-2d", "estimate-token-bins", "index", "inspect"}
+"""Commands without matrix products; for them BLAS would only start idle threads when NumPy is imported."""
 
 
-def _typer(name: str, help: str) -> typer.Typer:
+def _typer(name: str, help: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     # Plain help: rich doubles the time of `--help`, and plain text can be piped and searched.
     return typer.Typer(
         name=name,
         help=help,
+        cls=cls,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -65,9 +74,10 @@ def _typer(name: str, help: str) -> typer.Typer:
 def build_app(words: Sequence[str]) -> typer.Typer:
     """Build the program for the words of a command line.
 
-    If they begin with a command, only this command is built: building all takes a third of the start-up time.
+    If they begin with a command, only this command is built. Otherwise it is a call such as `prepcli --help`, for which
+    names and summaries are enough: declaring all options would double its time.
     """
-    app = _typer("prepcli", "Turns speech corpora into training data: tar shards, Lhotse Shar, bucket bins.")
+    app = _typer("prepcli", _SUMMARY, GroupedHelp)
     app.callback()(_root)
     download = _typer(
         "download",
@@ -75,9 +85,19 @@ def build_app(words: Sequence[str]) -> typer.Typer:
         "from a licensed copy. Each command can be stopped at any time; run it again to continue.",
     )
     app.add_typer(download)
-    for command in [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]] or COMMANDS:
-        _add(command, download if command.name.startswith("download ") else app)
+    meant = [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]]
+    completes = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for names of options
+    for command in meant or COMMANDS:
+        group = download if command.name.startswith("download ") else app
+        if meant or completes:
+            _add(command, group)
+        else:
+            group.command(command.name.split()[-1], short_help=command.summary)(_nothing)
     return app
+
+
+def _nothing() -> None:
+    """Stand in for a command that is only listed."""
 
 
 def _add(command: Command, group: typer.Typer) -> None:
@@ -85,11 +105,11 @@ def _add(command: Command, group: typer.Typer) -> None:
     options = command.load_options()
     show = SHOWS.get(command.name) or SHOWS.get(words[0]) or show_report
     function = build_command(words, options, command.load_function, show)
-    has_lists = any(one.is_list and not one.option.is_argument for one in declared(options))
+    has_lists = any(one.is_list and not (one.option.is_argument or one.option.one_each) for one in declared(options))
     group.command(
         words[-1],
-        cls=VariadicCommand if has_lists and len(words) == 1 else None,
-        short_help=getattr(options, "SUMMARY", None),
+        cls=VariadicCommand if has_lists and len(words) == 1 else ExplainingCommand,
+        short_help=command.summary,
     )(function)
 
 
@@ -104,13 +124,13 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Turns speech corpora into training data: tar shards, Lhotse Shar, bucket bins."""
+    """Turns speech corpora into training data."""
 
 
 def _check_names() -> None:
     """Refuse empty arguments, and names that are not UTF-8, which JSON manifests and plans cannot hold.
 
-    A current folder that was deleted has no name: no relative path can be found.
+    A deleted current folder has no name, so no relative path can be resolved.
     """
     try:
         here = [str(Path.cwd())]
@@ -157,7 +177,7 @@ def _of_system(error: OSError) -> str:
 
 
 def _print_error(message: str) -> None:
-    """Print one line, whatever characters a path or a manifest holds."""
+    """Print one line; unusual characters of a path or a manifest are escaped."""
     print(f"prepcli: {printable(message)}", file=sys.stderr)
 
 
@@ -181,7 +201,7 @@ def _run() -> None:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _command()
     except BrokenPipeError:
-        # The reader of the output (`| head`) has ended; nothing is wrong.
+        # The reader of the output (`| head`) has ended; this is not an error.
         _give_up_stdout()
         sys.stderr.close()
         sys.exit(0)

@@ -1,4 +1,4 @@
-"""What the commands that estimate bins print: tables, lines to paste into a config, and JSON."""
+"""The output of the commands that estimate bins: tables, lines to paste into a config, and JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -40,7 +40,7 @@ def _show(options: "OutputOptions", report: "Counted", bins: str, lines: Callabl
 
 
 def notes(report: "Counted", left_out_by: str) -> list[str]:
-    """Which lines were not used, in the words of NeMo's scripts; `left_out_by` names the filters."""
+    """The lines that were not used, worded like NeMo's scripts; `left_out_by` names the filters."""
     lines = []
     if report.num_discarded:
         total = report.num_examples + report.num_discarded
@@ -56,7 +56,7 @@ def notes(report: "Counted", left_out_by: str) -> list[str]:
 
 
 def document(report: Any) -> dict[str, Any]:
-    """The report as `--json` prints it: all fields except those with a number for each example."""
+    """The document for `--json`: all fields except the arrays with a number for each example."""
     from dataclasses import asdict, replace
 
     arrays = [one.name for one in fields(report) if not one.repr]
@@ -79,6 +79,7 @@ def _lines_of_bins(report: "BinsReport") -> list[str]:
     padding = ", ".join(f"{count}: {share:.1%}" for count, share in report.padding_by_num_buckets.items())
     return [
         *notes(report, "min/max duration"),
+        *(f"Note: {note}." for note in report.notes),
         f"Used {report.num_examples} examples for the estimation.",
         "Use the following options in your config:",
         f"\tnum_buckets={report.num_buckets}",

@@ -1,4 +1,4 @@
-"""What the commands of `prepcli download` print."""
+"""The output of the commands of `prepcli download`."""
 
 from typing import TYPE_CHECKING, Any
 

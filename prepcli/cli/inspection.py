@@ -1,4 +1,4 @@
-"""What `prepcli inspect` prints."""
+"""The output of `prepcli inspect`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,16 @@ _NUM_SPEAKERS = 8
 
 
 def show_inspection(options: "Inspect", found: "Inspection") -> None:
-    """Print what was found, as a table or in JSON."""
+    """Print the result as a table or as JSON."""
     if options.as_json:
         from prepcli.cli.output import print_json
 
-        print_json(found.document())
+        print_json(found.document() if found.record is None else found.record)
+    elif found.record is not None:
+        from prepcli.cli.output import print_lines
+        from prepcli.inspection.record import lines_of
+
+        print_lines(lines_of(found.record))
     else:
         from prepcli.cli.output import print_lines
 

@@ -1,4 +1,4 @@
-"""What commands print: a plan or a summary, as text or as JSON."""
+"""The output of commands: a plan or a summary, as text or as JSON."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,12 @@ def show_report(options: "JobOptions", report: "Report") -> None:
     elif options.as_json:
         print_json(report)
     else:
-        lines = str(report).splitlines()
-        print_lines(lines[:1] if report.status == "nothing_to_do" else lines)
+        from prepcli.engine.report import summary_lines
+
+        lines = summary_lines(report, options.verbose)
+        if report.status == "nothing_to_do" and not options.verbose:
+            lines = [lines[0], *(line for line in lines[1:] if report.retry_with and report.retry_with in line)]
+        print_lines(lines)
 
 
 def print_json(document: Any) -> None:
@@ -42,11 +46,15 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_plan(plan: dict[str, Any]) -> None:
     """Print the plan as text."""
     seconds = plan["seconds_per_rank"]
-    rejects = ", ".join(f"{count:,} {reason}" for reason, count in plan["rejects_by_reason"].items()) or "none so far"
+    from prepcli.engine.report import reject_rows
+
+    rejects = reject_rows(plan["rejects_by_reason"])
+    if not any(name == "rejects" for name, _ in rejects):
+        rejects.append(("rejects", "none so far (the audio is not read yet)"))
     lines = [
         f"{plan['command']}: the plan (nothing is written)",
         f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} skipped (_skipme)",
-        f"  rejects  {rejects}",
+        *(f"  {name:<8} {text}" for name, text in rejects),
         f"  audio    {plan['hours']:,.2f} hours in {plan['units']:,} units",
         f"  ranks    {plan['world_size']}, {min(seconds):,.0f} to {max(seconds):,.0f} s of audio each, "
         f"spread (max/mean) {plan['spread_max_over_mean']:.3f}",

@@ -1,4 +1,4 @@
-"""What the program sets up before it imports anything else: signals and standard streams."""
+"""Set-up before any other import: signals and standard streams."""
 
 import os
 import signal

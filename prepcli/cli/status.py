@@ -1,4 +1,4 @@
-"""What `prepcli status` prints."""
+"""The output of `prepcli status`."""
 
 import sys
 import time
@@ -34,7 +34,7 @@ def show_status(options: "ShowStatus", found: "Sequence[Status]") -> None:
 
 
 def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
-    """Print the states until nothing runs or waits; returns the exit code."""
+    """Print the states until no run is active or waiting; returns the exit code."""
     from prepcli.engine.command import status
 
     shown: list[list[str]] = []
@@ -112,12 +112,12 @@ def _to_go(status: "Status") -> str:
 
 
 def _lines(status: "Status") -> list[str]:
-    rejects = ", ".join(f"{count:,} {reason}" for reason, count in status.rejects.items()) or "none"
+    state = "finished with too many rejects" if status.too_many_rejects else status.state
     lines = [
-        f"{_where(status)}: {status.command}, {status.state}, {_share_done(status):.1%} of the audio",
+        f"{_where(status)}: {status.command}, {state}, {_share_done(status):.1%} of the audio",
         f"  units    {status.units_done:,} of {status.units:,} done",
         f"  records  {status.records_out:,} of {status.records_in:,} out, {status.skipped:,} skipped (_skipme)",
-        f"  rejects  {rejects}",
+        *_reject_lines(status),
     ]
     if status.missing:
         more = f" and {len(status.missing) - 5:,} more" if len(status.missing) > 5 else ""
@@ -135,7 +135,24 @@ def _lines(status: "Status") -> list[str]:
             for rank in status.ranks
         ]
     if status.retry_with:
-        lines.append(f"  retry missing or unreadable audio with: {status.retry_with}")
+        lines.append(f"  when the audio is repaired, retry with: {printable_command(status.retry_with)}")
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines
+
+
+def _reject_lines(status: "Status") -> list[str]:
+    """Bad records, with their share and their commonest reasons, and apart from them what the settings left out."""
+    from prepcli.engine.rejects import asked_for, commonest
+
+    lines = []
+    if status.left_out:
+        left_out = {reason: count for reason, count in status.rejects.items() if asked_for(reason)}
+        lines.append(f"  left out {status.left_out:,} by the settings ({commonest(left_out)})")
+    bad = {reason: count for reason, count in status.rejects.items() if not asked_for(reason)}
+    if not bad:
+        return [*lines, "  rejects  none"]
+    more = f" and {len(bad) - 3} more reasons" if len(bad) > 3 else ""
+    share = f"{sum(bad.values()) / max(status.records_in, 1):.1%} of the records"
+    allowed = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
+    return [*lines, f"  rejects  {sum(bad.values()):,}, {share}{allowed}: {commonest(bad)}{more}"]

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from typer.core import TyperCommand
+from prepcli.cli.hints import ExplainingCommand
 
 
-class VariadicCommand(TyperCommand):
+class VariadicCommand(ExplainingCommand):
     """A command whose repeatable options also accept several values at once.
 
     `-t one two` means `-t one -t two`. If the command then has no argument (`-t one INPUT`), the last value is the

@@ -1,4 +1,4 @@
-"""What `prepcli verify` prints."""
+"""The output of `prepcli verify`."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ import typer
 
 if TYPE_CHECKING:
     from prepcli.verification.options import Verify
-    from prepcli.verification.verify import VerifyReport
+    from prepcli.verification.report import VerifyReport
 
 
 def show_verification(options: "Verify", report: "VerifyReport") -> None:
@@ -22,12 +22,25 @@ def show_verification(options: "Verify", report: "VerifyReport") -> None:
     if options.as_json:
         print_json(msgspec.to_builtins(report) | {"status": report.status})
     else:
-        lines = [
-            f"verify: {options.out} is {report.status}",
-            f"  shards   {report.shards:,}",
-            f"  records  {report.records:,} in {report.members:,} members, {report.seconds / 3600:,.2f} hours",
-            f"  hashes   {'compared with what was published' if report.hashes_known else 'unknown (no OUT.prepcli)'}",
+        lines = [f"verify: {options.out} is {report.status}"]
+        if report.kind != "manifest":
+            lines.append(f"  shards   {report.shards:,}")
+        if report.manifests:
+            lines.append(f"  manifests {report.manifests:,}")
+        members = "" if report.kind == "manifest" else f" in {report.members:,} members"
+        lines += [
+            f"  records  {report.records:,}{members}, {report.seconds / 3600:,.2f} hours",
+            f"  hashes   {_hashes(report)}",
+            *(f"  note     {note}" for note in report.notes),
+            *(f"  PROBLEM  {problem}" for problem in report.problems),
         ]
-        print_lines([*lines, *(f"  PROBLEM  {problem}" for problem in report.problems)])
+        print_lines(lines)
     if report.problems:
         raise typer.Exit(1)
+
+
+def _hashes(report: "VerifyReport") -> str:
+    if not report.hashes_known:
+        return "unknown (no OUT.prepcli)"
+    but = f", except those of {report.files_not_compared:,} files" if report.files_not_compared else ""
+    return f"compared with what was published{but}"

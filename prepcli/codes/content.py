@@ -1,29 +1,24 @@
-"""Is the Shar set whole, and is its audio still what codes were made of? Sizes and cuts alone cannot tell."""
+"""Check that the Shar set is complete, and that its audio is still what codes were made from."""
 
 import contextlib
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prepcli.codes.plan import InputShard
-from prepcli.codes.shard_index import ShardIndex, TarState, index_shard
+from prepcli.codes.shard_index import ShardIndex, index_shard
+from prepcli.engine.crashes import map_in_workers
 from prepcli.engine.plan import StoredPlan, Unit
 from prepcli.engine.publish import Marker
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import UsageError
+from prepcli.formats.shar_audio import AUDIO_RECORD, States
 from prepcli.printing import printable_command
-from prepcli.processes import map_in_order
-
-_RECORD = "parts/{}.audio.json"
-"""In a run's workspace, for each unit: the state of each tar that it was made of, by the tar's path in the set."""
-
-States = dict[str, TarState]
 
 
 def record_audio(
     workspace: Workspace, unit: str, shards: Sequence[InputShard], indices: Sequence[ShardIndex], folder: Path
 ) -> None:
-    """Note what a unit is made of; to be called before it is published."""
+    """Store what a unit is made from; to be called before it is published."""
     states: States = {}
     for shard, index in zip(shards, indices, strict=True):
         states |= _by_path(shard, index.states, folder)
@@ -31,13 +26,13 @@ def record_audio(
 
 
 def check_audio(workspace: Workspace, done: Mapping[str, Sequence[InputShard]], folder: Path, num_workers: int) -> None:
-    """Make sure that the shards of the units in `done` hold the audio that the units were made of.
+    """Check that the shards of the finished units hold the audio that the units were made from.
 
     A tar of the same size, time and inode is the same. Any other is read: a copy, or a file with another date, may hold
     the same bytes, and is then noted so that it is not read again.
 
     Raises:
-        UsageError: a tar holds other audio.
+        UsageError: a tar holds different audio.
     """
     records = {unit: record for unit in done if (record := _read(workspace, unit)) is not None}
     doubtful = [
@@ -46,7 +41,7 @@ def check_audio(workspace: Workspace, done: Mapping[str, Sequence[InputShard]], 
         for shard in done[unit]
         if any(not _is_untouched(folder, path, record) for path in _paths(shard, folder).values())
     ]
-    indices = map_in_order(index_shard, [shard for _, shard in doubtful], num_workers)
+    indices = map_in_workers(index_shard, [shard for _, shard in doubtful], workspace, num_workers)
     for (unit, shard), index in zip(doubtful, indices, strict=True):
         for path, state in _by_path(shard, index.states, folder).items():
             if path not in records[unit] or records[unit][path].digest != state.digest:
@@ -61,7 +56,7 @@ def check_audio(workspace: Workspace, done: Mapping[str, Sequence[InputShard]], 
 
 
 def check_complete(folder: Path, partial: bool) -> str | None:
-    """How much of the Shar in `folder` is there, as its own plan tells; None where that is all, or no plan is known.
+    """The finished part of the Shar in `folder` by its own plan; None if it is complete or has no known plan.
 
     Raises:
         UsageError: a part is missing, and `partial` does not say to take what is there.
@@ -73,7 +68,7 @@ def check_complete(folder: Path, partial: bool) -> str | None:
     if plan is None or num_done == len(units):
         return None
     if not partial:
-        continued = printable_command(f"cd {shlex.quote(plan.run_in)} && {plan.run_with}")
+        continued = printable_command(plan.run_again(folder))
         raise UsageError(
             f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
             "Or give --partial to encode what is there; with the rest, everything must then be encoded again"
@@ -82,7 +77,7 @@ def check_complete(folder: Path, partial: bool) -> str | None:
 
 
 def _is_published(workspace: Workspace, unit: Unit, digest: str) -> bool:
-    """Whether the unit is done and its files are there; whether they are still the same is for `check_audio`."""
+    """Whether the unit is done and its files exist; `check_audio` checks that they are unchanged."""
     marker = read_document(workspace.done / f"{unit.id}.json", Marker)
     if marker is None or marker.digest != digest:
         return False
@@ -103,11 +98,11 @@ def _is_untouched(folder: Path, path: str, record: States) -> bool:
 
 
 def _read(workspace: Workspace, unit: str) -> States | None:
-    """None where there is none: a version of prepcli before this record has done the unit."""
-    return read_document(workspace.root / _RECORD.format(unit), States)
+    """None if it is missing: an earlier version of prepcli, without this file, has done the unit."""
+    return read_document(workspace.root / AUDIO_RECORD.format(unit), States)
 
 
 def _write(workspace: Workspace, unit: str, states: States) -> None:
-    path = workspace.root / _RECORD.format(unit)
+    path = workspace.root / AUDIO_RECORD.format(unit)
     path.parent.mkdir(exist_ok=True)
     write_json(path, states)

@@ -1,4 +1,4 @@
-"""One unit of shards: each segment once into batches of equally many frames, through the codec, and out as tars."""
+"""Encode one unit of shards: batch segments with equal numbers of frames, run the codec, write tars."""
 
 import time
 from collections import deque
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.codes.content import record_audio
+from prepcli.codes.indexes import index_name
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard, cut_lines
 from prepcli.codes.shard_index import Member, ShardIndex
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
     from prepcli.manifest.parts import Ints
 
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
-"""What a unit counts: seconds given to the codec, seconds of all its targets and contexts, batches; codes compared with
-those of full float32, and how many of them were others."""
+"""Counts of a unit: seconds encoded, seconds of all targets and contexts, batches; codes compared with those of full
+float32, and the number of different ones."""
 WAITED, IN_CODEC = "waited_seconds", "codec_seconds"
-"""Seconds of a unit's time: without decoded audio, and in the codec."""
+"""Seconds that a unit spent waiting for decoded audio, and in the codec."""
 
 COMPARE_EVERY = 32
-"""With a faster precision one batch in so many is encoded in full float32 as well, to tell what it costs."""
+"""With a faster precision, one batch in this many is also encoded in full float32, to measure the difference."""
 
 Codes = NDArray[np.integer[Any]]
 
 
 class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
-    """The segments of a unit; `compute` gives the codes of each, or why it has none."""
+    """The segments of a unit; `compute` returns the codes of each, or the reason why it has none."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         self._batches = self._plan_batches()
 
     def _add(self, found: Member | RecordRejected | None, seconds: float | None) -> None:
-        """Note a use of a segment; `seconds` are those of the cut whose target it is."""
+        """Register a use of a segment; `seconds` are those of the cut if it is the target."""
         if not isinstance(found, Member):
             if seconds is not None:
                 self.lost_records += 1
@@ -103,7 +104,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         return frames
 
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
-        """Segments that the codec cannot encode, whatever they hold."""
+        """Segments that the codec cannot encode because of their length."""
         codec = self._codec
         short = RecordRejected(
             RejectReason.BAD_DURATION,
@@ -124,7 +125,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                 )
 
     def _plan_batches(self) -> "list[Ints]":
-        """Batches of one number of frames and one sampling rate each."""
+        """Batches, each with one number of frames and one sampling rate."""
         codec = self._codec
         max_samples = int(self._options.batch_duration * codec.sampling_rate)
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
@@ -138,7 +139,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         return batches
 
     def batches(self) -> Iterator[Batch[Member]]:
-        """What must be decoded, in the order in which `compute` takes it."""
+        """The batches to decode, in the order of `compute`."""
         for batch in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
             if self._resamples and members[0].sampling_rate != self._codec.sampling_rate:
@@ -147,7 +148,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                 yield Batch(members, int(self._num_frames[batch[0]]) * self._codec.samples_per_frame)
 
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
-        """Run all batches through the codec; some are always on their way while the next is brought to the device."""
+        """Run all batches through the codec; the next batch is copied to the device while earlier ones are encoded."""
         missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
         found: list[Codes | RecordRejected] = [self._unusable.get(n, missing) for n in range(len(self._members))]
         advance(self.lost_records, self.lost_seconds)
@@ -160,10 +161,10 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                 begun = time.monotonic()
                 model = partial(self._encode, int(batch[0]), device)
                 rows, lengths = self._tensors(batch, audio)
-                codes = runner.run(partial(model, precision), rows, lengths)
+                codes = runner.run(partial(model, precision), rows, lengths, keys=audio.keys)
                 exact = None
                 if precision != "fp32" and turn % COMPARE_EVERY == 0:
-                    exact = runner.run(partial(model, "fp32"), rows, lengths)
+                    exact = runner.run(partial(model, "fp32"), rows, lengths, keys=audio.keys)
                 under_way.append((batch, audio, codes, exact))
                 if len(under_way) > runner.depth:
                     self._take(found, *under_way.popleft(), device, advance)
@@ -176,7 +177,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         return found
 
     def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor]":
-        """Rows (B, T) as they were decoded, and the samples (B,) of each."""
+        """The decoded rows (B, T) and the number of samples (B,) of each."""
         import torch
 
         rows = decoded.audio
@@ -192,7 +193,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
     ) -> "tuple[Tensor, Tensor]":
         """Codes of some rows of a batch, to which the segment `number` belongs.
 
-        On the device the rows are brought to the codec's rate, and zero-padded to whole frames.
+        On the device the rows are resampled to the codec's rate and zero-padded to whole frames.
         """
         import torch
 
@@ -204,7 +205,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
             lengths = resampled_length(lengths, rate, codec.sampling_rate)
             audio = resample_sinc(audio, rate, codec.sampling_rate)[:, :num_samples]
             audio = torch.nn.functional.pad(audio, (0, num_samples - audio.shape[1]))
-            # The kernel rings on after the end of a row that is shorter than its neighbours.
+            # The resampling filter writes beyond the end of a row that is shorter than others in the batch.
             audio = audio * (torch.arange(num_samples, device=audio.device) < lengths[:, None])
         # A row that could not be decoded is silence, and its codes are dropped.
         return codec.encode(audio, lengths.clamp(min=num_samples - codec.samples_per_frame + 1), precision)
@@ -219,7 +220,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         device: str,
         advance: Advance,
     ) -> None:
-        """Add the codes of a batch to `found`; only here a GPU is waited for."""
+        """Add the codes of a batch to `found`; this is the only place that waits for the GPU."""
         result = encoded.result()
         compared = exact.result() if exact is not None else None
         if compared is not None and result.tensors and compared.too_large == result.too_large:
@@ -247,11 +248,11 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         )
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
-        """Write the tars of all shards; a cut that lacks codes has placeholders in every field, and is a reject."""
+        """Write the tars of all shards; a cut without codes gets placeholders in every field and is a reject."""
         frame_shift = self._codec.samples_per_frame / self._codec.sampling_rate
         for shard, index in zip(self.shards, self.indices, strict=True):
             number = shard_text(shard.number)
-            # Readers list the shards by the targets: those are moved into place last.
+            # Readers list the shards by the targets, so these are renamed last.
             fields = sorted(index.fields, key=lambda name: name == TARGET)
             files = [
                 writer.open(CODES_NAME.format(self._options.codec_name, CODES_OF[name], number)) for name in fields
@@ -271,8 +272,12 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                 else:
                     lines = lines or cut_lines(shard.cuts.read_bytes(), str(shard.cuts))
                     writer.reject(lines[position], rejected, Origin(str(shard.cuts), position + 1))
-            for tar in tars:
+            for tar, name in zip(tars, fields, strict=True):
                 tar.close()
+                data = CODES_NAME.format(self._options.codec_name, CODES_OF[name], number)
+                place = index_name(self._folder, shard.cuts, writer.workspace.out, data)
+                if place is not None:
+                    writer.add_after(place, tar.index)
         writer.extra.update(self.extra)
         record_audio(writer.workspace, writer.unit.id, self.shards, self.indices, self._folder)
 

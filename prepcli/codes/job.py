@@ -1,4 +1,4 @@
-"""extend-codec-codes: the audio of Lhotse Shar shards becomes codec codes, in fields beside it."""
+"""extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -10,16 +10,19 @@ from typing import Any, ClassVar
 
 from prepcli.codes.content import check_audio, check_complete
 from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, UnitEncoder
+from prepcli.codes.indexes import index_name, indexes_of_set
 from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards, measure
+from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, cuts_digest, find_input, group_shards, measure
 from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.formats.names import brace_text
-from prepcli.formats.shar import shard_text
-from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
+from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, mirrored
+from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.shar import AUDIO_NAME, PLAIN_CUTS_NAME, shard_text
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, notes_on_codec_model
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.model_job import WALL, ModelJob
 from prepcli.models.prefetch import DecodingPool
@@ -28,7 +31,7 @@ from prepcli.options import settings_of
 from prepcli.processes import wait_for
 
 UNITS_AHEAD = 2
-"""Units whose tars are looked through while an earlier one is in the codec."""
+"""Number of units whose tars are indexed while an earlier unit is being encoded."""
 MAX_RATE = 48000
 """Batches of audio up to this rate (Hz) go to a GPU through shared memory."""
 
@@ -44,7 +47,7 @@ def codes_workspace(out: Path, codec_name: str) -> Workspace:
 
 @dataclass(frozen=True, slots=True)
 class CodesContents:
-    """The shards, and how much of an incomplete Shar set they are (None: they are all of it)."""
+    """The shards, and which part of an incomplete Shar set they are (None: the set is complete)."""
 
     shards: Sequence[InputShard]
     part: str | None
@@ -54,9 +57,17 @@ CodesPlan = Plan[ShardGroup, CodesContents]
 
 
 class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
-    """Extends the Shar set in `folder` by codes. A unit is a few neighbouring shards."""
+    """Adds codes to the Shar set in `folder`. A unit is a few consecutive shards."""
 
     command: ClassVar[str] = "extend-codec-codes"
+    telemetry = (
+        "hours_encoded",
+        "real_time_factor",
+        "mean_batch_seconds",
+        "saved_by_encoding_once",
+        "time_in_codec",
+        "waited_for_audio",
+    )
     reads_audio_files = False  # but tars
 
     def __init__(
@@ -68,7 +79,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """`partial`: take what is there of a Shar set that is not complete yet."""
+        """`partial`: accept a Shar set that is not complete yet."""
         super().__init__(device, num_workers)
         options.check()
         check_codec_model(options.codec_model)
@@ -77,24 +88,26 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         self._partial = partial
 
     def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
-        """The tars of this codec."""
-        return (f"{CODES_FOLDER.format(self.options.codec_name)}/*_codes/codes.*.tar",)
+        """The tars of this codec, and their indexes."""
+        tars = f"{CODES_FOLDER.format(self.options.codec_name)}/*_codes/codes.*.tar"
+        return (tars, tars + INDEX_SUFFIX, f"{MIRROR}/**/{tars}{INDEX_SUFFIX}")
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
-        """The options, which model it is, and how much audio there is."""
+        """The options, the model, and the amount of audio."""
         settings = settings_of(self.options) | {
             "--codec-model": identity(self.options.codec_model),
             "bytes of audio": audio_bytes(plan.contents.shards),
         }
-        # What is there of a set that is complete is all of it, with the option or without.
+        # The setting is the same for a complete set with and without the option.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
 
     def plan(self, workspace: Workspace) -> CodesPlan:
-        """Read the cuts and group neighbouring shards."""
+        """Read the cuts and group consecutive shards."""
         shards = find_input(self.folder)
         part = check_complete(self.folder, self._partial)
         sizes = measure(shards, self.num_workers)
         notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
+        notes += notes_on_codec_model(self.options.codec_model)
         if part:
             notes.append(
                 f"--partial: {part}; when the rest is there, --overwrite encodes all of it again, another "
@@ -105,7 +118,8 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             records_in=sum(size.num_cuts for size in sizes),
             contents=CodesContents(shards, part),
             inputs=[
-                InputFile(str(shard.cuts), size.sha256, shard.state) for shard, size in zip(shards, sizes, strict=True)
+                InputFile(str(shard.cuts), size.sha256, shard.state, cuts_digest)
+                for shard, size in zip(shards, sizes, strict=True)
             ],
             notes=notes,
         )
@@ -116,7 +130,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         return [self.options.codec_model, *shards]
 
     def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
-        """Refuse to go on where audio was replaced by other audio under the same cuts."""
+        """Refuse to continue if audio was replaced under the same cuts."""
         check_audio(workspace, {unit.id: unit.shards for unit in done}, self.folder, self.num_workers)
 
     def load_model(self) -> Codec:
@@ -124,7 +138,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         return load_codec(self.options.codec_model)
 
     def set_up_device(self) -> None:
-        """Have PyTorch take the same algorithms in every run."""
+        """Make PyTorch use the same algorithms in every run."""
         use_same_algorithms()
 
     @property
@@ -159,7 +173,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             yield UnitEncoder(unit.shards, found, self.model, self.options, self.folder, resamples=self._is_on_gpu)
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Nothing to merge; returns what to paste into a training config, and statistics of the run."""
+        """Return the lines to paste into a training config, and statistics; there is nothing to merge."""
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
@@ -169,6 +183,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
             for field in plan.contents.shards[0].tars
         }
+        details |= self._indexed(plan, dict(details), writer)
         wall = max(counts[WALL], 1e-9)
         details |= {
             "hours_encoded": round(counts[ENCODED] / 3600, 4),
@@ -183,8 +198,26 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             details["codes_compared"] = int(counts[COMPARED])
         return details
 
+    def _indexed(self, plan: CodesPlan, codes: dict[str, Any], writer: UnitWriter) -> dict[str, Any]:
+        """What to paste for a set with indexes in a mirror; completes the mirror where the codes lie elsewhere."""
+        first, out = plan.contents.shards[0], writer.workspace.out
+        name = index_name(self.folder, first.cuts, out, "")
+        shards = _shard_range([shard.number for shard in plan.contents.shards])
+        if name is None or not name.startswith(MIRROR) or shards == "*":
+            return {}
+        if absolute_folder(str(out)) != absolute_folder(str(self.folder)):
+            for index, data in indexes_of_set(self.folder, plan.contents.shards):
+                writer.add(index, data)
+        elif not (out / MIRROR / mirrored(first.cuts)).exists():  # of another program: `prepcli index` completes it
+            return {}
+        root = Path(absolute_folder(str(self.folder)))
+        fields = {"cuts": root / PLAIN_CUTS_NAME.format(shards)}
+        fields |= {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
+        fields |= {field: Path(absolute_folder(str(path.parent)), path.name) for field, path in codes.items()}
+        return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
+
 
 def _shard_range(numbers: Sequence[int]) -> str:
-    """What names all shards at once in a training config; `*` where their numbers have gaps."""
+    """The pattern for all shards in a training config; `*` if their numbers have gaps."""
     first, last = numbers[0], numbers[-1]
     return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"

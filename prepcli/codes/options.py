@@ -11,7 +11,7 @@ from prepcli.options import Option
 
 @dataclass(frozen=True)
 class CodesOptions:
-    """What shapes the codes; durations in seconds."""
+    """The options that shape the codes; durations in seconds."""
 
     codec_model: Annotated[
         str, Option("NeMo AudioCodecModel: a .nemo file or a pretrained name.", metavar="FILE.nemo|NAME")

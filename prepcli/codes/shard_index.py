@@ -1,7 +1,6 @@
-"""Where the audio of a shard lies in its tars: read from front to back, in a worker process, ahead of the model."""
+"""Index of the audio in the tars of a shard: read sequentially in a worker process, ahead of the model."""
 
 import hashlib
-import os
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.codes.plan import InputShard, read_cuts, read_heads
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.pairs import is_placeholder, stem, walk_pairs
+from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
-from prepcli.formats.tar import read_content
+from prepcli.formats.shar_audio import TarState, tar_contents
 from prepcli.in_hand import take_in_hand
 from prepcli.models.prefetch import Samples
 
@@ -37,26 +36,13 @@ class Member(NamedTuple):
     num_samples: int
 
 
-class TarState(msgspec.Struct, frozen=True):
-    """A tar as it was read: what shows that it has been touched since, and a digest (hex) of what stands in it."""
-
-    num_bytes: int
-    mtime_ns: int
-    inode: int
-    digest: str
-
-    def is_of(self, found: os.stat_result) -> bool:
-        """Whether a file with this status has not been touched since."""
-        return (self.num_bytes, self.mtime_ns, self.inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
-
-
 Found = Member | RecordRejected | None
-"""What a cut has in a field: audio, audio that cannot be used, or (lhotse's placeholder) none."""
+"""The content of a field of a cut: audio, unusable audio, or lhotse's placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """Ids and durations (seconds) of a shard's cuts, and for each field what each of them has and its tar's state."""
+    """Ids and durations (seconds) of a shard's cuts, and for each field the contents and the state of the tar."""
 
     ids: list[str]
     seconds: list[float]
@@ -79,7 +65,7 @@ def index_shard(shard: InputShard) -> ShardIndex:
 
 
 def _find(ids: list[str], tar: Path, digest: "hashlib.blake2b") -> Iterator[Found]:
-    """For each cut what stands at its place in the tar; `digest` takes all of it in."""
+    """The content of the tar for each cut; all of it is added to `digest`."""
     pairs = _pairs(tar, digest)
     for id in ids:
         try:
@@ -96,18 +82,9 @@ def _find(ids: list[str], tar: Path, digest: "hashlib.blake2b") -> Iterator[Foun
 
 
 def _pairs(tar: Path, digest: "hashlib.blake2b") -> Iterator[tuple[str, Found]]:
-    """Names without extension, and what is there, of each pair of data and manifest, which go into `digest`."""
-    path = str(tar)
-    with tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
-        for data, recording in walk_pairs(members, check_names=False):
-            if is_placeholder(data.name):
-                digest.update(b"%a" % data.name)
-                yield stem(data.name), None
-                continue
-            audio, manifest = read_content(members, data), read_content(members, recording)
-            own = hashlib.blake2b(audio, digest_size=16).digest()
-            digest.update(b"%a %b %b" % (data.name, own, manifest))
-            yield stem(data.name), _examine(path, data, audio, own, manifest)
+    """Name without extension and content of each pair of data and manifest; both are added to `digest`."""
+    for data, content in tar_contents(tar, digest):
+        yield stem(data.name), None if content is None else _examine(str(tar), data, *content)
 
 
 def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, manifest: bytes) -> Found:
@@ -116,6 +93,7 @@ def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, mani
     except (msgspec.DecodeError, ValueError) as error:
         return RecordRejected(RejectReason.BAD_FIELD, f"{path}: {data.name}: its manifest is not a recording: {error}")
     try:
+        take_in_hand(_name(path, data.offset_data))
         info = probe_bytes(audio, data.name)
     except RecordRejected as rejected:
         return rejected
@@ -127,13 +105,18 @@ def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, mani
             f"{data.name} has {info.num_samples} samples at {info.sampling_rate} Hz, its manifest says "
             f"{recording.num_samples} at {recording.sampling_rate}",
         )
-    # The manifest's length is what readers get, as far as there is so much audio.
+    # Readers get the length in the manifest, or less if there is less audio.
     num_samples = min(info.num_samples, recording.num_samples)
     return Member(path, data.offset_data, len(audio), digest, info.sampling_rate, num_samples)
 
 
+def _name(tar: str, offset: int) -> str:
+    """What notes call a member, in every run."""
+    return f"audio at {offset} in {tar}"
+
+
 class MemberDecoder:
-    """The samples of members as a codec wants them, float32 and one channel; in a worker process."""
+    """Decodes members to mono float32 samples for a codec, in a worker process."""
 
     def __init__(self, sampling_rate: int | None) -> None:
         """`sampling_rate` in Hz to resample to, or None for each member's own."""
@@ -141,12 +124,12 @@ class MemberDecoder:
         self._is_ready = False
 
     def decode(self, member: Member) -> Samples:
-        """The samples (n,) of a member; of several channels the first.
+        """The samples (n,) of a member; the first of several channels.
 
         Raises:
-            RecordRejected: UNREADABLE_AUDIO, MISSING_AUDIO.
+            RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO.
         """
-        name = f"audio at {member.offset} in {member.tar}"
+        name = _name(member.tar, member.offset)
         take_in_hand(name)
         try:
             with Path(member.tar).open("rb") as file:
@@ -168,7 +151,7 @@ class MemberDecoder:
 
         assert self._rate is not None
         if not self._is_ready:
-            # There are as many workers as processors; and threads that were inherited would never answer.
+            # There is a worker per CPU already; and threads do not survive the fork.
             torch.set_num_threads(1)
             self._is_ready = True
         with torch.inference_mode():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.context.copies import Segments
+from prepcli.context.kept import KeptEmbeddings
 from prepcli.context.lines import DIGITS, ContextLines, PartWriter
 from prepcli.context.options import ContextOptions
 from prepcli.context.plan import ContextLayout
@@ -32,32 +33,34 @@ from prepcli.records import Records
 if TYPE_CHECKING:
     from torch import Tensor
 
-LINES_NAME, INDEX_NAME = "parts/{}.jsonl", "parts/{}.npy"
+LINES_NAME, INDEX_NAME, BEST_NAME = "parts/{}.jsonl", "parts/{}.npy", "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
-"""What a unit counts: audio given to the model with its padding, the padding, batches, time without audio to embed."""
+"""Counts of a unit: seconds of audio with padding, seconds of padding, batches, seconds of waiting for audio."""
+REUSED = "embeddings_reused"
+"""What a unit counts too: embeddings that an earlier run has kept."""
 
 MIN_GPU_ROWS = 1000
-"""A voice of fewer utterances is compared on the processor: starting work on a GPU would take longer."""
+"""Voices with fewer utterances are compared on the CPU: launching GPU kernels would take longer."""
 _INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What the model gives for a bundle, by positions in it.
+    """The results of the model for a bundle, by positions in it.
 
-    `embeddings` (N, dim) are None unless they are saved; `extra` counts what the module's names for it say.
+    `embeddings` have the shape (N, dim); `extra` counts what the module's names for it say.
     """
 
     chosen: Chosen
     rejects: dict[int, RecordRejected]
-    embeddings: NDArray[np.float32] | None
+    embeddings: NDArray[np.float32]
     extra: dict[str, float]
 
 
 class Bundle(UnitWork[int, Embedded]):
-    """The records of one unit: embedded, and each given its context."""
+    """The records of one unit: computes their embeddings and selects their contexts."""
 
     def __init__(
         self,
@@ -67,8 +70,12 @@ class Bundle(UnitWork[int, Embedded]):
         options: ContextOptions,
         encoder: SpeakerEncoder,
         max_samples: int,
+        kept: KeptEmbeddings,
     ) -> None:
-        """`numbers` are the unit's records, ascending; a batch has at most `max_samples` samples."""
+        """`numbers` are the unit's records, ascending; a batch has at most `max_samples` samples.
+
+        Those whose embedding is `kept` are not decoded.
+        """
         self.numbers = numbers
         self._records = records
         self._options = options
@@ -79,21 +86,23 @@ class Bundle(UnitWork[int, Embedded]):
         self._segments = Segments(layout.files[numbers], start, start + self._durations)
         num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
         self._lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
-        self._batches = equal_length_batches(self._lengths, max_samples)
+        self._kept = kept
+        missing = np.flatnonzero(~kept.is_kept)
+        self._batches = [missing[batch] for batch in equal_length_batches(self._lengths[missing], max_samples)]
 
     def batches(self) -> Iterator[Batch[int]]:
-        """What must be decoded, in the order in which `compute` takes it."""
+        """The batches to decode, in the order of `compute`."""
         for batch in self._batches:
             yield Batch(tuple(self.numbers[batch].tolist()), int(self._lengths[batch[0]]))
 
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Embedded:
-        """Embed the records and choose each one's context."""
+        """Embed the records and select the context of each."""
         rejects: dict[int, RecordRejected] = {}
         extra = dict.fromkeys((COMPUTED, PADDED, BATCHES, WAITED), 0.0)
+        extra[REUSED] = float(self._kept.is_kept.sum())
         embeddings = self._embed(decoded, device, rejects, extra, advance)
         chosen = self._select(embeddings, self._is_readable(rejects))
-        saved = embeddings.cpu().numpy() if self._options.save_embeddings else None
-        return Embedded(chosen, rejects, saved, extra)
+        return Embedded(chosen, rejects, embeddings.cpu().numpy(), extra)
 
     def _embed(
         self,
@@ -103,11 +112,12 @@ class Bundle(UnitWork[int, Embedded]):
         extra: dict[str, float],
         advance: Advance,
     ) -> "Tensor":
-        """Embeddings (N, dim) of the records, on `device`; those without one are added to `rejects`, and hold NaN."""
+        """Embeddings (N, dim) of the records, on `device`; the others go to `rejects` and get NaN."""
         import torch
 
         encoder = self._encoder
-        embeddings = torch.full((len(self.numbers), encoder.dim), torch.nan, device=device)
+        embeddings = torch.from_numpy(self._kept.load(encoder.dim)).to(device)
+        advance(int(self._kept.is_kept.sum()), float(self._durations[self._kept.is_kept].sum()))
         under_way: deque[tuple[Indices, Running | None]] = deque()
 
         def model(audio: "Tensor", lengths: "Tensor") -> "Tensor":
@@ -131,7 +141,8 @@ class Bundle(UnitWork[int, Embedded]):
                 extra[WAITED] += time.monotonic() - started
                 audio = torch.from_numpy(decoded.audio)
                 lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
-                under_way.append((batch, runner.run(model, audio, lengths) if decoded.audio.size else None))
+                running = runner.run(model, audio, lengths, keys=decoded.keys) if decoded.audio.size else None
+                under_way.append((batch, running))
                 rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
                 computed = decoded.audio.size / encoder.sampling_rate
                 extra[COMPUTED] += computed
@@ -162,7 +173,7 @@ class Bundle(UnitWork[int, Embedded]):
         return readable
 
     def _select(self, embeddings: "Tensor", readable: NDArray[np.bool_]) -> Chosen:
-        """For each record its context, as a position in the bundle, voice by voice."""
+        """Select the context of each record, as a position in the bundle, voice by voice."""
         import torch
 
         best = np.full(len(self.numbers), -1, np.int64)
@@ -183,9 +194,9 @@ class Bundle(UnitWork[int, Embedded]):
         return Chosen(best, similarity)
 
     def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
-        """Whether a chosen context is the row's own piece, in a file that is named in another way.
+        """Whether a chosen context is the row's own segment under another file name.
 
-        Only then are all files of the voice looked up: hiding more of the others changes no other choice.
+        Only then are all files of the voice looked up: excluding more candidates changes no other choice.
         """
         rows = np.flatnonzero(chosen.best >= 0)
         others = chosen.best[rows]
@@ -196,7 +207,7 @@ class Bundle(UnitWork[int, Embedded]):
         )
 
     def _resolved(self, members: Indices) -> NDArray[np.uint64]:
-        """A number for each member's file, equal for all paths that lead to it."""
+        """A number for the file of each member, equal for all paths to that file."""
         _, first, inverse = np.unique(self._segments.files[members], return_index=True, return_inverse=True)
         numbers: dict[str, int] = {}
         of_path = [numbers.setdefault(self._real_path(member), len(numbers)) for member in members[first]]
@@ -208,14 +219,17 @@ class Bundle(UnitWork[int, Embedded]):
         return os.path.realpath(self._records.audio_path(number, named))
 
     def write(self, computed: Embedded, writer: UnitWriter) -> None:
-        """Write the part's lines and its index; reject what has no context."""
+        """Write the lines of the part and its index; reject records without a context."""
         chosen = computed.chosen
         part = PartWriter(writer.open_part(LINES_NAME.format(writer.unit.id)))
         lines = ContextLines(self._records)
+        best: list[float] = []
         for position, number in enumerate(self.numbers.tolist()):
             context = int(chosen.best[position])
-            # As it is written, so that a filter on the written value says the same.
+            # Rounded as it is written, so that a filter on the written value gives the same result.
             similarity = round(float(chosen.similarity[position]), DIGITS)
+            if context >= 0 and position not in computed.rejects:
+                best.append(similarity)
             rejected = computed.rejects.get(position) or self._why_not(context, similarity)
             if rejected is not None:
                 writer.reject(self._records.reject_source(number), rejected, self._records.origin(number))
@@ -224,9 +238,12 @@ class Bundle(UnitWork[int, Embedded]):
             part.add(number, line, similarity, float(self._durations[context]))
             writer.count(1, float(self._durations[position]))
         writer.open_part(INDEX_NAME.format(writer.unit.id)).write(part.index())
+        writer.open_part(BEST_NAME.format(writer.unit.id)).write(npy_bytes(np.array(best)))
         writer.extra.update(computed.extra)
-        if computed.embeddings is not None:
-            self._save_embeddings(computed.embeddings, self._is_readable(computed.rejects), writer)
+        readable = self._is_readable(computed.rejects)
+        self._kept.save(computed.embeddings, readable)
+        if self._options.save_embeddings:
+            self._save_embeddings(computed.embeddings, readable, writer)
 
     def _why_not(self, context: int, similarity: float) -> RecordRejected | None:
         options = self._options

@@ -6,7 +6,7 @@ from prepcli.context.job import ContextJob
 from prepcli.context.options import ExtendContextAudio
 from prepcli.engine.report import Report
 from prepcli.engine.workspace import Workspace
-from prepcli.input_files import refuse_input_as_output
+from prepcli.input_files import refuse_input_as_output, refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.models.ranks import run_on_devices
 
@@ -29,6 +29,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
         'context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
     engine = options.engine()
+    refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
     manifests = expand_paths(options.manifest)
     make_job = partial(
@@ -37,6 +38,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
         options,
         batch_duration=options.batch_duration,
         num_workers=engine.num_workers,
+        reuse_embeddings=options.reuse_embeddings,
     )
     after = None
     if options.plot is not None:
@@ -45,5 +47,5 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
 
         refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
         check_plot(options.plot)  # now, and not after hours of work
-        after = partial(plot_contexts, path=options.plot)
+        after = partial(plot_contexts, path=options.plot, options=options)
     return run_on_devices(make_job, options.devices, workspace, options, engine, after)

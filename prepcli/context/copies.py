@@ -1,4 +1,4 @@
-"""Which pieces of audio are the same one, named twice: they are no context for each other."""
+"""Find segments that are the same audio under two names: they must not be the context of each other."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ _STEPS = tuple((of_start, of_end) for of_start in (-1, 0, 1) for of_end in (-1, 
 
 
 class Segments(NamedTuple):
-    """For each row the number of its file, and where its piece of the file starts and ends, in seconds."""
+    """For each row the number of its file, and start and end of its segment in seconds."""
 
     files: NDArray[np.uint64]
     start: NDArray[np.float64]
@@ -21,15 +21,15 @@ class Segments(NamedTuple):
 
     @classmethod
     def whole(cls, files: NDArray[np.uint64]) -> "Segments":
-        """Rows whose pieces are told apart by their files alone."""
+        """Rows whose segments differ by their files alone."""
         return cls(files, np.zeros(len(files)), np.zeros(len(files)))
 
     def at(self, rows: NDArray[np.int64]) -> "Segments":
-        """Those of some rows."""
+        """The segments of some rows."""
         return Segments(self.files[rows], self.start[rows], self.end[rows])
 
     def are_near(self, rows: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether pairs of rows would be the same piece if they were of one file."""
+        """Whether pairs of rows are the same segment if their files are the same."""
         near: NDArray[np.bool_] = (np.abs(self.start[rows] - self.start[others]) <= _TOLERANCE) & (
             np.abs(self.end[rows] - self.end[others]) <= _TOLERANCE
         )
@@ -37,7 +37,7 @@ class Segments(NamedTuple):
 
 
 class Copies:
-    """The pairs (row, position among the candidates) of the same piece: the row itself and copies of it."""
+    """The pairs (row, position among the candidates) of the same segment: the row itself and its copies."""
 
     def __init__(self, segments: Segments, candidates: NDArray[np.int64]) -> None:
         files = np.sort(segments.files)
@@ -58,7 +58,7 @@ class Copies:
 def _pairs(
     segments: Segments, candidates: NDArray[np.int64], steps: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs of which the candidate's start and end lie so many cells of `_TOLERANCE` after the row's."""
+    """The pairs whose candidate starts and ends the given numbers of `_TOLERANCE` cells after the row."""
     of_candidates = _cells(segments.at(candidates), (0, 0))
     order = np.argsort(of_candidates, kind="stable")
     in_order, wanted = of_candidates[order], _cells(segments, steps)
@@ -73,7 +73,7 @@ def _pairs(
 
 
 def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
-    """A number for each row's file and the cells in which it starts and ends."""
+    """A number for the file of each row and the cells of its start and end."""
     start, end = (
         mix64((np.floor(seconds / _TOLERANCE).astype(np.int64) + step).view(np.uint64))
         for seconds, step in zip((segments.start, segments.end), steps, strict=True)

@@ -4,21 +4,26 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.context.bundle import (
     BATCHES,
+    BEST_NAME,
     COMPUTED,
     EMBEDDINGS_INDEX_NAME,
     EMBEDDINGS_NAME,
     INDEX_NAME,
     LINES_NAME,
     PADDED,
+    REUSED,
     WAITED,
     Bundle,
 )
-from prepcli.context.lines import histograms, merged_lines
+from prepcli.context.kept import EmbeddingStore, keys_of
+from prepcli.context.lines import histogram_of_all, histograms, kept_at, merged_lines
 from prepcli.context.options import ContextOptions
 from prepcli.context.plan import ContextLayout, plan_bundles
 from prepcli.context.voices import group_key
@@ -33,8 +38,9 @@ from prepcli.models.devices import use_full_float32
 from prepcli.models.model_job import WALL, ModelJob
 from prepcli.models.prefetch import DecodingPool, SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
-from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
-from prepcli.records import Records, settings_over
+from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+from prepcli.options import shown_defaults
+from prepcli.records import Records, base_directories, settings_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,9 @@ class ContextContents:
 
     records: Records
     layout: ContextLayout
+    store: EmbeddingStore
+    root: Path
+    """The workspace, which holds the store."""
 
 
 ContextPlan = Plan[VoiceBundle, ContextContents]
@@ -60,6 +69,11 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
     """Extends manifests in one file. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
+    kept_by_overwrite = (
+        "embeddings of the same model and audio are used again; in another directory with --reuse-embeddings OUT"
+    )
+    defaults = shown_defaults(ContextOptions)
+    telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
 
     def __init__(
         self,
@@ -69,8 +83,21 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         batch_duration: float,
         device: str = "cpu",
         num_workers: int = 1,
+        reuse_embeddings: Path | None = None,
     ) -> None:
-        """`batch_duration`: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit."""
+        """Check the options.
+
+        Args:
+            manifests: paths of the manifests.
+            options: what shapes the output.
+            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit.
+            device: "cpu" or "cuda:N".
+            num_workers: processes that read the manifests.
+            reuse_embeddings: the output of another run whose embeddings are used too.
+
+        Raises:
+            UsageError: the options cannot work.
+        """
         super().__init__(device, num_workers)
         options.check()
         group_key(options.group_by)
@@ -85,6 +112,15 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
                 f"{manifests[0]}, or link to it"
             )
         self._batch_duration = batch_duration
+        self._reuse_embeddings = reuse_embeddings
+
+    def _store(self) -> EmbeddingStore:
+        base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
+        return EmbeddingStore(self._model_identity, self.device, base_dirs, self._reuse_embeddings)
+
+    @cached_property
+    def _model_identity(self) -> str:
+        return identity(self.options.speaker_model)
 
     @property
     def manifest_name(self) -> str:
@@ -107,7 +143,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
     def settings(self, plan: ContextPlan) -> dict[str, Any]:
         """The options, where the audio lies, and which model it is."""
         settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
-        return settings | {"--speaker-model": identity(self.options.speaker_model)}
+        return settings | {"--speaker-model": self._model_identity}
 
     def plan(self, workspace: Workspace) -> ContextPlan:
         """Index the manifests and pack their voices into bundles."""
@@ -124,11 +160,17 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
             f"{layout.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "
             f"with most audio {format_seconds(layout.largest_group)}"
         )
-        return records.plan(units, ContextContents(records, layout), layout.left_out, [note])
+        contents = ContextContents(records, layout, self._store(), workspace.root)
+        notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
+        return records.plan(units, contents, layout.left_out, notes)
 
     def input_files(self, plan: ContextPlan) -> list[str]:
         """The manifests, and the model where it is a file."""
         return [*self.manifests, self.options.speaker_model]
+
+    def missing_sample(self, plan: ContextPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
 
     def planned_rejects(self, plan: ContextPlan) -> Iterator[bytes]:
         """The records that are alone in their group, and the lines that cannot be read."""
@@ -159,13 +201,15 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         tick: Callable[[], None],
     ) -> Iterator[Bundle]:
         """The units' bundles."""
-        layout = contents.layout
+        records, layout = contents.records, contents.layout
         for unit in units:
+            tick()
             numbers = layout.order[unit.lo : unit.hi]
-            yield Bundle(numbers, contents.records, layout, self.options, self.model, self.max_batch_samples)
+            kept = contents.store.find(contents.root, unit.id, keys_of(records, numbers, layout.files))
+            yield Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the parts in the order of the input; returns histograms and statistics of the batches."""
+        """Merge the parts in the order of the input; returns what thresholds keep, histograms, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
         parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
         merged = writer.open(self.manifest_name)
@@ -176,13 +220,17 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
             counts.update(marker.extra)
         wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
+        best = [root / BEST_NAME.format(marker.unit) for marker in markers]
         return {
             "manifest": out / self.manifest_name,
             **plan.contents.records.merged_details(out),
+            "kept_by_min_ssim": kept_at(best, self.options.context_min_ssim),
+            "embeddings_reused": f"{counts[REUSED]:,.0f} of {sum(unit.num_records for unit in plan.units):,}",
             "hours_embedded": round(embedded / 3600, 4),
             "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
             "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
             "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
             "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
             **histograms([index for _, index in parts]),
+            "similarity_histogram_of_all": histogram_of_all(best),
         }

@@ -1,4 +1,4 @@
-"""The lines of records with their contexts: written in parts, one per bundle, and merged in the order of the input."""
+"""The lines of records with contexts: written in parts, one per bundle, and merged in the order of the input."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,28 +21,31 @@ FIELDS = {
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
 }
-"""Fields of the other record, and what they are called in the line, after similarity and path."""
+"""Fields of the context's record and their names in the line, after similarity and path."""
 SIMILARITY = "context_speaker_similarity"
 PATH = "context_audio_filepath"
 DIGITS = 6
-"""Decimals of a similarity. Beyond them the order of additions would show."""
+"""Decimals of a similarity; more would depend on the order of additions."""
 CONTEXT_CACHE_SIZE = 4096
+SIMILARITY_EDGES = np.round(np.linspace(-1, 1, 101), 2)
+OTHER_THRESHOLDS = (0.5, 0.6, 0.7, 0.8)
+"""Minimum similarities for which the summary says how many records they keep."""
 CHUNK_RECORDS = 1 << 16
-"""Records that are put in order at a time."""
+"""Number of records that are sorted at a time."""
 
 PART_DTYPE = np.dtype([("record", "<i8"), ("end", "<i8"), ("similarity", "<f4"), ("duration", "<f4")])
-"""Of each line of a part: the record's number, where the line ends in the part, similarity, seconds of the context."""
+"""For each line of a part: record number, end of the line in the part, similarity, seconds of the context."""
 
 
 class ContextLines:
-    """Writes the lines of records with their contexts; what a popular context adds is made once."""
+    """Writes the lines of records with contexts; the fields of a repeated context are encoded once."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self._added = lru_cache(CONTEXT_CACHE_SIZE)(self._fields_of)
 
     def line(self, record: int, context: int, similarity: float) -> bytes:
-        """The record's line, with line end. Fields of an earlier run's context are replaced."""
+        """The line of the record, with line end. Context fields of an earlier run are replaced."""
         path, added = self._added(context)
         entry = Record.parse(self._records.line(record))
         changes = self._records.merged_changes(record, entry)
@@ -64,19 +67,19 @@ class ContextLines:
 
 
 class PartWriter:
-    """Collects the lines of a bundle, in the order of the records, with what merging needs."""
+    """Collects the lines of a bundle in the order of the records, with the index for merging."""
 
     def __init__(self, lines: HashedFile) -> None:
         self._lines = lines
         self._rows: list[tuple[int, int, float, float]] = []
 
     def add(self, record: int, line: bytes, similarity: float, duration: float) -> None:
-        """Append a line; `duration` is the context's, in seconds."""
+        """Append a line; `duration` is that of the context in seconds."""
         self._lines.write(line)
         self._rows.append((record, self._lines.num_bytes, similarity, duration))
 
     def index(self) -> bytes:
-        """The part's index, as `.npy`."""
+        """The index of the part in the format `.npy`."""
         return npy_bytes(np.array(self._rows, PART_DTYPE))
 
 
@@ -112,16 +115,42 @@ def _lines(path: Path, index: NDArray[Any], lo: int, hi: int) -> Iterator[tuple[
 
 def histograms(indices: Sequence[Path]) -> dict[str, Any]:
     """Counts of similarities (steps of 0.02) and of context durations (steps of 1 s; the last takes all above 30 s)."""
-    similarity_edges = np.round(np.linspace(-1, 1, 101), 2)
     duration_edges = np.arange(32.0)
-    similarity = np.zeros(100, np.int64)
+    similarity = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     duration = np.zeros(31, np.int64)
     for path in indices:
         part = np.load(path)
-        similarity += np.histogram(np.clip(part["similarity"], -1, 1), similarity_edges)[0]
+        similarity += _counts_of(part["similarity"])
         duration += np.histogram(np.minimum(part["duration"], 30.5), duration_edges)[0]
-    first = int(np.flatnonzero(similarity)[0]) if similarity.any() else 0
     return {
-        "similarity_histogram": {"edges": similarity_edges[first:].tolist(), "counts": similarity[first:].tolist()},
+        "similarity_histogram": _similarity_histogram(similarity),
         "duration_histogram": {"edges": duration_edges.tolist(), "counts": duration.tolist()},
     }
+
+
+def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
+    """Counts of the similarities to the best other utterance, with those of records that were rejected for it."""
+    counts = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
+    for path in best:
+        counts += _counts_of(np.load(path))
+    return _similarity_histogram(counts)
+
+
+def kept_at(best: Sequence[Path], chosen: float) -> str:
+    """How many records some values of --context-min-ssim keep, the `chosen` one among them."""
+    thresholds = sorted({*OTHER_THRESHOLDS, chosen})
+    counts = np.zeros(len(thresholds), np.int64)
+    for path in best:
+        similarity = np.sort(np.load(path))
+        counts += len(similarity) - np.searchsorted(similarity, thresholds)
+    return ", ".join(f"{count:,} at {threshold:g}" for threshold, count in zip(thresholds, counts, strict=True))
+
+
+def _counts_of(similarity: NDArray[Any]) -> NDArray[np.int64]:
+    counts: NDArray[np.int64] = np.histogram(np.clip(similarity, -1, 1), SIMILARITY_EDGES)[0]
+    return counts
+
+
+def _similarity_histogram(counts: NDArray[np.int64]) -> dict[str, Any]:
+    first = int(np.flatnonzero(counts)[0]) if counts.any() else 0
+    return {"edges": SIMILARITY_EDGES[first:].tolist(), "counts": counts[first:].tolist()}

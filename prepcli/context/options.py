@@ -11,7 +11,7 @@ from prepcli.options import AudioBaseDir, Manifest, Option
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """What shapes the extended manifest.
+    """The options that shape the extended manifest.
 
     `speaker_model` names a model or its file, `context_min_duration` is in seconds, `context_min_ssim` a cosine.
     """
@@ -29,7 +29,7 @@ class ContextOptions:
         ),
     ] = "speaker"
     context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).")] = 3.0
-    context_min_ssim: Annotated[float, Option("Minimum cosine similarity of a context.")] = 0.6
+    context_min_ssim: Annotated[float, Option("Minimum cosine similarity to the context, from -1 to 1.")] = 0.6
     save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False
 
     def check(self) -> None:
@@ -56,7 +56,8 @@ class ExtendContextAudio(ContextOptions, JobOptions):
     Between devices, and on GPUs with another --batch-duration, embeddings differ by float rounding: sometimes in the
     last digits of a similarity, very rarely in the chosen context.
 
-    Run the same command again to continue after an interruption.
+    Run the same command again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
+    another minimum and --overwrite, or another OUT and --reuse-embeddings, only the selection is done again.
 
     Example: prepcli extend-context-audio train.json context/ --audio-base-dir audio/ --group-by libritts
     """
@@ -71,6 +72,18 @@ class ExtendContextAudio(ContextOptions, JobOptions):
     ] = 120.0
     plot: Annotated[
         Path | None,
-        Option("Plot similarities and durations of contexts.", metavar="FILE.png", shapes_output=False),
+        Option(
+            "Plot similarities and durations of contexts, also of the records that the minimum leaves out.",
+            metavar="FILE.png",
+            shapes_output=False,
+        ),
+    ] = None
+    reuse_embeddings: Annotated[
+        Path | None,
+        Option(
+            "OUT of an earlier run over the same audio: its embeddings are used, and only the selection is done again.",
+            metavar="OUT",
+            shapes_output=False,
+        ),
     ] = None
     devices: Devices = "auto"

@@ -1,4 +1,4 @@
-"""Planning context audio: which records are of one voice, and which voices make a bundle, the unit of work."""
+"""Plan context audio: group records by voice, and voices into bundles, the units of work."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,10 @@ from prepcli.manifest.index import ManifestIndex
 from prepcli.records import LeftOut, file_identity
 
 BUNDLE_SECONDS = 12 * 3600.0
-"""A bundle's seconds of audio, where there is enough. Batches are made within a bundle, of utterances of one length:
-with less, most batches would stay small. It is seconds of a GPU's work, and some minutes of a processor's."""
+"""Seconds of audio in a bundle, if there is enough. Batches hold utterances of a bundle with equal lengths:
+with less audio, most batches would be small. It takes seconds on a GPU and a few minutes on a CPU."""
 NUM_BUNDLES = 16
-"""Bundles of a small corpus: enough for a few ranks, and little is lost when a run is stopped."""
+"""Number of bundles of a small corpus: enough for a few ranks, and little work is lost when a run is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class ContextLayout:
 
     @property
     def left_out(self) -> LeftOut:
-        """The records that are in no bundle, with the reason."""
+        """The records outside of all bundles, with the reason."""
         return [(RejectReason.SPEAKER_HAS_ONE_UTTERANCE, self.alone)]
 
 
 def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextLayout:
-    """Pack whole groups, in the order in which they appear, into bundles of about equal seconds.
+    """Pack whole groups, in order of appearance, into bundles of about equal seconds.
 
     `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
     """
@@ -65,7 +65,7 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextLa
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:
-    """The bundle of each group, from 0 without gaps: a group belongs where its middle lies."""
+    """The bundle of each group, from 0 without gaps: it is determined by the middle of the group."""
     if not len(seconds):
         return np.zeros(0, np.int64)
     target = min(BUNDLE_SECONDS, float(seconds.sum()) / NUM_BUNDLES)

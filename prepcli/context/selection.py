@@ -1,4 +1,4 @@
-"""The best other utterance of a voice: a masked argmax over row chunks of one matrix product.
+"""Select the best other utterance of a voice: a masked argmax over row chunks of one matrix product.
 
 No sort, no matrix of all pairs, no loop over candidates: 10,000 utterances of 192 dimensions take less than a tenth of
 the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from prepcli.context.copies import Segments
 
 CHUNK_VALUES = {"cpu": 1 << 20, "cuda": 1 << 27}
-"""Similarities computed at a time: 4 MB of them on a processor, which its cache holds, half a GB on a GPU."""
-_LEAST_ROWS = 96
-"""Rows of a chunk in large groups: a product of fewer would be bound by reading the candidates."""
+"""Similarities computed at a time: 4 MB on a CPU, which fits its cache, half a GB on a GPU."""
+_MIN_ROWS = 96
+"""Minimum rows of a chunk in large groups: with fewer, reading the candidates would dominate."""
 _BLOCK = 64
-"""Candidates side by side: only in blocks whose greatest similarity is near a row's best is each one looked at."""
+"""Candidates per block: single candidates are compared only in blocks with a maximum near the row's best."""
 _PAIRS = 1 << 15
 
 
 class Chosen(NamedTuple):
-    """For each row the chosen row, or -1 where there is no candidate, and their cosine similarity (then NaN)."""
+    """For each row the chosen row and their cosine similarity; -1 and NaN without a candidate."""
 
     best: "NDArray[np.int64]"
     similarity: "NDArray[np.float64]"
@@ -58,7 +58,7 @@ def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", seg
     # Sums of `dim` products of numbers up to 1, each rounded to 24 bits.
     slack = 2 * dim * 2.0**-24
     same = Copies(segments, candidates)
-    num_rows = max(_LEAST_ROWS, CHUNK_VALUES[device.type] // len(candidates))
+    num_rows = max(_MIN_ROWS, CHUNK_VALUES[device.type] // len(candidates))
     for start in range(0, count, num_rows):
         stop = min(start + num_rows, count)
         values = embeddings[start:stop] @ right
@@ -76,7 +76,7 @@ def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", seg
 
 
 def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
-    """Rows and columns of `values` (R, C) that come within `slack` of their row's greatest; a row of -inf has none."""
+    """Rows and columns of `values` (R, C) within `slack` of the maximum of their row; none in a row of -inf."""
     import torch
 
     blocks = values.view(len(values), -1, _BLOCK)
@@ -101,7 +101,7 @@ def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> "NDArray[np
 def _first_of_greatest(
     rows: "NDArray[np.int64]", columns: "NDArray[np.int64]", values: "NDArray[np.float64]"
 ) -> "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]":
-    """For each row that occurs, the greatest value and its first column."""
+    """For each row that occurs, the maximum value and its first column."""
     order = np.lexsort((columns, -values, rows))
     rows = rows[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1))

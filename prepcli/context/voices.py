@@ -1,4 +1,4 @@
-"""Which records are of one voice: the `speaker` field, a preset for a known corpus, or a pattern of the user's.
+"""Group records by voice: by the `speaker` field, a preset for a known corpus, or the user's pattern.
 
 A group's name is made of the groups that a pattern finds in a field, joined by `_`. The presets name the voices as
 NeMo's recipe for Magpie-TTS does, lower-cased; where a corpus records one person in several styles or sessions, each
@@ -19,7 +19,7 @@ _NUMBERS = ("duration", "offset", "_skipme")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The pattern of a corpus, and the field it is looked for in."""
+    """The pattern of a corpus and the field it applies to."""
 
     field: str
     pattern: str
@@ -32,7 +32,7 @@ PRESETS = {
     "hifitts": Preset(_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
     # The file's name without its last _n.
     "hifitts2": Preset(_PATH, r"([^/]+)_[^_/]*$"),
-    # What stands after Speaker: in the speaker.
+    # The text after Speaker: in the speaker field.
     "nvyt2505": Preset(DEFAULT, r"Speaker:([^ |]+)"),
     # The first and the third part of the path.
     "rivaLindyRodney": Preset(_PATH, r"^([^/]+)/[^/]+/([^/]+)/"),
@@ -44,12 +44,12 @@ PRESETS = {
 
 
 def group_key(group_by: str) -> FieldKey:
-    """The index key whose equal values make a group, for a value of `--group-by`.
+    """The index key for a value of `--group-by`; equal values make a group.
 
-    A record that lacks the field is rejected with MISSING_FIELD, one that the pattern does not fit with BAD_FIELD.
+    A record without the field is rejected with MISSING_FIELD, one that does not match with BAD_FIELD.
 
     Raises:
-        UsageError: there is no such preset, or the pattern is not a regular expression with a group.
+        UsageError: the preset does not exist, or the pattern is not a regular expression with a group.
     """
     if group_by == DEFAULT:
         return FieldKey(DEFAULT, str)

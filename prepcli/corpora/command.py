@@ -1,6 +1,8 @@
 """`download` from the options of each corpus to its report."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prepcli.corpora.options import (
     DownloadAishell,
@@ -19,136 +21,99 @@ from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.options import settings_of
 
+if TYPE_CHECKING:
+    from prepcli.corpora.data_set import DataSet
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SECTIONS = """
+
+Returns:
+    {returns}
+
+Raises:
+    UsageError: {wrong_use}
+    IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+    TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+Example:
+    >>> import prepcli
+    >>> report = prepcli.{call}
+    >>> report.outputs["{output}"]
+    {path!r}
+"""
+
+
+def _documented(call: str, output: str, path: str, *, returns: str, wrong_use: str) -> Callable[[Function], Function]:
+    """Complete the docstring of a command: the sections that all corpora share, and an example of its own."""
+
+    def complete(function: Function) -> Function:
+        sections = _SECTIONS.format(returns=returns, wrong_use=wrong_use, call=call, output=output, path=path)
+        function.__doc__ = f"{function.__doc__}{sections}"
+        return function
+
+    return complete
+
+
+_makes_manifests = partial(
+    _documented,
+    returns="The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.",
+    wrong_use="the data set is unknown, other files are in its place, or the given archive is damaged.",
+)
+_makes_slices = partial(
+    _documented,
+    returns='The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.',
+    wrong_use="options that do not go together, or inputs that cannot be read.",
+)
+
+
+@_makes_manifests('download_librispeech("data", data_sets="mini")', "dev_clean_2", "data/dev_clean_2.json")
 def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
-    """Make manifests of the corpus.
-
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_librispeech("data", data_sets="mini")
-        >>> report.outputs["dev_clean_2"]
-        'data/dev_clean_2.json'
-    """
+    """Make manifests of the corpus."""
     from prepcli.corpora.published import librispeech as corpus
 
     chosen = corpus.data_sets(options.data_sets, options.audio_format)
-    return prepare_data_sets(chosen, options.data_root, options, options)
+    return _prepare(chosen, options)
 
 
+@_makes_manifests('download_an4("data")', "train_manifest", "data/an4/train_manifest.json")
 def download_an4(options: DownloadAn4) -> DownloadReport:
-    """Make manifests of the corpus.
-
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_an4("data")
-        >>> report.outputs["train_manifest"]
-        'data/an4/train_manifest.json'
-    """
+    """Make manifests of the corpus."""
     from prepcli.corpora.published import an4 as corpus
 
-    return prepare_data_sets([corpus.data_set()], options.data_root, options, options)
+    return _prepare([corpus.data_set()], options)
 
 
+@_makes_manifests('download_aishell("data")', "train", "data/data_aishell/train.json")
 def download_aishell(options: DownloadAishell) -> DownloadReport:
-    """Make manifests of the corpus.
-
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_aishell("data")
-        >>> report.outputs["train"]
-        'data/data_aishell/train.json'
-    """
+    """Make manifests of the corpus."""
     from prepcli.corpora.published import aishell as corpus
 
-    return prepare_data_sets([corpus.data_set()], options.data_root, options, options)
+    return _prepare([corpus.data_set()], options)
 
 
+@_makes_manifests('download_aishell2("AISHELL-2", "data")', "train", "data/train.json")
 def download_aishell2(options: DownloadAishell2) -> DownloadReport:
-    """Make manifests of the corpus.
-
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_aishell2("AISHELL-2", "data")
-        >>> report.outputs["train"]
-        'data/train.json'
-    """
+    """Make manifests of the corpus."""
     from prepcli.corpora.published import aishell2 as corpus
 
-    return prepare_data_sets([corpus.data_set(options.audio_folder)], options.data_root, FetchOptions(), options)
+    return _prepare([corpus.data_set(options.audio_folder)], options)
 
 
+@_makes_manifests(
+    'download_ljspeech("data", val_size=1, test_size=1)', "val_manifest", "data/LJSpeech-1.1/val_manifest.json"
+)
 def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
-    """Make manifests of the corpus.
-
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_ljspeech("data", val_size=1, test_size=1)
-        >>> report.outputs["val_manifest"]
-        'data/LJSpeech-1.1/val_manifest.json'
-    """
+    """Make manifests of the corpus."""
     from prepcli.corpora.published import ljspeech as corpus
 
     chosen = corpus.data_set(options.val_size, options.test_size, options.split_seed)
-    return prepare_data_sets([chosen], options.data_root, options, options)
+    return _prepare([chosen], options)
 
 
+@_makes_slices('download_fisher("LDC", "fisher", remove_noises=True)', "manifest_train", "fisher/manifest_train.json")
 def download_fisher(options: DownloadFisher) -> Report:
-    """Slice a licensed copy of the corpus.
-
-    Returns:
-        The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_fisher("LDC", "fisher", remove_noises=True)
-        >>> report.outputs["manifest_train"]
-        'fisher/manifest_train.json'
-    """
+    """Slice a licensed copy of the corpus."""
     from prepcli.corpora.published.fisher import Fisher
     from prepcli.corpora.slices import FisherJob
     from prepcli.corpora.spoken_text import Noises
@@ -162,23 +127,9 @@ def download_fisher(options: DownloadFisher) -> Report:
     return run_command(job, Workspace(options.dest_root), options, engine)
 
 
+@_makes_slices('download_hub5("LDC", "hub5")', "manifest_hub5", "hub5/manifest_hub5.json")
 def download_hub5(options: DownloadHub5) -> Report:
-    """Slice a licensed copy of the test set.
-
-    Returns:
-        The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
-
-    Example:
-        >>> import prepcli
-        >>> report = prepcli.download_hub5("LDC", "hub5")
-        >>> report.outputs["manifest_hub5"]
-        'hub5/manifest_hub5.json'
-    """
+    """Slice a licensed copy of the test set."""
     from prepcli.corpora.published.hub5 import Hub5
     from prepcli.corpora.slices import Hub5Job
 
@@ -186,6 +137,11 @@ def download_hub5(options: DownloadHub5) -> Report:
     corpus = Hub5(options.data_root)
     job = Hub5Job(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
     return run_command(job, Workspace(options.dest_root), options, engine)
+
+
+def _prepare(data_sets: "Sequence[DataSet]", options: Any) -> DownloadReport:
+    fetch = options if isinstance(options, FetchOptions) else FetchOptions()
+    return prepare_data_sets(data_sets, options.data_root, fetch, options)
 
 
 def _settings(options: DownloadFisher | DownloadHub5) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Transcribed telephone conversations: the common parts of the LDC's corpora, and slices of one speaker.
+"""Transcribed telephone conversations: the common parts of the LDC's corpora, and single-speaker slices.
 
 A slice joins consecutive utterances of one speaker without the silence and the rejected utterances between them, so its
 text is complete. NeMo's scripts for these corpora do the same.

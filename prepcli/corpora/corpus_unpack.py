@@ -16,7 +16,7 @@ from prepcli.engine.progress import LINE_INTERVAL
 from prepcli.engine.report import format_bytes
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
-from prepcli.processes import map_in_order
+from prepcli.worker_pools import map_in_order
 
 
 def staging_of(workspace: Workspace) -> Path:

@@ -33,7 +33,7 @@ class Utterance:
 
 
 Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
-"""Makes further files (names, and lines without line ends) of (manifest, record) in the order of the manifests."""
+"""Makes more files (names, and lines without line ends) from (manifest, record) in the order of the manifests."""
 
 
 @dataclass(frozen=True)

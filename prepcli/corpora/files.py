@@ -1,4 +1,4 @@
-"""Finding the files of a corpus in the folders of a copy, however they are arranged."""
+"""Find the files of a corpus in the folders of a copy, independent of their arrangement."""
 
 import os
 import re

@@ -12,6 +12,7 @@ import msgspec
 from prepcli.audio.probe import probe_file
 from prepcli.corpora.data_set import DataSet, Utterance
 from prepcli.engine.plan import Unit
+from prepcli.engine.retry import RETRYABLE
 from prepcli.engine.workspace import atomic_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 
@@ -88,6 +89,31 @@ def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLin
         # While a corpus is unpacked, it is in another folder: messages must have the final path.
         line.reason, line.detail = rejected.reason, rejected.detail.replace(f"{root}/", "")
     return line
+
+
+def only_audio_came_back(before: Path, now: Path) -> bool:
+    """Compare two indexes of a corpus: whether they differ, and only in utterances without usable audio in `before`."""
+    known: dict[tuple[str, str], tuple[bytes, str | None]] = {}
+    for raw, line in _raw_lines(before):
+        retryable = line.reason is not None and line.reason.value in RETRYABLE
+        known[line.manifest, line.where] = sha256(raw).digest(), line.fields.get("text") if retryable else None
+    differ = False
+    for raw, line in _raw_lines(now):
+        digest, text = known.pop((line.manifest, line.where), (b"", None))
+        if sha256(raw).digest() == digest:
+            continue
+        differ = True
+        is_new_reject = not digest and line.reason is not None  # a recording that no transcript names
+        if not is_new_reject and (text is None or text != line.fields.get("text")):
+            return False
+    return differ and not known
+
+
+def _raw_lines(file: Path) -> Iterator[tuple[bytes, IndexLine]]:
+    decoder = msgspec.json.Decoder(IndexLine)
+    with file.open("rb") as lines:
+        for raw in lines:
+            yield raw, decoder.decode(raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""download: the utterances of an unpacked corpus become audio and NeMo manifests."""
+"""download: convert the utterances of an unpacked corpus to audio and NeMo manifests."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,11 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.in_hand import take_in_hand
 
 INDEX_NAME = "index.jsonl"
-"""Below the data set's workspace: its utterances, as unpacking left them."""
+"""The index of utterances, in the workspace of the data set."""
 
 
 def workspace_of(data_set: DataSet, data_root: Path) -> Workspace:
-    """Where the run of one data set is kept: each has its own, so that others can be added later."""
+    """The workspace of one data set: each has its own, so that others can be added later."""
     return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
 
 
@@ -33,7 +33,7 @@ CorpusPlan = Plan[Batch, Index]
 
 
 class CorpusJob(UnitJob[Batch, Index]):
-    """Units are batches of utterances. Audio is converted where the data set wants it, or stays as it was published.
+    """Units are batches of utterances. Audio is converted if the data set requires it, or used as published.
 
     Paths in manifests are relative to the manifest's folder, which is where NeMo, lhotse's reader of NeMo manifests
     and prepcli look: the data root can be moved as a whole. Recordings outside of it keep their absolute paths.
@@ -58,18 +58,18 @@ class CorpusJob(UnitJob[Batch, Index]):
         return (*self._data_set.converted, *self._data_set.manifests, *self._data_set.derived)
 
     def plan(self, workspace: Workspace) -> CorpusPlan:
-        """Cut the index into units."""
+        """Divide the index into units."""
         index = Index(self._index_file)
         inputs = [InputFile(str(self._index_file), index.sha256)]
         return Plan(index.batches, index.records, index, inputs, index.rejects)
 
     def planned_rejects(self, plan: CorpusPlan) -> Iterator[bytes]:
-        """Utterances that were found unusable while the index was made."""
+        """Utterances that were unusable when the index was made."""
         for number, line in plan.contents.unusable():
             yield reject_line(line.original(), line.rejected(), self._origin(number))
 
     def prepare(self) -> None:
-        """See that the unpacked tree is still there."""
+        """Check that the unpacked files still exist."""
         for tree in self._data_set.trees:
             if not (self._root / tree).is_dir():
                 raise UsageError(
@@ -95,7 +95,7 @@ class CorpusJob(UnitJob[Batch, Index]):
             advance(1, line.duration)
 
     def _convert(self, line: IndexLine, writer: UnitWriter) -> float:
-        """Write the utterance's WAV, where one is wanted; returns the duration of its audio in seconds."""
+        """Write the WAV of the utterance if required; returns the duration of its audio in seconds."""
         source = str(self._root / line.source)
         take_in_hand(source)
         info = probe_file(source)
@@ -105,7 +105,7 @@ class CorpusJob(UnitJob[Batch, Index]):
         return info.duration
 
     def finish(self, plan: CorpusPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Put the parts together: the manifests, in the order of the index, and what is derived from them."""
+        """Merge the parts: the manifests, in the order of the index, and the files derived from them."""
         parts = [(unit, writer.workspace.root / f"parts/{unit.id}.jsonl") for unit in plan.units]
         if self._data_set.derive is not None:
             for name, lines in self._data_set.derive(_records(parts)):

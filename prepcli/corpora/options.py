@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from prepcli.engine.options import JobOptions
 from prepcli.options import Option
@@ -65,7 +65,7 @@ class FetchOptions(JobOptions):
             archives=self.archive,
             checksums=read_checksums(self.checksums) if self.checksums else {},
             keep_archives=self.keep_archives,
-            overwrite=engine.overwrite and not engine.rank.restarts,
+            overwrite=engine.overwrite,  # of a requeued job as well: what has been fetched is not fetched again
             num_workers=engine.num_workers,
         )
 
@@ -81,8 +81,6 @@ class DownloadLibrispeech(FetchOptions):
 
     Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
     """
-
-    SUMMARY: ClassVar[str] = "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR."
 
     data_root: DataRoot
     data_sets: Annotated[
@@ -109,10 +107,6 @@ class DownloadAn4(FetchOptions):
     Example: prepcli download an4 --data-root data/
     """
 
-    SUMMARY: ClassVar[str] = (
-        "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA or CMU."
-    )
-
     data_root: DataRoot
 
 
@@ -128,8 +122,6 @@ class DownloadAishell(FetchOptions):
     Example: prepcli download aishell --data-root data/
     """
 
-    SUMMARY: ClassVar[str] = "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR."
-
     data_root: DataRoot
 
 
@@ -142,8 +134,6 @@ class DownloadAishell2(JobOptions):
 
     Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
     """
-
-    SUMMARY: ClassVar[str] = "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy."
 
     audio_folder: Annotated[
         Path,
@@ -169,10 +159,6 @@ class DownloadLjspeech(FetchOptions):
     Example: prepcli download ljspeech --data-root data/
     """
 
-    SUMMARY: ClassVar[str] = (
-        "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com."
-    )
-
     data_root: DataRoot
     val_size: Annotated[int, Option("Number of utterances in the validation part.", minimum=0)] = 100
     test_size: Annotated[int, Option("Number of utterances in the test part.", minimum=0)] = 500
@@ -196,10 +182,6 @@ class DownloadFisher(JobOptions):
 
     Example: prepcli download fisher --ldc-root /corpora/LDC --dest-root fisher/ --remove-noises
     """
-
-    SUMMARY: ClassVar[str] = (
-        "English telephone speech, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both."
-    )
 
     ldc_root: Annotated[
         tuple[Path, ...],
@@ -229,10 +211,6 @@ class DownloadHub5(JobOptions):
 
     Example: prepcli download hub5 --data-root /corpora/LDC --dest-root hub5/
     """
-
-    SUMMARY: ClassVar[str] = (
-        "English telephone speech, a test set of 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43."
-    )
 
     data_root: Annotated[
         tuple[Path, ...],

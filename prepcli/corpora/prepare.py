@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +15,12 @@ import msgspec
 from prepcli.corpora.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.fetch import Archive, note
-from prepcli.corpora.index import write_index
+from prepcli.corpora.index import Index, only_audio_came_back, write_index
 from prepcli.corpora.job import INDEX_NAME, workspace_of
 from prepcli.corpora.transfer import FetchError
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.report import format_bytes
+from prepcli.engine.retry import num_retryable
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
@@ -174,13 +176,43 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
         archive.unlink(missing_ok=True)
 
 
-def ensure_index(data_set: DataSet, data_root: Path, folder: Path) -> Path:
-    """Return the index of the data set; for a corpus that is on the disk already it is made now, in `folder`."""
+def ensure_index(data_set: DataSet, data_root: Path, folder: Path, replace: bool = True) -> Path:
+    """Return the index of the data set; for a corpus that is on the disk already it is made now, in `folder`.
+
+    Unless `replace`, the index that the plan was made of stays: if the corpus has another one now, that is beside it,
+    for the engine to refuse.
+    """
     if data_set.archive is not None:
         return workspace_of(data_set, data_root).root / INDEX_NAME
     folder.mkdir(parents=True, exist_ok=True)
-    write_index(data_set, data_root, folder / INDEX_NAME)
-    return folder / INDEX_NAME
+    planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
+    write_index(data_set, data_root, now)
+    plan = None if replace else read_document(workspace_of(data_set, data_root).plan_file, StoredPlan)
+    if plan is not None and planned.exists() and Index(planned).sha256 == _planned_digest(plan):
+        if Index(now).sha256 != _planned_digest(plan):
+            return now
+        now.unlink()
+        return planned
+    now.replace(planned)
+    return planned
+
+
+def _planned_digest(plan: StoredPlan) -> str | None:
+    return plan.inputs[0].get("sha256") if plan.inputs else None
+
+
+def has_audio_come_back(data_set: DataSet, data_root: Path) -> bool:
+    """Whether audio was missing when a corpus on the disk was indexed, and nothing but that has changed since."""
+    workspace = workspace_of(data_set, data_root)
+    plan = read_document(workspace.plan_file, StoredPlan)
+    planned = workspace.root / INDEX_NAME
+    if data_set.archive is not None or plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
+        return False
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
+        now = ensure_index(data_set, data_root, Path(scratch))
+        if Index(planned).sha256 == _planned_digest(plan):
+            return only_audio_came_back(planned, now)
+        return Index(now).sha256 != _planned_digest(plan)  # another rank has seen it, and replaced the index
 
 
 def _mark(data_set: DataSet, workspace: Workspace) -> None:

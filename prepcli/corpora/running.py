@@ -3,7 +3,7 @@
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from prepcli.corpora.prepare import (
     check_given,
     ensure_index,
     ensure_unpacked,
+    has_audio_come_back,
     is_ready,
     note_scarce_space,
     plan_fetching,
@@ -119,7 +120,9 @@ def _convert(data_set: DataSet, data_root: Path, fetch_only: bool, engine: RunOp
     if fetch_only:
         return _bare_report(data_set, data_root, "fetched", {})
     workspace = workspace_of(data_set, data_root)
-    index = ensure_index(data_set, data_root, workspace.root)
+    if engine.retry_rejects and has_audio_come_back(data_set, data_root):
+        engine = replace(engine, overwrite=True)  # of a corpus on the disk, which only has manifests
+    index = ensure_index(data_set, data_root, workspace.root, replace=engine.overwrite)
     return run_job(CorpusJob(data_set, data_root, index), workspace, engine)
 
 

@@ -1,58 +1,39 @@
-"""download fisher, download hub5: transcribed conversations become slices of one speaker each, and manifests.
+"""download fisher, download hub5: cut transcribed conversations into single-speaker slices, and write manifests.
 
 Slices are cut straight from the recordings as they lie on the disk; no copy of the corpus is made.
 """
 
-import contextlib
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from prepcli.audio import shorten
 from prepcli.audio.encode import encode
 from prepcli.audio.read import segment_samples
-from prepcli.corpora.conversations import Conversation, Corpus, Utterance, decode_line, parse_span, runs
-from prepcli.corpora.recording import Recording, open_recording, undecodable_coding
+from prepcli.corpora.conversations import Conversation, Corpus, Utterance, runs
+from prepcli.corpora.recording import Recording, open_recording
+from prepcli.corpora.survey import Surveyed, input_file, survey
 from prepcli.engine.job import Advance
-from prepcli.engine.plan import InputFile, Plan, Unit
+from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.input_files import check_unchanged, state_of
-from prepcli.processes import map_in_order
+from prepcli.input_files import check_unchanged
 
 CONVERSATIONS_PER_UNIT = 4
-SURVEY_CHUNK = 128
-"""Conversations that a worker looks at in one go while planning."""
-
 SLICES = "slices"
-"""What the units count beside records (utterances)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Surveyed:
-    """A conversation with what planning must know of it; `seconds` of speech, by the transcript."""
-
-    conversation: Conversation
-    num_lines: int
-    seconds: float
-    transcript: InputFile
-    undecodable: str | None
+"""Counts of the units in addition to records (utterances)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An utterance and where it lies in the recording, in samples."""
+    """An utterance and its position in the recording, in samples."""
 
     utterance: Utterance
     start: int
@@ -65,7 +46,7 @@ class _Piece:
 class Chunk(Unit):
     """A few conversations that go into one manifest."""
 
-    surveyed: Sequence[_Surveyed]
+    surveyed: Sequence[Surveyed]
 
     @property
     def part(self) -> str:
@@ -77,13 +58,15 @@ SlicingPlan = Plan[Chunk, None]
 
 
 class SlicingJob(UnitJob[Chunk, None]):
-    """A record is a line of a transcript; several become one line of a manifest.
+    """A record is a line of a transcript; several records make one line of a manifest.
 
     Args:
         corpus: how the conversations are found and read.
         min_slice_duration: seconds that a slice has at least; 0 makes each utterance a slice.
         options: the corpus's own options, under their command-line names.
     """
+
+    shares_out = True  # the destination of several corpora may be one
 
     def __init__(
         self,
@@ -110,16 +93,13 @@ class SlicingJob(UnitJob[Chunk, None]):
         return {"min-slice-duration": self.min_slice_duration} | dict(self.options)
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
-        """Read all transcripts: how many lines, how much speech; and see whether the recordings can be decoded.
+        """Read all transcripts for lines and seconds of speech, and check that the recordings can be decoded.
 
         A unit is a few conversations that go into one manifest.
         """
         conversations = self.corpus.conversations()
-        chunks = [conversations[at : at + SURVEY_CHUNK] for at in range(0, len(conversations), SURVEY_CHUNK)]
-        survey = partial(_survey, self.corpus)
-        surveyed = [one for chunk in map_in_order(survey, chunks, self._num_workers) for one in chunk]
-        _refuse_undecodable(surveyed)
-        inputs = [_input_file(path) for path in self.corpus.tables]
+        surveyed = survey(self.corpus, conversations, self._num_workers)
+        inputs = [input_file(path) for path in self.corpus.tables]
         inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
         units = list(_chunks(surveyed))
         records = sum(unit.num_records for unit in units)
@@ -139,7 +119,11 @@ class SlicingJob(UnitJob[Chunk, None]):
                 (line, Origin(conversation.transcript, number)) for number, line in self.corpus.lines(conversation)
             ]
             if surveyed.transcript.state is not None:
-                check_unchanged(conversation.transcript, surveyed.transcript.state)
+                check_unchanged(
+                    conversation.transcript,
+                    surveyed.transcript.state,
+                    same_content=surveyed.transcript.has_same_content,
+                )
             try:
                 recording = open_recording(conversation.audio)
             except RecordRejected as rejected:
@@ -191,7 +175,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> dict[str, list[_Piece]]:
-        """The usable utterances of a conversation by their labels, each label's in the order of time."""
+        """The usable utterances of a conversation by label, in the order of time."""
         pieces: dict[str, list[_Piece]] = defaultdict(list)
         info = recording.info
         for line, origin in lines:
@@ -210,7 +194,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         return pieces
 
     def finish(self, plan: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the units' manifests, part by part, in the order of the conversations; an empty part too."""
+        """Join the manifests of the units for each part, in the order of the conversations; parts may be empty."""
         details: dict[str, Any] = {SLICES: int(sum(marker.extra.get(SLICES, 0) for marker in markers))}
         characters: set[str] = set()
         decoder = msgspec.json.Decoder(dict[str, Any])
@@ -244,7 +228,7 @@ def _manifest_name(part: str) -> str:
     return f"manifest_{part}.json"
 
 
-def _chunks(surveyed: Sequence[_Surveyed]) -> Iterator[Chunk]:
+def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
     for part, members in groupby(surveyed, key=lambda one: one.conversation.part):
         conversations = list(members)
         for number, first in enumerate(range(0, len(conversations), CONVERSATIONS_PER_UNIT)):
@@ -253,43 +237,8 @@ def _chunks(surveyed: Sequence[_Surveyed]) -> Iterator[Chunk]:
             yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
 
 
-def _survey(corpus: Corpus, conversations: Sequence[Conversation]) -> list[_Surveyed]:
-    return [_survey_one(corpus, conversation) for conversation in conversations]
-
-
-def _survey_one(corpus: Corpus, conversation: Conversation) -> _Surveyed:
-    transcript = _input_file(conversation.transcript)
-    num_lines, seconds = 0, 0.0
-    for _, line in corpus.lines(conversation):
-        num_lines += 1
-        words = line.split(maxsplit=max(corpus.times) + 1)
-        with contextlib.suppress(RecordRejected, IndexError):
-            start, end = (decode_line(words[at]) for at in corpus.times)
-            start_seconds, end_seconds = parse_span(start, end)
-            seconds += end_seconds - start_seconds
-    undecodable = None
-    with contextlib.suppress(RecordRejected):  # its lines become rejects in their turn
-        undecodable = undecodable_coding(conversation.audio)
-    return _Surveyed(conversation, num_lines, seconds, transcript, undecodable)
-
-
-def _input_file(path: str) -> InputFile:
-    state = state_of(path)
-    return InputFile(path, hashlib.sha256(Path(path).read_bytes()).hexdigest(), state)
-
-
-def _refuse_undecodable(surveyed: Sequence[_Surveyed]) -> None:
-    codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
-    if codings:
-        coding, path = codings[0]
-        raise UsageError(
-            f"{len(codings):,} recordings are compressed with shorten ({coding}; the first is {path}), which nothing "
-            f"on this machine decodes: {shorten.how_to_decode(coding)}"
-        )
-
-
 def _join(recording: Recording, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
-    """The pieces' samples one after the other as a WAV file (16 bits, one channel), and how many they are."""
+    """The pieces in one WAV file (16 bits, one channel), and the number of samples."""
     import numpy as np
 
     samples = np.concatenate(

@@ -1,4 +1,4 @@
-"""From transcribers' notation to spoken words: lower case, letters and apostrophes, numbers as words."""
+"""Convert transcribers' notation to spoken words: lower case, letters and apostrophes, numbers as words."""
 
 import re
 from enum import Enum
@@ -7,7 +7,7 @@ from prepcli.errors import RecordRejected, RejectReason
 
 
 class Noises(str, Enum):
-    """What becomes of `[laughter]`, `[noise]` and the like."""
+    """The treatment of `[laughter]`, `[noise]` and the like."""
 
     KEEP = "keep"
     REMOVE = "remove"

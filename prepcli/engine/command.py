@@ -39,4 +39,5 @@ def status(options: ShowStatus) -> list[Status]:
 
 def _named(path: Path) -> Path:
     """`out.prepcli` means `out`: shell patterns match both."""
-    return path.with_name(path.name.removesuffix(".prepcli")) if path.name != ".prepcli" else path
+    name = path.name.removesuffix(".prepcli")
+    return path.with_name(name) if name and name != path.name else path  # `.` and `/` have no name

@@ -1,4 +1,4 @@
-"""Audio that crashes the decoder: the record becomes a reject, where running again would crash again, for ever.
+"""Audio that crashes the decoder: its record becomes a reject, because every further attempt would crash too.
 
 A first crash says only which unit was in hand. That unit is then done with notes (`prepcli.in_hand`), so that the
 second crash tells the audio, and the third attempt rejects its record. A process that was killed (SIGKILL: no memory
@@ -6,23 +6,25 @@ left, or a person) has not crashed: that says nothing about a record.
 """
 
 import contextlib
-import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from prepcli.calls import tell
+from prepcli.engine.plan import UnitT
+from prepcli.engine.publish import Marker
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.in_hand import noting
-from prepcli.processes import WorkerDiedError
+from prepcli.in_hand import noting, read_note
+from prepcli.processes import Result
+from prepcli.worker_pools import CRASHES, Task, WorkerDiedError, map_in_order
 
-CRASHES = frozenset(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
-"""Exit codes of processes that have crashed by themselves."""
 MAX_CRASHES = 20
 """Maximum number of crashes per run that are examined; more are not caused by single records."""
 DECODING = "decoding"
-"""The name used instead of a unit's where workers decode batches of several units."""
+"""The name used instead of a unit's if workers decode batches of several units."""
 _NOTE = "in_hand"
 
 
@@ -49,7 +51,12 @@ class Crashes(msgspec.Struct):
 
 
 def _file(workspace: Workspace, unit: str) -> Path:
-    return workspace.root / "crashes" / f"{unit}.json"
+    return crashes_folder(workspace) / f"{unit}.json"
+
+
+def crashes_folder(workspace: Workspace) -> Path:
+    """Where the notes about crashes are."""
+    return workspace.root / "crashes"
 
 
 @contextmanager
@@ -68,6 +75,57 @@ def with_notes(workspace: Workspace | None, unit: str, folder: Path | None = Non
             workspace.remove_tmp(made)
 
 
+def survive_crashes(
+    workspace: Workspace,
+    units: Sequence[UnitT],
+    attempt: Callable[[list[UnitT]], Iterator[Marker]],
+    otherwise: str | None = None,
+) -> Iterator[Marker]:
+    """Do `units` by calling `attempt` with those that are left, again after each crash that notes can explain.
+
+    `otherwise`: as in `note_crash`.
+
+    Raises:
+        IncompleteError: a worker was killed, or workers crash for a reason that no note tells.
+    """
+    left = {unit.id: unit for unit in units}
+    num_crashes = 0
+    while left:
+        try:
+            for marker in attempt(list(left.values())):
+                del left[marker.unit]
+                yield marker
+        except WorkerDiedError as error:
+            num_crashes += 1
+            if not note_crash(workspace, error, otherwise) or num_crashes >= MAX_CRASHES:
+                raise
+            tell(f"note: {str(error).partition(';')[0]}; trying again, to find the record")
+
+
+def map_in_workers(
+    function: Callable[[Task], Result], tasks: Sequence[Task], workspace: Workspace, num_workers: int
+) -> list[Result]:
+    """`map` for functions that decode audio: in worker processes, again after each crash that notes can explain.
+
+    Raises:
+        IncompleteError: as `survive_crashes`.
+    """
+    for _ in range(MAX_CRASHES):
+        try:
+            noted = partial(_call_with_notes, workspace, function)
+            return list(map_in_order(noted, tasks, max(num_workers, 1), always_fork=True))
+        except WorkerDiedError as error:
+            if not note_crash(workspace, error, DECODING):
+                raise
+            last = error
+    raise last
+
+
+def _call_with_notes(workspace: Workspace, function: Callable[[Task], Result], task: Task) -> Result:
+    with with_notes(workspace, DECODING):
+        return function(task)
+
+
 def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | None = None) -> bool:
     """Write down what dead workers had in hand (`otherwise`: where they have no folder that tells the unit).
 
@@ -75,7 +133,9 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | No
     """
     if not set(error.dead.values()) <= CRASHES:
         return False
-    found = [(folder.name.split("~")[0], _note_in(folder)) for folder in workspace.folders_of(list(error.dead))]
+    found = [
+        (folder.name.split("~")[0], read_note(folder / _NOTE)) for folder in workspace.folders_of(list(error.dead))
+    ]
     if not found and otherwise:
         found = [(otherwise, None)]
     helps = False
@@ -87,11 +147,3 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | No
     with contextlib.suppress(OSError):
         workspace.remove_stale_tmp()
     return helps
-
-
-def _note_in(folder: Path) -> str | None:
-    """What the worker was decoding: "" if nothing, None if it took no notes."""
-    try:
-        return (folder / _NOTE).read_bytes().decode(errors="backslashreplace")
-    except FileNotFoundError:
-        return None

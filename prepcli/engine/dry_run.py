@@ -1,4 +1,4 @@
-"""The plan without the work: what a run would do, and how evenly it is divided among the ranks."""
+"""A dry run: what a run would do, and how evenly the work is divided among the ranks."""
 
 import contextlib
 import tempfile
@@ -9,7 +9,9 @@ from typing import Any
 from prepcli.engine.job import AnyJob
 from prepcli.engine.plan import AnyPlan, pack, spread
 from prepcli.engine.ranks import Rank
+from prepcli.engine.rejects import Budget
 from prepcli.engine.report import Report
+from prepcli.engine.starting import check_sample
 from prepcli.engine.workspace import Workspace
 
 
@@ -21,7 +23,7 @@ def temporary_workspace(out: Path) -> Iterator[Workspace]:
 
 
 def dry_run(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
-    """What `plan` says: units, hours, and seconds of audio per rank with their spread."""
+    """The facts of a plan: units, hours, and seconds of audio per rank with their spread."""
     world_spread = spread(pack(plan.units, rank.world_size))
     largest = max(plan.units, key=lambda unit: unit.cost, default=None)
     document: dict[str, Any] = {
@@ -47,11 +49,25 @@ def dry_run(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
     return document
 
 
-def dry_run_report(job: AnyJob, out: Path, rank: Rank, made: AnyPlan | None = None) -> Report:
-    """The plan as a report, with all of it in `details`; nothing is written. `made`: the plan, if it is there."""
+def dry_run_report(
+    job: AnyJob, out: Path, rank: Rank, made: AnyPlan | None = None, budget: Budget | None = None
+) -> Report:
+    """The plan as a report, with all of it in `details`; nothing is written.
+
+    Args:
+        job: what would be done.
+        out: where.
+        rank: this process, and how many ranks there would be.
+        made: the plan, if it is there.
+        budget: how many rejects are allowed.
+
+    Raises:
+        UsageError: the inputs or the options cannot work, or no audio is where it is looked for.
+    """
     if made is None:
         with temporary_workspace(out) as workspace:
             made = job.plan(workspace)
+    check_sample(job, made, budget or Budget())
     plan = dry_run(job, made, rank)
     return Report(
         command=job.command,

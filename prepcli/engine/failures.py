@@ -1,4 +1,4 @@
-"""An exception that is not ours, as one line for the user."""
+"""An unexpected exception as one line for the user."""
 
 import contextlib
 import traceback
@@ -8,7 +8,7 @@ from prepcli.engine.workspace import Workspace
 
 
 def describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str:
-    """What has failed and what to do; the traceback is kept in the workspace."""
+    """What failed and what to do; the traceback is kept in the workspace."""
     name = workspace.root / f"traceback_{rank.rank}.txt"
     kept = ""
     with contextlib.suppress(OSError):

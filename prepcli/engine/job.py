@@ -1,7 +1,7 @@
-"""What a command must tell the engine. The engine knows nothing about speech; a job knows nothing about ranks."""
+"""The interface between a command and the engine. The engine knows nothing about speech, a job nothing about ranks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -18,7 +18,7 @@ Advance = Callable[[int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What a job needs to do units: where to publish, how many processes, and where to report progress.
+    """What a job needs to process units: the workspace, the number of processes, and the progress.
 
     `tick` must be called a few times a second; `counter` adds up records and seconds done in any process.
     """
@@ -31,7 +31,7 @@ class Execution:
     tick: Callable[[], None]
 
     def advance(self, records: int, seconds: float) -> None:
-        """The `Advance` of a job that works in this process: counts, and shows the progress."""
+        """The `Advance` of a job that works in this process: it counts and shows progress."""
         self.counter.add(records, seconds)
         self.tick()
 
@@ -46,9 +46,17 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
+        kept_by_overwrite: what `--overwrite` does not compute again, in words for a message; empty for nothing.
+        shares_out: whether OUT may hold files of others: no note says so.
+        telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
+        defaults: what settings mean that are not given, for messages (`prepcli.options.shown_defaults`).
     """
 
     reads_audio_files: bool = True
+    kept_by_overwrite: str = ""
+    shares_out: bool = False
+    telemetry: Collection[str] = ()
+    defaults: Mapping[str, str] = {}
 
     @property
     @abstractmethod
@@ -57,12 +65,12 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @abstractmethod
     def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
-        """Read the inputs and cut the work into units; called once in the main process of every rank.
+        """Read the inputs and divide the work into units; called once in the main process of every rank.
 
         `workspace` may be written to as far as planning needs it; in a dry run it is a temporary one.
 
         Raises:
-            UsageError: the inputs or the options cannot work; nothing has been written to OUT yet.
+            UsageError: the inputs or the options are invalid; nothing has been written to OUT yet.
         """
 
     @abstractmethod
@@ -71,42 +79,49 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @abstractmethod
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        """Globs below OUT that cover everything the job writes; `--overwrite` removes just these."""
+        """Globs below OUT that cover everything the job writes; `--overwrite` removes only these."""
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | Path]:
-        """Files that the job reads and must never replace; those that no output pattern can match may be left out."""
+        """Files that the job reads and must never replace; files that no output pattern matches may be left out."""
         return [file.path for file in plan.inputs]
+
+    def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
+        """A message if, of a sample of the files that the units read, not one is there; None otherwise.
+
+        Called before the work and in a dry run: a wrong folder is found at once.
+        """
+        return None
 
     def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
         """The lines (see `prepcli.engine.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""
         return iter(())
 
     def prepare(self) -> None:
-        """Prepare for units, and check now what only an attempt can tell: does the model load?
+        """Prepare for units, and check what only an attempt can show, such as whether the model loads.
 
-        Called when there is something to do, before anything is written; a second call does nothing.
+        Called if there is work, before anything is written; a second call does nothing.
 
         Raises:
-            UsageError: the run cannot work.
+            UsageError: the run cannot succeed.
         """
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
-        """Make sure that the units in `done` were made of the input as it is now, where the digest cannot tell.
+        """Check that the finished units were made from the present input, where the digest does not cover it.
 
         Raises:
-            UsageError: they were made of other input.
+            UsageError: they were made from other input.
         """
 
     @abstractmethod
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        """Do `units` (longest first) and yield each one's marker as it is published.
+        """Process `units` (longest first) and yield the marker of each when it is published.
 
         Raises:
             IncompleteError: a worker process was killed.
         """
 
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge what the units left, when all of them are done; may run more than once, with the same result.
+        """Merge the files of the units when all are done; may run more than once, with the same result.
 
         `markers` come in the order of the plan's units. Returns what `report.json` should say beside the
         counts: a `Path` is also one of the report's outputs.

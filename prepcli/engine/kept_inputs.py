@@ -12,10 +12,10 @@ from prepcli.input_files import check_unchanged, same_file
 
 
 def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, overwrite: bool) -> None:
-    """Compare what the run would replace, or with `overwrite` remove, with its inputs; before anything is touched.
+    """Compare the files that the run would replace, or remove with `overwrite`, with its inputs, before any change.
 
     Raises:
-        UsageError: an input is among it, by name or through a link.
+        UsageError: an input is among them, by name or through a link.
     """
     inputs = [str(path) for path in job.input_files(plan)]
     lost = next((path for path in inputs if workspace.is_record_of_a_run(path)), None)
@@ -40,7 +40,7 @@ def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, over
 
 
 def _may_be_in(out: Path, inputs: Sequence[str]) -> Iterator[bool]:
-    """For each input whether it can be a file in `out`: it lies there, or has more than one name."""
+    """For each input, whether it can be a file in `out`: it is in that folder, or has several names."""
     folder = os.path.realpath(out) + os.sep
     for path in inputs:
         yield os.path.realpath(path).startswith(folder)
@@ -49,11 +49,11 @@ def _may_be_in(out: Path, inputs: Sequence[str]) -> Iterator[bool]:
 
 
 def check_inputs(plan: AnyPlan) -> None:
-    """See that the inputs are still as they were when the plan was made.
+    """Check that the inputs are unchanged since the plan was made.
 
     Raises:
-        InputChangedError: one of them is not.
+        InputChangedError: one of them has changed.
     """
     for file in plan.inputs:
         if file.state is not None:
-            check_unchanged(file.path, file.state)
+            check_unchanged(file.path, file.state, same_content=file.has_same_content if file.digest_of else None)

@@ -33,10 +33,18 @@ class JobOptions:
         ),
     ] = False
     as_json: Json = False
+    verbose: Annotated[
+        bool,
+        Option(
+            "Print how the run went as well: units, time in the model, time spent waiting.",
+            only="command line",
+            shapes_output=False,
+        ),
+    ] = False
     overwrite: Annotated[bool, Option("Start again instead of continuing.", shapes_output=False)] = False
     retry_rejects: Annotated[
         bool,
-        Option("Redo the units with records that were rejected for missing or unreadable audio.", shapes_output=False),
+        Option("Try records with missing or unreadable audio again, when it is repaired.", shapes_output=False),
     ] = False
     max_rejects: MaxRejects = 0.05
     num_workers: NumWorkers = None
@@ -55,10 +63,10 @@ class JobOptions:
     progress: Progress = False
 
     def engine(self) -> "RunOptions":
-        """The options as the engine takes them.
+        """The options in the form of the engine.
 
         Raises:
-            UsageError: they contradict each other or the launcher.
+            UsageError: they contradict each other or the launcher's environment.
         """
         from prepcli.engine.ranks import detect_rank
         from prepcli.engine.rejects import Budget

@@ -1,4 +1,4 @@
-"""Who made a temporary directory, and is that process still at work? Told by its name and by its heartbeat.
+"""The owner of a temporary directory, and whether it is alive: from the directory's name and its heartbeat.
 
 Host names and process numbers alone tell nothing: containers may share both. A process of the same boot, host name and
 process namespace is looked up by its number and start time. Of any other only the heartbeat counts: the time of the
@@ -24,12 +24,12 @@ from prepcli.processes import no_interruption
 BEAT_SECONDS = 15.0
 """Seconds between two heartbeats of a rank."""
 SILENT_SECONDS = 3600.0
-"""After so long without a heartbeat, the processes of another machine or container count as gone."""
+"""Seconds without a heartbeat after which processes of another machine or container count as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process that makes directories, for the rank `rank_id`; a part of their names.
+    """A process that makes directories for the rank `rank_id`; it is a part of their names.
 
     `place` stands for host, boot and process namespace, `started` for the time at which the process began, in the
     kernel's ticks since its boot (0 where nobody tells).
@@ -47,7 +47,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
-        """What `str` gave, or None."""
+        """Parse the result of `str`; None if it is not one."""
         parts = text.split("-")
         if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
             return None
@@ -67,7 +67,7 @@ class Owner:
 
 @lru_cache(maxsize=1)
 def this_place() -> str:
-    """Equal in two processes only if each would find the other by its number: one host, boot and namespace."""
+    """Identifies host, boot and PID namespace: equal in two processes only if each can look up the other by its PID."""
     parts = [socket.gethostname(), "", ""]
     with contextlib.suppress(OSError):  # no /proc: no containers either
         parts[1] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -81,7 +81,7 @@ def new_rank_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process of this machine began (ticks since boot), 0 if only its existence is known; None if it has ended.
+    """The start time of a local process (ticks since boot); 0 if only its existence is known; None if it has ended.
 
     A process that nobody has collected yet has ended: in a container whose first process collects nobody's children,
     those of a killed process stay for good.
@@ -104,7 +104,7 @@ def _answers(pid: int) -> bool:
 
 
 def clock_of(directory: Path) -> float:
-    """The time (seconds since the epoch) by the clock of the file system, which writes the times of files."""
+    """The time (seconds since the epoch) on the clock of the file system, which sets the times of files."""
     probe = directory / f".clock~{uuid.uuid4().hex}"
     try:
         probe.touch(exist_ok=False)
@@ -116,14 +116,14 @@ def clock_of(directory: Path) -> float:
 
 @contextmanager
 def heartbeat(*beats: Callable[[], object]) -> Iterator[None]:
-    """Call `beats` every `BEAT_SECONDS` in a thread, also while the main thread waits for a model.
+    """Call `beats` every `BEAT_SECONDS` in a thread, even while the main thread waits for a model.
 
     The thread does nothing but such calls, and holds no lock that a forked process would need.
     """
     ended = threading.Event()
 
     def beat() -> None:
-        # Signals are the main thread's, whose system calls they must interrupt.
+        # Signals must reach the main thread and interrupt its system calls.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         while not ended.wait(BEAT_SECONDS):
             for one in beats:
@@ -142,12 +142,12 @@ def heartbeat(*beats: Callable[[], object]) -> Iterator[None]:
 
 
 def owner_of(entry: Path) -> Owner | None:
-    """Who made a temporary directory, by its name."""
+    """The owner of a temporary directory, from its name."""
     return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
 
 
 def last_change(directory: Path, now: float) -> float:
-    """Seconds since the epoch at which the directory or a file in it changed last; `now` if it is going away."""
+    """The last change of the directory or a file in it (seconds since the epoch); `now` if it is being removed."""
     with contextlib.suppress(OSError):
         files = list(directory.iterdir()) if directory.is_dir() else []
         return max(path.stat().st_mtime for path in [directory, *files])

@@ -1,9 +1,12 @@
-"""The plan: which units of work there are, what they cost, and how they are shared among ranks."""
+"""The plan: the units of work, their cost, and their distribution over the ranks."""
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -31,7 +34,7 @@ class Unit:
 
 UnitT = TypeVar("UnitT", bound=Unit)
 Contents = TypeVar("Contents")
-"""What a job needs in order to process the units of its plan, beside the units themselves."""
+"""What a job needs to process the units of its plan, in addition to the units."""
 
 
 FINISH_UNIT = Unit("finish", 0.0, 0)
@@ -42,12 +45,18 @@ FINISH_UNIT = Unit("finish", 0.0, 0)
 class InputFile:
     """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
 
-    `state` is that of the file before it was read; None for a file that a run keeps for itself.
+    `state` is the state of the file before it was read; None for a file that belongs to the run. `digest_of` computes
+    `sha256` of the file at a path again, where `state` alone leaves a doubt.
     """
 
     path: str
     sha256: str
     state: FileState | None = None
+    digest_of: Callable[[str], str] | None = None
+
+    def has_same_content(self) -> bool:
+        """Whether the file is still the same; reads it."""
+        return self.digest_of is not None and self.digest_of(self.path) == self.sha256
 
 
 @dataclass
@@ -79,7 +88,8 @@ AnyPlan = Plan[Any, Any]
 class StoredPlan(msgspec.Struct):
     """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
 
-    `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, `run_in` the folder.
+    `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, `run_in` the folder, `out`
+    the absolute path of OUT at that time. `writes_file`: OUT is a file (`prepcli.engine.file_output`).
     """
 
     command: str
@@ -93,6 +103,17 @@ class StoredPlan(msgspec.Struct):
     run_with: str
     run_in: str
     units: list[Unit]
+    writes_file: bool = False
+    out: str = ""
+
+    def run_again(self, out: str | Path) -> str:
+        """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""
+        now = os.path.abspath(out)
+        if not self.out or now == self.out or os.path.exists(self.out):
+            return f"cd {shlex.quote(self.run_in)} && {self.run_with}"
+        words = shlex.split(self.run_with)
+        moved = [now if os.path.normpath(os.path.join(self.run_in, word)) == self.out else word for word in words]
+        return f"cd {shlex.quote(self.run_in)} && {shlex.join(moved)}"
 
 
 def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
@@ -107,8 +128,13 @@ def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
-def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], plan: AnyPlan) -> Iterator[str]:
-    """In which points a run is not that of the stored plan `earlier`, each as words for a message."""
+def differences(
+    earlier: StoredPlan, command: str, settings: dict[str, Any], plan: AnyPlan, defaults: Mapping[str, str]
+) -> Iterator[str]:
+    """The differences between a run and the stored plan `earlier`, as phrases for a message.
+
+    `defaults` says what settings mean that are not given.
+    """
     if earlier.command != command:
         yield f"by {earlier.command}, not {command}"
         return
@@ -117,7 +143,8 @@ def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], pla
     for name in sorted({*before, *settings}):
         if before.get(name) != settings.get(name):
             found = True
-            yield f"{name} was {before.get(name, 'not given')}, now {settings.get(name, 'not given')}"
+            was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
+            yield f"{name} was {was}, now {now}"
     digests = [file.get("sha256") for file in earlier.inputs]
     for file in plan.inputs:
         if file.sha256 not in digests:
@@ -127,8 +154,14 @@ def differences(earlier: StoredPlan, command: str, settings: dict[str, Any], pla
         yield "the inputs or the version of prepcli have changed"
 
 
+def _shown(value: Any, default: str | None) -> str:
+    if value is None or value == []:
+        return f"not given ({default})" if default else "not given"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
-    """Share units among `num_bins` by cost: the longest first, each onto the least loaded bin.
+    """Distribute units over `num_bins` by cost: longest first, each to the least loaded bin.
 
     The greedy rule (longest processing time first) is at most 4/3 - 1/(3 bins) of the best makespan (Graham, 1969,
     "Bounds on multiprocessing timing anomalies"). Ties go by id, so every rank computes the same shares. Within a
@@ -145,14 +178,14 @@ def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How evenly the work lies on the ranks: seconds of audio, and the largest share over the mean share."""
+    """The balance of the ranks: seconds of audio, and the largest share divided by the mean share."""
 
     seconds: list[float]
     max_over_mean: float
 
 
 def spread(shares: Iterable[Sequence[Unit]]) -> Spread:
-    """Loads of the ranks' shares; a `max_over_mean` of 1.0 is perfect, 2.0 means half of the fleet waits."""
+    """Loads of the ranks' shares; a `max_over_mean` of 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
     seconds = [sum(unit.cost for unit in share) for share in shares]
     mean = sum(seconds) / len(seconds)
     return Spread(seconds, max(seconds) / mean if mean else 1.0)

@@ -1,4 +1,4 @@
-"""Progress across ranks: each writes a small file every few seconds, rank 0 shows all of them as one bar."""
+"""Progress across ranks: each rank writes a small file every few seconds; rank 0 shows one bar for all."""
 
 import os
 import resource
@@ -6,6 +6,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Sequence
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ FILE_INTERVAL = 2.0
 LINE_INTERVAL = 60.0
 """Seconds between two lines where stderr is not a terminal."""
 STALE_AFTER = 60.0
-"""Seconds without an update after which a rank that says it is running is taken for dead."""
+"""Seconds without an update after which a rank with the state `running` counts as dead."""
 
 
 class RankProgress(msgspec.Struct):
@@ -55,8 +56,11 @@ class RankProgress(msgspec.Struct):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the rank says it is running, but has been silent for too long."""
-        return self.state == "running" and time.time() - self.updated > STALE_AFTER
+        """Whether the rank says it is running, but its process is seen to have ended, or was silent for too long."""
+        if self.state != "running":
+            return False
+        owner = Owner("", self.place, self.pid, self.process_started)
+        return bool(owner.is_gone) or time.time() - self.updated > STALE_AFTER
 
 
 class SharedCounter:
@@ -75,7 +79,7 @@ class SharedCounter:
         self._seconds = 0.0
 
     def add(self, records: int, seconds: float) -> None:
-        """Called in any of the processes, a few times a second."""
+        """Add; called in any of the processes, a few times per second."""
         if os.getpid() == self._owner:
             self._records += records
             self._seconds += seconds
@@ -121,8 +125,8 @@ class Reporter:
             self._bar = tqdm(
                 total=records_all,
                 initial=records_before,
-                unit=" records",
-                unit_scale=True,
+                bar_format="{desc}: {percentage:3.0f}%|{bar}| {unit}",  # the unit is all that `describe` says
+                unit="",
                 delay=0.5,
                 desc=command,
             )
@@ -138,16 +142,17 @@ class Reporter:
             self.own.max_rss_mb = round(max(usage) / 1024, 1)
             write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
         if self._bar is not None:
-            self._bar.n = self._done_by_all()
-            rate = self.own.seconds_done / max(time.time() - self.own.started, 1e-6)
-            self._bar.set_postfix_str(f"{rate:,.0f} x real time, {self.own.rejects} rejects", refresh=False)
+            ranks = self._ranks()
+            done = self._before + sum(rank.records_done for rank in ranks)
+            self._bar.n = min(done, self._all)
+            self._bar.unit = describe(self._bar.n, self._all, ranks, time.time())
             self._bar.update(0)
         elif not sys.stderr.isatty() and now - self._last_line >= LINE_INTERVAL:
             self._last_line = now
             self._print_line()
 
     def beat(self) -> None:
-        """Store that the rank lives, although its work may not have called `update` for a while; in any thread."""
+        """Store a sign of life of the rank even if its work has not called `update` for a while; from any thread."""
         self.own.updated = time.time()
         write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
 
@@ -159,26 +164,45 @@ class Reporter:
         if self._bar is not None:
             self._bar.close()
 
-    def _done_by_all(self) -> int:
-        others = 0
-        if self._rank.world_size > 1:
-            others = sum(
-                progress.records_done
-                for progress in read_progress(self._workspace)
-                if progress.rank != self._rank.rank and progress.launch_id == self._rank.launch_id
-            )
-        return min(self._before + self.own.records_done + others, self._all)
+    def _ranks(self) -> list[RankProgress]:
+        """This rank and the others of its launch."""
+        if self._rank.world_size == 1:
+            return [self.own]
+        others = (
+            progress
+            for progress in read_progress(self._workspace)
+            if progress.rank != self._rank.rank and progress.launch_id == self._rank.launch_id
+        )
+        return [self.own, *others]
 
     def _print_line(self) -> None:
         own = self.own
         share = own.records_done / own.records_total if own.records_total else 1.0
-        elapsed = max(time.time() - own.started, 1e-6)
-        remaining = (own.seconds_total - own.seconds_done) / max(own.seconds_done / elapsed, 1e-6)
+        words = describe(own.records_done, own.records_total, [own], time.time())
         tell(
-            f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {own.records_done} of {own.records_total} "
-            f"records, {own.units_done} of {own.units_total} units, {own.rejects} rejects, "
-            f"{format_seconds(remaining)} to go"
+            f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {words}, "
+            f"{own.units_done:,} of {own.units_total:,} units"
         )
+
+
+def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress], now: float) -> str:
+    """How far a launch is: records, time left (that of the slowest rank), hours of audio, rate, and rejects."""
+    seconds_done = sum(rank.seconds_done for rank in ranks)
+    # The first is this process, whose file is a little older than what it knows.
+    ends = [now, *(rank.updated for rank in ranks[1:])]
+    rates = [rank.seconds_done / max(end - rank.started, 1e-6) for rank, end in zip(ranks, ends, strict=True)]
+    left = [
+        (rank.seconds_total - rank.seconds_done) / rate if rate else float("inf")
+        for rank, rate in zip(ranks, rates, strict=True)
+        if rank.seconds_total > rank.seconds_done
+    ]
+    longest = max(left, default=0.0)
+    return (
+        f"{records_done:,} of {records_all:,} records, "
+        f"{'unknown time' if longest == float('inf') else format_seconds(longest)} left, "
+        f"{seconds_done / 3600:,.2f} of {sum(rank.seconds_total for rank in ranks) / 3600:,.2f} hours, "
+        f"{sum(rates):,.0f} x real time, {sum(rank.rejects for rank in ranks):,} rejects"
+    )
 
 
 def new_progress(rank: Rank) -> RankProgress:
@@ -206,29 +230,33 @@ def new_progress(rank: Rank) -> RankProgress:
 
 
 def progress_file(workspace: Workspace, rank: int) -> Path:
-    """Where rank `rank` writes its progress."""
+    """The path of the progress file of rank `rank`."""
     return workspace.progress / f"rank_{rank:05d}.json"
 
 
 def read_progress(workspace: Workspace) -> list[RankProgress]:
-    """The newest progress of every rank that has ever run on this output, by rank."""
+    """The newest progress of every rank that ever ran on this output, by rank."""
     found = (read_document(path, RankProgress) for path in sorted(workspace.progress.glob("rank_*.json")))
     return [progress for progress in found if progress is not None]
 
 
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
-    """The progress of another living process that is this very rank, or None.
-
-    A process that can be seen from here is looked up by its id; any other counts if it was heard of lately.
-    """
+    """The progress of another living process with the same rank, or None."""
     other = read_document(progress_file(workspace, rank.rank), RankProgress)
-    if other is None or other.state != "running":
+    if other is None:
         return None
-    owner = Owner("", other.place, other.pid, other.process_started)
-    if owner == Owner.of_this_process(""):
-        return None
-    gone = other.is_stale if owner.is_gone is None else owner.is_gone
-    return None if gone else other
+    return other if is_alive(other) else None
+
+
+def is_alive(progress: RankProgress) -> bool:
+    """Whether another process than this one is at work as this rank.
+
+    A process of this machine is looked up by its PID; any other counts as living if its last update is recent.
+    """
+    owner = Owner("", progress.place, progress.pid, progress.process_started)
+    if progress.state != "running" or owner == Owner.of_this_process(""):
+        return False
+    return not (progress.is_stale if owner.is_gone is None else owner.is_gone)
 
 
 def format_seconds(seconds: float) -> str:

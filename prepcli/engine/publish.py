@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from prepcli.engine.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.plan import Unit
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.workspace import Workspace, read_document, write_json
@@ -19,15 +20,15 @@ from prepcli.processes import no_interruption
 from prepcli.version import __version__
 
 WRITEBACK_BYTES = 4 << 20
-"""How much of a file may wait in the page cache before the disk is told to begin."""
+"""Bytes of a file that may wait in the page cache before writeback is started."""
 MANY_FILES = 16
-"""From so many files on, so many are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
+"""Number of files that are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
 FLUSHING_THREADS = 4
-"""For whole files, beside the work (measured: 5 % less time than flushing them at the end, for 2,703 of 230 kB)."""
+"""Threads that flush whole files during the work (measured: 5 % less time than at the end, for 2,703 of 230 kB)."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """A file as it was published: what resuming and `verify` compare with."""
+    """A published file; resuming and `verify` compare with it."""
 
     sha256: str
     num_bytes: int
@@ -49,11 +50,11 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 class AccountingError(Exception):
-    """Records went in that came out neither as output nor as rejects: a bug that must never be ignored."""
+    """Some records are neither in the output nor in the rejects: a bug that must never be ignored."""
 
 
 class HashedFile:
-    """A file being written; its SHA-256 and size are computed while it is written, so that nothing is read again."""
+    """A file being written; SHA-256 and size are computed on the way, so that nothing is read again."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = path.open("wb")
@@ -71,28 +72,28 @@ class HashedFile:
         return written
 
     def _begin_writeback(self) -> None:
-        """Let the disk start now, beside our work: the flush at the end then takes a fraction of the time."""
+        """Start writeback now, during the work: the flush at the end then takes a fraction of the time."""
         self._file.flush()
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), self._begun, 0, os.POSIX_FADV_DONTNEED)
         self._begun = self.num_bytes
 
     def close(self) -> PublishedFile:
-        """Flush to the disk and say what was written."""
+        """Flush to the disk and return what was written."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
     def discard(self) -> None:
-        """Close; the content is not needed."""
+        """Close without flushing; the content is not needed."""
         self._file.close()
 
 
 class WholeFile:
-    """A file that was written at once. It holds no descriptor, so that a unit may have thousands of them.
+    """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them.
 
-    A thread of `flushing` sends it to the disk while the next one is made.
+    A thread of `flushing` flushes it to the disk while the next one is made.
     """
 
     def __init__(self, path: Path, data: bytes, flushing: ThreadPoolExecutor) -> None:
@@ -101,20 +102,20 @@ class WholeFile:
         self._published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
 
     def close(self) -> PublishedFile:
-        """Wait for the disk and say what was written."""
+        """Wait for the flush and return what was written."""
         self._flushed.result()
         return self._published
 
     def discard(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no descriptor is open."""
 
 
 class UnitWriter:
     """Collects one unit's files and rejects in a temporary directory, and publishes them.
 
     Files are renamed in the order in which they were opened: open the file that readers list by (a shard's manifest,
-    its cuts) last. After the renames comes the marker. Without the marker the unit is done again; leaving the
-    context without `publish` removes everything.
+    its cuts) last. Files given to `add_after` come behind all of these, and then the marker. Without the marker the
+    unit is done again; leaving the context without `publish` removes everything.
 
     Example:
         with UnitWriter(workspace, digest, unit) as writer:
@@ -131,6 +132,7 @@ class UnitWriter:
         self._started = time.monotonic()
         self._tmp = workspace.make_tmp(unit.id)
         self._files: dict[str, HashedFile | WholeFile] = {}
+        self._after: dict[str, bytes] = {}
         self._work_files: dict[str, HashedFile] = {}
         self._flushing: ThreadPoolExecutor | None = None
         self._rejects: Counter[str] = Counter()
@@ -151,24 +153,32 @@ class UnitWriter:
         return file
 
     def add(self, name: str, data: bytes) -> None:
-        """A whole file that will become `OUT/name`; the way for units of many small files."""
+        """A whole file that will become `OUT/name`; for units with many small files."""
         with no_interruption():
             if self._flushing is None:
                 self._flushing = ThreadPoolExecutor(FLUSHING_THREADS)
             self._files[name] = WholeFile(self._tmp / f"{len(self._files)}.out", data, self._flushing)
 
+    def add_after(self, name: str, data: bytes) -> None:
+        """A small file that will become `OUT/name` and describes other files of the unit, such as an index of one.
+
+        It is written when those are complete, and renamed after them, so it is never older than they are. An earlier
+        one is removed before they are renamed.
+        """
+        self._after[name] = data
+
     def open_part(self, name: str) -> HashedFile:
-        """A new file that will become `OUT.prepcli/name`: material for the job's finishing merge."""
+        """A new file that will become `OUT.prepcli/name`, for the job's finishing merge."""
         file = self._work_files[name] = HashedFile(self._tmp / f"{len(self._work_files)}.part")
         return file
 
     def count(self, records: int, seconds: float) -> None:
-        """Note that `records` records with `seconds` of audio are in the unit's files."""
+        """Count `records` records with `seconds` of audio as written to the unit's files."""
         self.records_out += records
         self.seconds += seconds
 
     def reject(self, line: bytes, rejected: RecordRejected, origin: Origin) -> None:
-        """List a record that could not be used; `line` is its original manifest line."""
+        """Add a reject; `line` is its original manifest line."""
         if self._reject_file is None:
             self._reject_file = self.open_part(f"rejects/{self.unit.id}.jsonl")
         self._reject_file.write(reject_line(line, rejected, origin))
@@ -176,7 +186,7 @@ class UnitWriter:
 
     @property
     def num_rejects(self) -> int:
-        """Records rejected so far."""
+        """Number of rejects so far."""
         return self._rejects.total()
 
     def publish(self) -> Marker:
@@ -196,7 +206,12 @@ class UnitWriter:
                 f"{self.num_rejects} rejected"
             )
         files, work_files = _close_all(self._files), _close_all(self._work_files)
+        for name, data in self._after.items():
+            self.open(name).write(data)
+        files |= _close_all({name: self._files[name] for name in self._after})
         self.workspace.check_claim()
+        for name in self._after:  # those of earlier files do not fit these
+            (self.workspace.out / name).unlink(missing_ok=True)
         for number, name in enumerate(files):
             _move(self._tmp / f"{number}.out", self.workspace.out / name)
         for number, name in enumerate(work_files):
@@ -228,9 +243,9 @@ class UnitWriter:
 
 
 def _close_all(files: Mapping[str, HashedFile | WholeFile]) -> dict[str, PublishedFile]:
-    """Close the files; many at once, for waiting for the disk together takes a fraction of waiting in turn.
+    """Close the files in parallel: waiting for the disk together takes a fraction of the time.
 
-    Whole files are on their way there already, and need only be waited for.
+    Whole files are being flushed already; this waits for them.
     """
     if sum(isinstance(file, HashedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}
@@ -247,11 +262,12 @@ def _flush(path: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    try:
-        os.replace(source, target)
-    except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(source, target)
+    with naming_what_is_in_the_way(target):
+        try:
+            os.replace(source, target)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)
 
 
 def read_marker(workspace: Workspace, unit: Unit, digest: str) -> Marker | None:

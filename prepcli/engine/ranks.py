@@ -1,18 +1,20 @@
-"""Which part of the work is ours: rank and world size, from the command line or from the launcher's environment."""
+"""Rank and world size, from the command line or from the launcher's environment."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prepcli.errors import UsageError
+from prepcli.processes import JOB_ID, LIFELINE, RESTARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One of `world_size` processes that share a job without talking to each other.
+    """One of `world_size` processes that share a job without communication.
 
     `launch_id` names the set of ranks that were started together, where the launcher tells; ranks without one
-    divide *all* units and pass over what is done (see `prepcli.engine.launch`). `restarts` counts requeues.
+    divide *all* units and pass over what is done (see `prepcli.engine.launch`). `restarts` counts requeues, of the job
+    that `job_id` names: it is the same in all starts.
     """
 
     rank: int = 0
@@ -21,6 +23,7 @@ class Rank:
     launcher: str = "none"
     launch_id: str | None = None
     restarts: int = 0
+    job_id: str | None = None
 
     def __str__(self) -> str:
         launch = f", launch {self.launch_id}" if self.launch_id else ""
@@ -33,7 +36,7 @@ def detect_rank(
     world_size: int | None = None,
     launch_id: str | None = None,
 ) -> Rank:
-    """Find our rank; the first that applies wins.
+    """Find the rank of this process; the first rule that applies wins.
 
     1. `rank` and `world_size` from the command line.
     2. torchrun *inside* a Slurm step (the inner launcher started this process).
@@ -44,7 +47,7 @@ def detect_rank(
     6. One rank.
 
     Raises:
-        UsageError: the numbers do not fit together, or a batch script has several tasks but no `srun`.
+        UsageError: the numbers contradict each other, or a batch script has several tasks but no `srun`.
     """
     if launch_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", launch_id):
         raise UsageError("--launch-id takes letters, digits, '.', '_' and '-' (maximum 100)")
@@ -59,7 +62,7 @@ def detect_rank(
             "leave --world-size out, or give --rank as well"
         )
     if launch_id is not None:
-        found = Rank(found.rank, found.world_size, found.local_rank, found.launcher, launch_id, found.restarts)
+        found = replace(found, launch_id=launch_id)
     return _checked(found)
 
 
@@ -70,8 +73,8 @@ def _from_environment(environ: Mapping[str, str], world_size: int | None) -> Ran
     if torchrun and (step_tasks is None or "TORCHELASTIC_RUN_ID" in environ):
         return _torchrun(environ)
     if array_task is not None and world_size is not None and step_tasks in (None, 1):
-        # Tasks of an array may be resubmitted one by one (`--array=1,3`): each must find its own share again,
-        # so there is no launch id, and every task divides all units.
+        # Tasks of an array may be resubmitted individually (`--array=1,3`): each must get the same share again,
+        # so there is no launch id, and all units are shared.
         return Rank(array_task, world_size, 0, "Slurm array")
     if step_tasks is not None:
         restarts = _integer(environ, "SLURM_RESTART_COUNT") or 0
@@ -83,6 +86,7 @@ def _from_environment(environ: Mapping[str, str], world_size: int | None) -> Ran
             launcher="Slurm step",
             launch_id=f"slurm-{job}.{step}.{restarts}",
             restarts=restarts,
+            job_id=f"slurm-{job}.{step}",
         )
     num_tasks = _integer(environ, "SLURM_NTASKS") or 1
     if "SLURM_JOB_ID" in environ and num_tasks > 1:
@@ -92,13 +96,16 @@ def _from_environment(environ: Mapping[str, str], world_size: int | None) -> Ran
         )
     if world_size not in (None, 1):
         raise UsageError(f"--world-size {world_size} needs --rank: which of them is this process?")
-    return Rank()
+    if "SLURM_JOB_ID" not in environ:
+        return Rank()
+    job_id = f"slurm-{environ['SLURM_JOB_ID']}.batch"
+    return Rank(restarts=_integer(environ, "SLURM_RESTART_COUNT") or 0, job_id=job_id)
 
 
 def _torchrun(environ: Mapping[str, str]) -> Rank:
     run_id = environ.get("TORCHELASTIC_RUN_ID", "none")
     restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT") or 0
-    # A static rendezvous calls every run "none": that names nothing, so there is no launch id.
+    # A static rendezvous has the id "none" in every run, so there is no launch id.
     name = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)
     return Rank(
         rank=_integer(environ, "RANK") or 0,
@@ -106,7 +113,8 @@ def _torchrun(environ: Mapping[str, str]) -> Rank:
         local_rank=_integer(environ, "LOCAL_RANK") or 0,
         launcher="torchrun",
         launch_id=None if run_id == "none" else f"torchrun-{name}.{restarts}",
-        restarts=restarts,
+        restarts=_integer(environ, RESTARTS) or 0 if LIFELINE in environ else restarts,
+        job_id=environ.get(JOB_ID) if LIFELINE in environ else None if run_id == "none" else f"torchrun-{name}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Records that could not be used: one line each, with the reason, in a file that is itself a manifest."""
+"""Rejects: one line per unusable record, with the reason, in a file that is itself a manifest."""
 
 import contextlib
 import heapq
@@ -12,12 +12,10 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 
-_NO_FIELDS = (RejectReason.BROKEN_JSON, RejectReason.NOT_UTF8)
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a record came from: the path of its manifest and the number of its line, counted from 1."""
+    """The source of a record: the path of its manifest and its line number, counted from 1."""
 
     manifest: str
     line: int
@@ -30,7 +28,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     (undecodable bytes as `\xNN`).
     """
     fields = None
-    if rejected.reason not in _NO_FIELDS:
+    if rejected.reason is not RejectReason.BROKEN_JSON:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             line.decode("utf-8")  # msgspec does not look into strings that it passes through
             fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
@@ -45,7 +43,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 
 
 def _raw(value: Any) -> msgspec.Raw:
-    # A path from the file system may hold bytes that are not UTF-8 (surrogates, in Python): those become '?'.
+    # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python): they become '?'.
     if isinstance(value, str):
         value = value.encode("utf-8", errors="replace").decode("utf-8")
     return msgspec.Raw(msgspec.json.encode(value))
@@ -59,8 +57,8 @@ class _OriginFields(msgspec.Struct):
 def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifests: Iterable[str]) -> Iterator[bytes]:
     """All reject lines in the order of the inputs.
 
-    `planned` comes in that order already and may be long (a duration filter can leave out millions): it is streamed.
-    The rejects of units are bad data, bounded by the budget in any run that is worth finishing: they are sorted here.
+    `planned` has that order already and may be long (a duration filter can exclude millions): it is streamed.
+    The rejects of units are bad data, bounded by `--max-rejects` in any useful run: they are sorted here.
     """
     number = {path: index for index, path in enumerate(dict.fromkeys(manifests))}
     decoder = msgspec.json.Decoder(_OriginFields)
@@ -73,9 +71,39 @@ def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifest
     yield from heapq.merge(planned, sorted(from_units, key=key), key=key)
 
 
+def asked_for(reason: str) -> bool:
+    """Whether the user's own options leave out records for this reason; such records are no bad data."""
+    return RejectReason(reason).asked_for
+
+
+def commonest(rejects: Mapping[str, int], count: int = 3) -> str:
+    """The reasons with the most rejects, as words: `5 missing_audio, 2 bad_field`."""
+    in_order = sorted(rejects.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{number:,} {reason}" for reason, number in in_order[:count])
+
+
+class _Reject(msgspec.Struct):
+    reject_reason: str
+    reject_detail: str
+    manifest_line: int
+
+
+def first_if_all_alike(rejects: Mapping[str, int], listed_in: str) -> str:
+    """Line and detail of the first bad record in the file `listed_in`, if all bad records have one reason."""
+    reasons = [reason for reason in rejects if not asked_for(reason)]
+    if len(reasons) != 1:
+        return ""
+    with contextlib.suppress(OSError), Path(listed_in).open("rb") as file:
+        for line in file:
+            reject = msgspec.json.decode(line, type=_Reject)
+            if reject.reject_reason == reasons[0]:
+                return f"line {reject.manifest_line}: {reject.reject_detail}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many rejects are tolerable: a share of the records in (below 1), or a count."""
+    """The maximum number of rejects: a share of the input records (below 1), or a count."""
 
     limit: float = 0.05
 
@@ -85,7 +113,7 @@ class Budget:
 
     def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:
         """Whether the bad records are too many; those that the user's own options left out do not count."""
-        bad = sum(count for reason, count in rejects.items() if not RejectReason(reason).asked_for)
+        bad = sum(count for reason, count in rejects.items() if not asked_for(reason))
         return bad > (self.limit * records_in if self.limit < 1 else self.limit)
 
     def __str__(self) -> str:

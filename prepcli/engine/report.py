@@ -1,24 +1,32 @@
-"""The end of a run in figures: `report.json`, the summary on screen, and the command that continues."""
+"""The end of a run in figures: `report.json`, the summary on screen, and the commands that continue and retry."""
 
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
+from prepcli.calls import command_line
 from prepcli.engine.plan import AnyPlan
 from prepcli.engine.publish import AccountingError, Marker
+from prepcli.engine.rejects import Budget, asked_for, first_if_all_alike
+from prepcli.engine.retry import num_retryable
 from prepcli.printing import printable_command
 from prepcli.version import __version__
 
 
 class Report(msgspec.Struct):
-    """What a run did. `records_in` = `records_out` + `rejects`, checked; `skipped` had a true `_skipme`.
+    """The result of a run. `records_in` = `records_out` + `rejects`, checked; `skipped` records have a true `_skipme`.
 
     `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (it was finished before).
     `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the paths of what was
-    made, as they can be pasted into a training config; `details` are those and further facts. A dry run has the status
-    `dry_run` and its plan in `details`.
+    made, as they can be pasted into a training config; `details` are those and further facts, of which `telemetry`
+    names those that tell how the run went. A dry run has the status `dry_run` and its plan in `details`.
+
+    `left_out` counts those of `rejects` that the user's options asked for; the others may be at most `max_rejects`.
+    `retry_with` is the command that tries records again whose audio was missing or unusable, where there are any;
+    `rejects_alike` is the detail of the first reject, where all have the same reason.
     """
 
     command: str
@@ -40,6 +48,11 @@ class Report(msgspec.Struct):
     prepcli: str = __version__
     outputs: dict[str, str] = {}
     rejects_filepath: str = ""
+    left_out: int = 0
+    max_rejects: str = ""
+    retry_with: str | None = None
+    rejects_alike: str = ""
+    telemetry: list[str] = []
 
     def __str__(self) -> str:
         """The summary that the command line prints."""
@@ -60,8 +73,9 @@ def build_report(
     digest: str,
     plan: AnyPlan,
     markers: Mapping[str, Marker],
+    telemetry: Collection[str] = (),
 ) -> Report:
-    """Add up the plan's own rejects and the markers of the units that are done.
+    """Add up the rejects of the plan and the markers of the finished units.
 
     Raises:
         AccountingError: all units are done, but records in are not records out + rejects.
@@ -84,6 +98,8 @@ def build_report(
         num_bytes=sum(file.num_bytes for marker in markers.values() for file in marker.files.values()),
         digest=digest,
         notes=list(plan.notes),
+        left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
+        telemetry=list(telemetry),
     )
     if report.status == "done" and report.records_in != report.records_out + report.rejects:
         raise AccountingError(
@@ -92,18 +108,44 @@ def build_report(
     return report
 
 
-def summary_lines(report: Report) -> list[str]:
-    """The summary for people: a few aligned lines."""
+def judge(report: Report, budget: Budget) -> None:
+    """Say whether a run has too many rejects, and which commands continue it and retry its rejects."""
+    report.max_rejects = str(budget)
+    if report.status == "incomplete":
+        report.continue_with = command_line()
+        return
+    if budget.exceeded(report.rejects_by_reason, report.records_in):
+        report.status = "too_many_rejects"
+    report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
+    if num_retryable(report.rejects_by_reason):
+        report.retry_with = f"{command_line()} --retry-rejects"
+
+
+def summary_lines(report: Report, verbose: bool = False) -> list[str]:
+    """The summary for people: a few aligned lines, results first; `verbose` adds how the run went.
+
+    Paths are absolute, so that they can be pasted into a config.
+    """
     rows: list[tuple[str, str]] = [
         ("records", f"{report.records_out:,} of {report.records_in:,}" + _skipped(report.skipped)),
         ("audio", f"{report.seconds / 3600:,.2f} hours, {format_bytes(report.num_bytes)} written"),
-        ("units", f"{report.units_done:,} of {report.units:,} done"),
+        *reject_rows(report.rejects_by_reason, report.rejects_filepath),
     ]
-    if report.rejects:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.rejects_by_reason.items()))
-        rows.append(("rejects", f"{report.rejects:,} ({reasons}), listed in {report.rejects_filepath}"))
-    rows += [(key, str(value)) for key, value in report.details.items() if not isinstance(value, (dict, list))]
+    if report.rejects_alike:
+        rows.append(("first reject", report.rejects_alike))
+    shown = {key: value for key, value in report.details.items() if not isinstance(value, (dict, list))}
+    rows += [
+        (key, os.path.abspath(value) if key in report.outputs else str(value))
+        for key, value in shown.items()
+        if key not in report.telemetry
+    ]
     rows += [("note", note) for note in report.notes]
+    blocks = [(name, text) for name, text in rows if "\n" in text and name not in report.outputs]
+    rows = [row for row in rows if row not in blocks]
+    if verbose or report.status == "incomplete":
+        rows.append(("units", f"{report.units_done:,} of {report.units:,} done"))
+    if verbose:
+        rows += [(key, str(shown[key])) for key in report.telemetry if key in shown]
     width = max(len(name) for name, _ in rows)
     title = {
         "done": f"{report.command}: done, {report.out}",
@@ -111,9 +153,25 @@ def summary_lines(report: Report) -> list[str]:
         "too_many_rejects": f"{report.command}: finished with too many rejects, {report.out}",
     }.get(report.status, f"{report.command}: not complete yet, {report.out}")
     lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]
+    for name, text in blocks:  # such as YAML, whose lines are pasted as they are
+        lines += [f"  {name}", *(f"    {line}" for line in text.splitlines())]
+    if report.retry_with:
+        lines.append(f"  when the audio is repaired, retry with: {printable_command(report.retry_with)}")
     if report.continue_with:
         lines.append(f"  continue with: {printable_command(report.continue_with)}")
     return lines
+
+
+def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[str, str]]:
+    """Rows for rejects, and apart from them for records that the user's options left out; none for none of a kind."""
+    rows = []
+    for name, words, is_asked_for in (("left out", "by your settings ", True), ("rejects", "", False)):
+        found = {reason: count for reason, count in sorted(rejects.items()) if asked_for(reason) == is_asked_for}
+        if total := sum(found.values()):
+            where = f", listed in {os.path.abspath(listed_in)}" if listed_in else ""
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())
+            rows.append((name, f"{total:,} {words}({reasons}){where}"))
+    return rows
 
 
 def _skipped(count: int) -> str:

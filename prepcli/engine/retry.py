@@ -1,4 +1,4 @@
-"""Rejects whose reason may be temporary: missing or unreadable audio. Their units are done again."""
+"""Rejects whose reason may be temporary: missing, unreadable or shortened audio. Their units are done again."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,24 +12,28 @@ from prepcli.engine.rejects import Budget
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RejectReason, UsageError
 
-RETRYABLE = (RejectReason.MISSING_AUDIO.value, RejectReason.UNREADABLE_AUDIO.value)
+RETRYABLE = (
+    RejectReason.MISSING_AUDIO.value,
+    RejectReason.UNREADABLE_AUDIO.value,
+    RejectReason.BEYOND_AUDIO.value,  # a file that was cut short, and is whole now
+)
 MIN_RECORDS = 50
 """Minimum number of records before a run stops because more than half of their audio is missing."""
 
 
 def num_retryable(rejects: Mapping[str, int]) -> int:
-    """How many of these rejects `--retry-rejects` tries again."""
+    """The number of rejects that `--retry-rejects` tries again."""
     return sum(rejects.get(reason, 0) for reason in RETRYABLE)
 
 
 def retry_rejects(workspace: Workspace, rank: Rank, markers: dict[str, Marker], has_begun: Callable[[], bool]) -> None:
-    """Remove the markers of units with such rejects, before any rank of the launch does a unit.
+    """Remove the markers of units with such rejects, before any rank of the launch processes a unit.
 
     Whatever ends the run then, the units are missing, and any later run does them. `has_begun` tells whether the ranks
     of this launch have agreed on what is missing: another rank has taken the markers away then.
 
     Raises:
-        UsageError: several ranks without a launch id, who would take away what others have just done again.
+        UsageError: several ranks without a launch id; they would remove units that others have just repeated.
     """
     if rank.world_size > 1 and rank.launch_id is None:
         raise UsageError("--retry-rejects with several ranks needs --launch-id, the same for all of them")
@@ -41,18 +45,18 @@ def retry_rejects(workspace: Workspace, rank: Rank, markers: dict[str, Marker], 
 
 
 def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
-    """The units, and with them the finishing merge, count as not done from now on."""
+    """Remove the markers of these units and of the finishing merge."""
     for unit in [FINISH_UNIT.id, *units]:
         markers.pop(unit, None)
         (workspace.done / f"{unit}.json").unlink(missing_ok=True)
 
 
 class MissingAudioError(PrepcliError):
-    """More than half of the audio is not there: a folder that is not mounted, not bad records."""
+    """More than half of the audio is missing: probably an unmounted folder, not bad records."""
 
 
 class MissingAudioWatch:
-    """Looks at what the units of a run have left, and stops a run without audio that could only end in rejects."""
+    """Watches the rejects of a run's units, and stops a run whose audio is mostly missing."""
 
     def __init__(self, workspace: Workspace, budget: Budget, records_in: int) -> None:
         self._workspace = workspace
@@ -62,7 +66,7 @@ class MissingAudioWatch:
         self._records = 0
 
     def look(self, marker: Marker, markers: dict[str, Marker]) -> None:
-        """Add a unit that has just been done.
+        """Add a unit that has just been processed.
 
         Raises:
             MissingAudioError: more than half of the audio so far is missing, and more than `--max-rejects` allows. The
@@ -86,7 +90,7 @@ class MissingAudioWatch:
         )
 
     def _example(self, marker: Marker) -> str:
-        """What the first such reject of the unit says."""
+        """The detail of the first such reject of the unit."""
         for name in marker.work_files:
             if name.startswith("rejects/"):
                 for line in (self._workspace.root / name).read_bytes().splitlines():

@@ -5,20 +5,22 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prepcli.calls import command_line, tell
+from prepcli.calls import tell
+from prepcli.engine.clearing import finish_clearing
 from prepcli.engine.failures import describe_failure
 from prepcli.engine.job import AnyJob, Execution
 from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
-from prepcli.engine.launch import clear_once, has_agreed, shares
+from prepcli.engine.launch import clear_once, has_agreed, has_done, note_done, shares
 from prepcli.engine.owner import heartbeat
 from prepcli.engine.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
 from prepcli.engine.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
 from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget, merge_rejects
-from prepcli.engine.report import Report, build_report
+from prepcli.engine.report import Report, build_report, judge
 from prepcli.engine.retry import MissingAudioWatch, retry_rejects
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
+from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
@@ -55,6 +57,7 @@ class Run:
             IncompleteError: interrupted, or a worker was killed.
             OSError: the disk is full, ...
         """
+        self._check_sample()
         self._claim_output()
         self._load_markers()
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
@@ -73,17 +76,28 @@ class Run:
             return self._report("incomplete")
         return self._finish()
 
+    def _check_sample(self) -> None:
+        """Before anything is written, if there is something to do."""
+        options = self.options
+        if not options.overwrite:
+            self._load_markers()
+        if options.overwrite or options.retry_rejects or not self._is_finished():
+            check_sample(self.job, self.plan, options.budget)
+
     def _claim_output(self) -> None:
         """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
         workspace = self.workspace
         refuse_to_lose_inputs(self.job, self.plan, workspace, self.options.overwrite)
         self._clear_if_asked()
         plan = read_document(workspace.plan_file, StoredPlan)
+        if plan is not None and plan.digest != self.digest:
+            plan = replace_failed(plan, self.job, self.plan, self.settings, workspace, self.options.rank)
         if plan is None:
             self._refuse_foreign()
+            note_other_files(self.job, workspace)
             self.job.prepare()
             workspace.prepare()
-            plan = workspace.claim(self._plan_document())
+            plan = workspace.claim(plan_document(self.job, self.plan, self.settings, self.digest, workspace))
         if plan is not None and plan.digest != self.digest:
             raise UsageError(self._made_differently(plan))
         workspace.prepare()
@@ -91,7 +105,7 @@ class Run:
 
     def _clear_if_asked(self) -> None:
         options, rank = self.options, self.options.rank
-        if options.overwrite and rank.restarts:
+        if options.overwrite and has_done(self.workspace, rank, "overwrite"):
             tell(f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start")
         elif options.overwrite:
             if rank.world_size > 1 and rank.launch_id is None:
@@ -99,6 +113,8 @@ class Run:
             self.job.prepare()
             self.workspace.prepare()
             clear_once(self.workspace, rank, self.job.output_patterns(self.plan))
+        else:
+            finish_clearing(self.workspace)
 
     def _refuse_foreign(self) -> None:
         workspace = self.workspace
@@ -115,39 +131,27 @@ class Run:
 
     def _made_differently(self, plan: StoredPlan) -> str:
         if not self.options.overwrite:
-            advice = "Choose another directory, or give --overwrite to start again"
-        elif self.options.rank.restarts:
+            kept = self.job.kept_by_overwrite
+            advice = f"Choose another directory, or give --overwrite to start again{kept and f' ({kept})'}"
+        elif has_done(self.workspace, self.options.rank, "overwrite"):
             advice = "Choose another directory, or start a new job, whose first start will clear this one"
         else:
             advice = (
                 "Another command, or another rank of this launch, has just begun there: let that finish, choose "
                 "another directory, or start all ranks with the same options and a new --launch-id"
             )
-        what = "; ".join(differences(plan, self.job.command, self.settings, self.plan))
-        return f"{self.workspace.out} was made differently: {what}. {advice}"
-
-    def _plan_document(self) -> StoredPlan:
-        plan = self.plan
-        return StoredPlan(
-            command=self.job.command,
-            digest=self.digest,
-            settings=self.settings,
-            inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
-            records_in=plan.records_in,
-            skipped=plan.num_skipped,
-            planned_rejects=plan.planned_rejects,
-            seconds=plan.total_cost,
-            run_with=command_line(),
-            run_in=str(Path.cwd()),
-            units=[Unit(unit.id, unit.cost, unit.num_records) for unit in plan.units],
-        )
+        what = "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
+        return f"{self.workspace.named} was made differently: {what}. {advice}"
 
     def _retry_rejects(self) -> None:
         rank = self.options.rank
-        if self.options.retry_rejects and rank.restarts:
+        if self.options.retry_rejects and has_done(self.workspace, rank, "retry"):
             tell(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start")
+            self.markers.clear()  # another rank of this start may just have taken some away
+            self._load_markers()
         elif self.options.retry_rejects:
             retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
+            note_done(self.workspace, rank, "retry")
             self._load_markers()
 
     def _load_markers(self) -> None:
@@ -239,30 +243,28 @@ class Run:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
         report.num_bytes += sum(file.num_bytes for file in final.files.values())
-        self._judge(report)
+        judge(report, self.options.budget)
         self.workspace.check_claim()
         write_json(self.workspace.report_file, report)
         self.workspace.remove_stale_tmp()
         return report
 
     def _report(self, status: str) -> Report:
-        report = build_report(self.job.command, str(self.workspace.out), self.digest, self.plan, self.markers)
-        report.rejects_filepath = str(self.workspace.rejects_file)
-        if status == "nothing_to_do":
+        job, workspace = self.job, self.workspace
+        report = build_report(job.command, str(workspace.named), self.digest, self.plan, self.markers, job.telemetry)
+        report.rejects_filepath = str(workspace.rejects_file)
+        stored = read_document(workspace.report_file, Report) if status == "nothing_to_do" else None
+        if stored is not None:
             report.status = status
-            stored = read_document(self.workspace.report_file, Report)
-            if stored is not None:
-                report.details, report.outputs = stored.details, stored.outputs
-                report.num_bytes = stored.num_bytes
-        self._judge(report)
+            report.details, report.outputs = stored.details, stored.outputs
+            report.num_bytes = stored.num_bytes
+        judge(report, self.options.budget)
+        if stored is not None and report.max_rejects != stored.max_rejects:  # `status` tells what was asked last
+            stored.max_rejects = report.max_rejects
+            stored.status = "done" if report.status == status else report.status
+            with contextlib.suppress(OSError):  # a finished output may be read-only
+                write_json(workspace.report_file, stored)
         return report
-
-    def _judge(self, report: Report) -> None:
-        complete = report.status != "incomplete"
-        if complete and self.options.budget.exceeded(report.rejects_by_reason, report.records_in):
-            report.status = "too_many_rejects"
-        if not complete:
-            report.continue_with = command_line()
 
 
 def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None = None) -> Report:

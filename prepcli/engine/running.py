@@ -1,4 +1,4 @@
-"""Running a job as a command: planned or run, with its continuation named and its rejects judged."""
+"""Run a job as a command: plan or run it, name its continuation and check its rejects."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -30,14 +30,14 @@ def run_command(
     after: After | None = None,
     plan: "AnyPlan | None" = None,
 ) -> Report:
-    """Run the job, or plan it where `options` say so; `plan` is its plan where it has been made already.
+    """Run the job, or only plan it in a dry run; `plan` is its plan if it exists already.
 
     Raises:
         TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
-        PrepcliError: what the engine raises; an `IncompleteError` says how to continue.
+        PrepcliError: errors of the engine; an `IncompleteError` says how to continue.
     """
     if options.dry_run:
-        return dry_run_report(job, workspace.out, engine.rank, plan)
+        return dry_run_report(job, workspace.named, engine.rank, plan, engine.budget)
     try:
         report = run_job(job, workspace, engine, plan)
     except IncompleteError as error:
@@ -46,13 +46,13 @@ def run_command(
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
-    """The same error with the command that continues; the report in it says the same."""
+    """Return the error with the command that continues, also in its report."""
     continue_with = command_line()
     found = type(error)(f"{error}. Continue with: {printable_command(continue_with)}")
     found.document = {
         "command": command,
         "status": "incomplete",
-        "out": str(workspace.out),
+        "out": str(workspace.named),
         "message": str(error),
         "continue_with": continue_with,
     }

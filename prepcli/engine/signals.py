@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGUSR1 (Slurm's warning before the time limit) end a run in good order."""
+"""SIGTERM, SIGINT and SIGUSR1 (Slurm's warning before the time limit) end a run cleanly."""
 
 import signal
 import threading
@@ -12,11 +12,11 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class InterruptedBySignal(IncompleteError):  # noqa: N818 - it is an outcome, not an error
-    """The run was asked to stop; what is published is kept."""
+    """The run was asked to stop; published units are kept."""
 
 
 class Interruption(BaseException):
-    """A stop signal outside of a run: not an `Exception`, so that nobody takes it for a failed import, say."""
+    """A stop signal outside of a run; not an `Exception`, so that no handler takes it for, say, a failed import."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which record goes to which shard: permutations and boundaries over arrays, never over lists of records."""
+"""Assign records to shards: permutations and boundaries over arrays, never over lists of records."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,29 +22,29 @@ def shuffled(num_records: int, seed: int) -> Indices:
 
 
 def by_count(num_records: int, num_shards: int) -> Indices:
-    """Boundaries (num_shards + 1) of shards whose sizes differ by one at most: the remainder is spread."""
+    """Boundaries (num_shards + 1) of shards whose sizes differ by at most one: the remainder is spread."""
     return (np.arange(num_shards + 1, dtype=np.int64) * num_records + num_shards - 1) // num_shards
 
 
 def by_seconds(durations: NDArray[np.float64], seconds: float) -> Indices:
-    """Boundaries of shards of about `seconds` each, at least one record in each; the last is not a small rest."""
+    """Boundaries of shards of about `seconds` each, at least one record in each; the last is not a small remainder."""
     total = float(durations.sum())
     num_shards = max(1, min(len(durations), round(total / seconds)))
     ends = np.searchsorted(np.cumsum(durations), np.arange(1, num_shards) * (total / num_shards)) + 1
-    # Every shard needs a record, also where one recording is longer than a shard.
+    # Every shard needs a record, even if one recording is longer than a shard.
     ends = np.maximum.accumulate(np.maximum(ends - np.arange(num_shards - 1), 1)) + np.arange(num_shards - 1)
     ends = np.minimum(ends, len(durations) - np.arange(num_shards - 1, 0, -1))
     return np.concatenate(([0], ends, [len(durations)])).astype(np.int64)
 
 
 def gathered(groups: NDArray[np.uint64]) -> Indices:
-    """A stable order in which records of one group stand together, groups by their first appearance."""
+    """A stable order with the records of a group together, groups in order of first appearance."""
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(first[inverse], kind="stable")
 
 
 def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:
-    """Move inner boundaries to the nearest place where the group changes, one shard at least one group.
+    """Move inner boundaries to the nearest change of group; every shard has at least one group.
 
     Raises:
         UsageError: there are fewer groups than shards.

@@ -1,26 +1,28 @@
-"""What can be said about a run from the files beside its output: how far it is, who is slow, how to go on."""
+"""The status of a run from the files beside its output: progress, slowest rank, and how to continue."""
 
-import shlex
+import re
 import time
 from collections import Counter
 from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.file_output import workspace_of
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.engine.publish import Marker, read_marker
+from prepcli.engine.rejects import asked_for
 from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 
 MERGE_SECONDS = 600.0
-"""How long the last rank may be silent over merging what the units left, before it is taken for dead."""
+"""Seconds that the last rank may be silent while it merges the units' files, before it counts as dead."""
 
 
 class RankStatus(msgspec.Struct):
-    """One rank of the newest launch. `state` adds `silent` (no sign of life) and `not_started` to its own words."""
+    """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`."""
 
     rank: int
     state: str
@@ -38,7 +40,9 @@ class Status(msgspec.Struct):
     `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
     not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
     `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command that tries
-    records with missing or unreadable audio again, where there are any.
+    records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-rejects` allowed
+    the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of `rejects` that the
+    user's options asked for.
     """
 
     out: str
@@ -60,20 +64,24 @@ class Status(msgspec.Struct):
     slowest_rank: int | None
     continue_with: str | None
     retry_with: str | None = None
+    left_out: int = 0
+    max_rejects: str = ""
+    too_many_rejects: bool = False
 
 
 def read_status(workspace: Workspace) -> Status:
     """Read plan, markers and progress files.
 
     Raises:
-        UsageError: there is no run of prepcli beside this output.
+        UsageError: no run of prepcli is recorded beside this output.
     """
     plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
         raise UsageError(
-            f"no run of prepcli is known for {workspace.out}: {workspace.plan_file} is not there; give the OUT of a run"
+            f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give the OUT of a "
+            "run"
         )
-    # Before the markers: a rank that has ended has left all of its own.
+    # Before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))
     units = plan.units
     found = {unit.id: read_marker(workspace, unit, plan.digest) for unit in units}
@@ -92,12 +100,12 @@ def read_status(workspace: Workspace) -> Status:
         state = "running"
     else:
         state = _waiting(workspace, ranks) if missing else _merging(ranks)
-    run_again = f"cd {shlex.quote(plan.run_in)} && {plan.run_with}"
-    retryable = sum(num_retryable(marker.rejects) for marker in markers)
+    run_again = plan.run_again(workspace.named)
+    retryable = num_retryable(rejects)  # those of the plan as well: audio that was missing while it was indexed
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
-        out=str(workspace.out),
-        part="" if workspace.root == Workspace(workspace.out).root else workspace.root.name,
+        out=str(workspace.named),
+        part="" if workspace.root == Workspace(workspace.named).root else workspace.root.name,
         command=plan.command,
         state=state,
         units=len(units),
@@ -115,11 +123,14 @@ def read_status(workspace: Workspace) -> Status:
         slowest_rank=slowest.rank if slowest else None,
         continue_with=None if finished else run_again,
         retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
+        left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
+        max_rejects=report.max_rejects if finished and report is not None else "",
+        too_many_rejects=finished and report is not None and report.status == "too_many_rejects",
     )
 
 
 def not_started(out: Path) -> Status:
-    """What stands for a run of which there is no trace yet."""
+    """The status of a run without any files yet."""
     return Status(
         out=str(out),
         part="",
@@ -143,20 +154,20 @@ def not_started(out: Path) -> Status:
 
 
 def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:
-    """The state when units are missing and nobody is at work: their first rank has just planned them, or all ended."""
+    """The state when units are missing and no rank is active: the first rank has just planned, or all have ended."""
     planned = workspace.plan_file.stat().st_mtime
     heard_of_since = any(rank.updated >= planned for rank in ranks)
     return "stopped" if heard_of_since or time.time() - planned > STALE_AFTER else "not_started"
 
 
 def _merging(ranks: list[RankProgress]) -> str:
-    """The state when all units are done and the report is not there: the last rank is at it, or it has died."""
+    """The state when all units are done without a report: the last rank is writing it, or it has died."""
     newest = max((rank.updated for rank in ranks if rank.state == "done"), default=0.0)
     return "finishing" if time.time() - newest < MERGE_SECONDS else "stopped"
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
-    """The ranks of the launch that was heard of last; files of earlier, larger launches are left out."""
+    """The ranks of the most recent launch; files of earlier, larger launches are left out."""
     if not ranks:
         return []
     newest = max(ranks, key=lambda rank: rank.updated)
@@ -198,13 +209,15 @@ def _seconds_to_go(rank: RankProgress) -> float:
 
 
 def workspaces_of(out: Path) -> list[Workspace]:
-    """The run that made `out`, and those that added to it: concatenations, a codec's codes, data sets of a corpus.
+    """The run that made `out`, a directory or a file, and those that added to it.
+
+    These are concatenations, a codec's codes, and the data sets of a corpus.
 
     Raises:
-        UsageError: of a corpus nothing is unpacked yet.
+        UsageError: nothing of a corpus is unpacked yet.
     """
     root = Workspace(out).root
-    later = sorted(root.glob("version_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    later = version_roots(root)
     later += sorted(path.parent for pattern in ("codes_*", "sets/*") for path in root.glob(f"{pattern}/plan.json"))
     unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
     if not later and unplanned:
@@ -212,5 +225,11 @@ def workspaces_of(out: Path) -> list[Workspace]:
             f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
             "download again to continue"
         )
-    own = [Workspace(out)] if (root / "plan.json").exists() or not later else []
+    own = [workspace_of(out)] if (root / "plan.json").exists() or not later else []
     return [*own, *(Workspace(out, path) for path in later)]
+
+
+def version_roots(root: Path) -> list[Path]:
+    """The folders `version_1`, ... in OUT.prepcli of the runs that added shards; other names are not of runs."""
+    found = [path for path in root.glob("version_*") if re.fullmatch(r"version_[0-9]{1,9}", path.name)]
+    return sorted(found, key=lambda path: int(path.name.rpartition("_")[2]))

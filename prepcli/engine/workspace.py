@@ -1,4 +1,4 @@
-"""The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with all that resuming needs."""
+"""The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with the state for resuming."""
 
 import contextlib
 import os
@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
+from prepcli.engine.in_the_way import naming_what_is_in_the_way, refuse_directories, resolved
 from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.engine.plan import StoredPlan
 from prepcli.errors import PrepcliError, UsageError
@@ -21,22 +22,22 @@ from prepcli.processes import no_interruption
 Document = TypeVar("Document")
 
 MAX_NAME_BYTES = 255
-"""How long a name may be in the file systems of Linux; also that of OUT.prepcli."""
+"""Maximum length of a file name on Linux in bytes; it limits the name of OUT.prepcli."""
 
-
-_CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
-_CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes")
+CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl", "train_ds.yaml")
+CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes")
+"""What `--overwrite` removes in OUT.prepcli (`prepcli.engine.clearing`)."""
 
 
 class Workspace:
-    """Paths inside `OUT.prepcli/`, and the few operations on them that must be atomic.
+    """Paths inside `OUT.prepcli/`, and the operations on them that must be atomic.
 
-    Everything in it may be read while a run goes on; nothing under a final name is ever half written.
+    All files may be read during a run; nothing under a final name is ever incomplete.
     """
 
     def __init__(self, out: Path, root: Path | None = None, spools: bool = True) -> None:
-        """`spools`: whether compressed inputs are unpacked in `spool`; else it is None, and they are read through."""
-        self.out = out
+        """`spools`: whether compressed inputs are unpacked in `spool`; else `spool` is None, and they are streamed."""
+        self.out = self.named = out  # `named`: what a user knows as the output (`FileWorkspace`)
         self.root = root if root is not None else _beside(out)
         self.plan_file = self.root / "plan.json"
         self.rejects_file = self.root / "rejects.jsonl"
@@ -46,16 +47,17 @@ class Workspace:
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
         self.spool = self.root / "spool" if spools else None
-        self._rank_id = new_rank_id()  # worker processes inherit it
+        self.rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
     def prepare(self) -> None:
-        """Make the directories, and find out now, not after hours, whether files can be published.
+        """Make the directories and check at once, not after hours, that files can be published.
 
         Raises:
-            UsageError: a directory cannot be written, or the two lie on different file systems.
+            UsageError: a directory cannot be written, or the two are on different file systems.
         """
+        refuse_directories(self.plan_file, self.report_file, self.rejects_file)
         for directory in (self.out, self.done, self.progress, self.tmp, self.launches):
             try:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -63,7 +65,9 @@ class Workspace:
                     pass
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-                raise UsageError(f"cannot write to {directory}: {why}; choose another output directory") from error
+                ours = isinstance(error, FileExistsError) and directory.parent == self.root
+                todo = "move it away, and run the same command again" if ours else "choose another output directory"
+                raise UsageError(f"cannot write to {directory}: {why}; {todo}") from error
         if self.out.stat().st_dev != self.tmp.stat().st_dev:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
@@ -71,25 +75,25 @@ class Workspace:
             )
 
     def make_tmp(self, name: str) -> Path:
-        """A fresh directory under `tmp/`, for this process alone: two ranks may do one unit by mistake."""
+        """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
         with no_interruption():  # or nobody would know of it
-            owner = Owner.of_this_process(self._rank_id)
+            owner = Owner.of_this_process(self.rank_id)
             made = Path(tempfile.mkdtemp(prefix=f"{name}~{owner}~", dir=self.tmp))
             self._made.add(made)
         return made
 
     def remove_tmp(self, made: Path) -> None:
-        """Remove a directory that `make_tmp` made, with what is in it."""
+        """Remove a directory of `make_tmp` and its content."""
         shutil.rmtree(made, ignore_errors=True)
         self._made.discard(made)
 
     def remove_own_tmp(self) -> None:
-        """Remove what is left of those; a signal as a unit begins or ends comes before or after it would do so."""
+        """Remove those that are left, for example after a signal at the very beginning or end of a unit."""
         for made in list(self._made):
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove what killed processes left in `tmp/`; where they cannot be seen, after a long silence."""
+        """Remove the directories of dead processes in `tmp/`; of invisible processes, those without a heartbeat."""
         now: float | None = None
         for entry in self._entries(self.tmp):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
@@ -100,13 +104,13 @@ class Workspace:
                 shutil.rmtree(entry, ignore_errors=True)
 
     def beat(self) -> None:
-        """Show that the directories of this rank's processes are in use; to be called a few times a minute."""
+        """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
         for entry, _ in self._own_entries():
             with contextlib.suppress(FileNotFoundError):
                 os.utime(entry)
 
     def units_in_hand(self, pids: Sequence[int]) -> list[str]:
-        """Names of the units that processes `pids` of this rank have in their temporary directories."""
+        """Names of the units in the temporary directories of processes `pids` of this rank."""
         return sorted(folder.name.split("~")[0] for folder in self.folders_of(pids))
 
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
@@ -116,22 +120,22 @@ class Workspace:
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
         for entry in self._entries(self.tmp):
             owner = owner_of(entry)
-            if owner is not None and owner.rank_id == self._rank_id:
+            if owner is not None and owner.rank_id == self.rank_id:
                 yield entry, owner
 
     def claim(self, plan: StoredPlan) -> StoredPlan | None:
-        """Publish the plan, unless there is one; returns the plan that is there now.
+        """Publish the plan unless there is one; returns the stored plan.
 
-        Of several processes that start at once exactly one is first.
+        If several processes start at once, exactly one is first.
         """
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """From now on `check_claim` sees to it that the plan stays the one with this digest."""
+        """Make `check_claim` compare the stored plan with this digest from now on."""
         self._claimed = (digest, state_of(self.plan_file))
 
     def check_claim(self) -> None:
-        """See that the plan is still ours; called before anything is published, and cheap.
+        """Check that the stored plan is still that of this run; cheap, called before anything is published.
 
         Raises:
             PrepcliError: another command has started again in this output directory.
@@ -150,28 +154,16 @@ class Workspace:
             "one of them run alone"
         )
 
-    def clear(self, patterns: Sequence[str]) -> None:
-        """Start again: remove the job's own outputs (`patterns` below OUT) and the records of earlier runs."""
-        # The plan goes first: a run that is still at work sees that, and publishes nothing more.
-        for name in _CLEARED_FILES:
-            (self.root / name).unlink(missing_ok=True)
-        shutil.rmtree(_first_of(self.plan_file), ignore_errors=True)
-        for path in self.outputs(patterns):
-            path.unlink(missing_ok=True)
-        for name in _CLEARED_FOLDERS:
-            shutil.rmtree(self.root / name, ignore_errors=True)
-        self.prepare()
-
     def is_record_of_a_run(self, path: str | Path) -> bool:
-        """Whether a file is among the records in OUT.prepcli that a run replaces and that `clear` removes."""
+        """Whether a file is among the records in OUT.prepcli that a run replaces and that `--overwrite` removes."""
         for place in (os.path.abspath, os.path.realpath):
             below = Path(os.path.relpath(place(path), place(self.root))).parts
-            if below[0] in _CLEARED_FOLDERS or (len(below) == 1 and below[0] in _CLEARED_FILES):
+            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in CLEARED_FILES):
                 return True
         return False
 
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
-        """Files below OUT that the job's output patterns name."""
+        """Files below OUT that match the job's output patterns."""
         for pattern in patterns:
             yield from sorted(self.out.glob(pattern))
 
@@ -187,7 +179,7 @@ def _beside(out: Path) -> Path:
 
     The workspace of a link is beside its target: under two names, one directory would belong to two plans.
     """
-    named = out.resolve() if out.name in ("", "..") or out.is_symlink() else out
+    named = resolved(out) if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
         raise UsageError(f"{out} cannot be an output directory; give one of its own")
     if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:
@@ -197,11 +189,11 @@ def _beside(out: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file to write, so that readers of `path` see the old content or the new; if `durable`, also after a power cut.
+    """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
 
-    Left by an exception, the context leaves the old content.
+    If the context ends with an exception, the old content stays.
     """
-    # Not by `tempfile`, whose files their owner alone may read.
+    # Not with `tempfile`, whose files only their owner may read.
     draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
     try:
         with draft.open("xb") as file:
@@ -217,12 +209,12 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 def write_json(path: Path, content: Any, durable: bool = True) -> None:
     """Write a JSON document as `atomic_file` does."""
-    with atomic_file(path, durable) as file:
+    with naming_what_is_in_the_way(path), atomic_file(path, durable) as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
 
 def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Document | None:
-    """Write a JSON document at `path` if there is none of type `kind`; returns the document that is there now.
+    """Write a JSON document at `path` unless one of type `kind` exists; returns the stored document.
 
     Of several processes, also on several machines, exactly one is first, and its document appears complete. None if
     another process has removed it since.
@@ -240,12 +232,12 @@ def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Documen
 
 
 def _publish_by_folder(draft: Path, path: Path) -> None:
-    """For file systems without hard links, and for a document torn by a power cut.
+    """For file systems without hard links, and for a document damaged by a power failure.
 
     A folder cannot be renamed to one that exists and is not empty: the first process's folder, with its document in
     it, stays beside `path`. All processes then copy that document, so none waits for another that was killed.
     """
-    first, own = _first_of(path), draft.with_name(f"{draft.name}.folder")
+    first, own = first_of(path), draft.with_name(f"{draft.name}.folder")
     own.mkdir()
     try:
         os.rename(draft, own / path.name)
@@ -260,18 +252,25 @@ def _publish_by_folder(draft: Path, path: Path) -> None:
         file.write(document)
 
 
-def _first_of(path: Path) -> Path:
+def first_of(path: Path) -> Path:
+    """The folder beside a document that was published without hard links."""
     return path.with_name(f".{path.name}.first")
 
 
 def read_document(path: Path, kind: type[Document]) -> Document | None:
-    """The document of type `kind` in `path`, or None where there is none.
+    """The document of type `kind` in `path`, or None if there is none.
 
     A damaged file (empty, cut short or of another type, as a power failure may leave it) counts as missing, with a
     note on stderr.
+
+    Raises:
+        UsageError: a directory stands there.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
+    except IsADirectoryError:
+        refuse_directories(path)
+        return None
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -280,7 +279,7 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
 
 
 def _note_damaged(path: Path) -> None:
-    """Say it once, although several parts of a command may read the file."""
+    """Print the note once, even if several parts of a command read the file."""
     if path not in _damaged:
         _damaged.add(path)
         print(

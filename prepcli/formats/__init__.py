@@ -1,1 +1,1 @@
-"""What trainers read: tar streams, NeMo's tarred sets, Lhotse Shar, codes; written, read back, and checked."""
+"""The formats that trainers read: tars, NeMo's tarred sets, Lhotse Shar, codes; writing and reading them."""

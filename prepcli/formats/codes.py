@@ -9,22 +9,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.formats.indexes import PairTarWriter
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
-from prepcli.formats.tar import Sink, TarWriter
+from prepcli.formats.tar import Sink
 
 CODES_FOLDER = "codes_{}"
 CODES_NAME = "codes_{}/{}/codes.{}.tar"
-"""By the codec's name, the field, and the shard."""
+"""The path of a tar by codec name, field and shard."""
 CODES_FILE = re.compile(r"codes\.(\d+)\.tar$")
 CODES_OF = {TARGET: "target_codes", CONTEXT: "context_codes"}
-"""The field of codes that belongs to a field of audio."""
+"""The field of codes for a field of audio."""
 
 _TYPES = (np.int16, np.int32)
 
 
 def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
-    """The smallest type of NeMo's that holds codes from 0 to `codebook_size` - 1: int16, or else int32."""
+    """The smallest type of NeMo that holds codes from 0 to `codebook_size` - 1: int16 or int32."""
     return next(kind for kind in _TYPES if codebook_size - 1 <= np.iinfo(kind).max)
 
 
@@ -51,7 +52,7 @@ class CodesWriter:
 
     def __init__(self, sink: Sink, frame_shift: float) -> None:
         """`frame_shift` in seconds."""
-        self._tar = TarWriter(sink)
+        self._tar = PairTarWriter(sink)
         self._frame_shift = frame_shift
         self._encoder = msgspec.json.Encoder()
 
@@ -62,10 +63,15 @@ class CodesWriter:
         self._tar.add(f"{cut_id}.json", self._encoder.encode(manifest) + b"\n")
 
     def add_placeholder(self, cut_id: str) -> None:
-        """Append what lhotse writes for a cut without this field: two empty members, so that the rest stays aligned."""
+        """Append lhotse's placeholder for a cut without this field: two empty members that keep the others aligned."""
         self._tar.add(f"{cut_id}.nodata", b"")
         self._tar.add(f"{cut_id}.nometa", b"")
 
     def close(self) -> None:
-        """End the tar."""
+        """Write the end of the tar."""
         self._tar.close()
+
+    @property
+    def index(self) -> bytes:
+        """The index of the tar, once it is closed."""
+        return self._tar.index

@@ -33,6 +33,15 @@ def regular_files(folder: Path) -> list[Path]:
         return [folder / name for name in sorted(entry.name for entry in entries if entry.is_file())]
 
 
+def irregular_files(folder: Path) -> list[Path]:
+    """What is neither a regular file nor a folder, in a folder and the folders in it: pipes, devices, broken links."""
+    found = []
+    for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]:
+        with os.scandir(place) as entries:
+            found += [place / entry.name for entry in entries if not entry.is_file() and not entry.is_dir()]
+    return sorted(found)
+
+
 def two_of_a_shard(one: Path, other: Path) -> UsageError:
     """The error for a shard that would be read twice, or from the older of two files instead of the newer."""
     first, second = sorted((one.name, other.name))

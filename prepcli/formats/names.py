@@ -1,4 +1,4 @@
-"""Names of members and folders that NeMo's loaders accept, different for different files."""
+"""Unique names of members and folders that NeMo's loaders accept."""
 
 import hashlib
 import os
@@ -12,18 +12,18 @@ from prepcli.errors import UsageError
 MAX_STEM_BYTES = 180
 """Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
 
-# NeMo's loader takes `-sub<digits>` off the end of a stem before it looks a member up (nemo_adapters.py), so a real
-# stem must not end so.
+# NeMo's loader removes `-sub<digits>` from the end of a stem before it looks up a member (nemo_adapters.py), so a
+# real stem must not end like that.
 _SUB_SUFFIX = re.compile(r"-sub\d+$")
-# What is put behind a stem to tell members apart: `tagged` and `in_shard`.
+# Suffixes that make stems unique: `tagged` and `in_shard`.
 _TAG_CHARS = 12
 _MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
 _MARKS = re.compile(f"(?:{_MARK})+$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
-# What NeMo turns into braces, anywhere in a path (expand_sharded_filepaths in audio_to_text.py).
+# The texts that NeMo converts to braces anywhere in a path (expand_sharded_filepaths in audio_to_text.py).
 _BRACES = re.compile(r"_OP_|_CL_|[()\[\]<>{}]")
-# NeMo reads the shard's number off the first match in the whole path (LazyNeMoTarredIterator in nemo_adapters.py).
+# NeMo takes the shard's number from the first match in the whole path (LazyNeMoTarredIterator in nemo_adapters.py).
 _NUMBER_IN_FOLDER = re.compile(r"(manifest[^/]*_\d+[^/]*\.json|audio[^/]*_\d+[^/]*\.tar)")
 
 
@@ -32,7 +32,7 @@ def normal_path(audio_filepath: str) -> str:
 
     `..` stays: where `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
     """
-    # Most paths are normal already, and taking one apart would be a tenth of the work of copying a file.
+    # Most paths are normal already, and parsing one would take a tenth of the time of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
         parts = [part for part in audio_filepath.split("/") if part not in ("", ".")]
         return "/" * audio_filepath.startswith("/") + "/".join(parts) or "."
@@ -40,7 +40,7 @@ def normal_path(audio_filepath: str) -> str:
 
 
 def absolute_folder(folder: str) -> str:
-    """The folder as an absolute path. `..` is taken out only where no symbolic link stands before it."""
+    """The folder as an absolute path. `..` is resolved only if no symbolic link precedes it."""
     path = normal_path(os.path.join(os.getcwd(), folder))
     if ".." not in path.split("/"):
         return path
@@ -50,7 +50,7 @@ def absolute_folder(folder: str) -> str:
 
 @lru_cache(maxsize=64)
 def member_stem(audio_filepath: str) -> str:
-    """The stem of a tar member for a file: one flat name without dots, as NeMo's script makes it.
+    """The stem of a tar member for a file: one flat name without dots, like NeMo's script.
 
     `train/spk1/utt.3.wav` -> `train_spk1_utt_3`. Slashes and dots become `_` (webdataset splits a name at its first
     dot), control characters too. Several files may share a stem: see `tagged`.
@@ -61,18 +61,18 @@ def member_stem(audio_filepath: str) -> str:
         stem += "_"
     encoded = stem.encode("utf-8", errors="replace")
     if len(encoded) > MAX_STEM_BYTES:
-        # The end of a path tells most; the digest keeps long paths apart that end alike.
+        # The end of a path is the most informative part; the digest distinguishes long paths with equal ends.
         tail = encoded[-(MAX_STEM_BYTES - 13) :].decode("utf-8", errors="ignore")
-        stem = f"{_digest(normal_path(audio_filepath))}_{tail}"
+        stem = f"{digest(normal_path(audio_filepath))}_{tail}"
     return stem
 
 
 def marked_root(audio_filepath: str) -> str:
-    """The file's stem without the marks at its end, as `tagged` and `in_shard` make them; "" where it has none.
+    """The file's stem without the suffixes of `tagged` and `in_shard`; "" if it has none.
 
     `x-shard1.wav` -> `x`: its member could get the name that a copy of `x.wav` in shard 1 has.
     """
-    # Nearly all paths have none; finding their stems would cost ten times as much.
+    # Nearly all paths have none; computing their stems would take ten times as long.
     at = audio_filepath.rfind("-")
     if at < 0 or (len(audio_filepath) - at <= _TAG_CHARS and audio_filepath[at + 1 : at + 6] != "shard"):
         return ""
@@ -84,27 +84,27 @@ def marked_root(audio_filepath: str) -> str:
 
 
 def brace_text(first: str, last: str) -> str:
-    """How training configs name all shards from one number to another: `_OP_000000..000007_CL_`."""
+    """The range of shard numbers in training configs: `_OP_000000..000007_CL_`."""
     return first if first == last else f"_OP_{first}..{last}_CL_"
 
 
 def loader_stem(audio_filepath: str) -> str:
-    """The stem of a member as NeMo's classic loader looks it up."""
+    """The stem under which NeMo's classic loader looks up a member."""
     return posixpath.splitext(posixpath.basename(audio_filepath))[0]
 
 
 def in_shard(stem: str, shard: int) -> str:
-    """The stem of one of several copies, each in a shard of its own."""
+    """The stem of one of several copies in different shards."""
     return f"{stem}-shard{shard}"
 
 
 def tagged(stem: str, *identity: str | int) -> str:
-    """The stem with a short digest of `identity` behind it, for files whose plain stems are equal."""
-    return f"{stem}-{_digest(*identity)}"
+    """The stem with a short digest of `identity` appended, for files with equal stems."""
+    return f"{stem}-{digest(*identity)}"
 
 
 def segment_suffix(offset: float, duration: float) -> str:
-    """What tells the segments of one file apart: `_<offset>_<duration>` in seconds, dots as `_`, to the last digit.
+    """The suffix of a segment of a file: `_<offset>_<duration>` in seconds, dots as `_`, with all digits.
 
     Two segments get the same suffix only if both numbers are equal.
     """
@@ -119,13 +119,14 @@ def _decimal(seconds: float) -> str:
     return f"{whole}_{fraction or '0'}"
 
 
-def _digest(*parts: str | int) -> str:
+def digest(*parts: str | int) -> str:
+    """A short name for `parts`: 12 hexadecimal digits."""
     text = "\0".join(map(str, parts)).encode("utf-8", errors="surrogatepass")
     return hashlib.blake2b(text, digest_size=_TAG_CHARS // 2).hexdigest()
 
 
 def check_loadable(folder: Path) -> None:
-    """Raise `UsageError` where NeMo could not load a data set in `folder`, for what is in its absolute path."""
+    """Raise `UsageError` if the absolute path of `folder` keeps NeMo from loading a data set there."""
     path = str(folder.absolute())
     if found := _BRACES.search(path):
         why = f"NeMo takes {found.group()!r} in a path for a brace expression"

@@ -30,7 +30,7 @@ class Pair:
 
     @property
     def is_placeholder(self) -> bool:
-        """Whether it is what lhotse writes for a cut that lacks this field."""
+        """Whether it is lhotse's placeholder for a cut without this field."""
         return is_placeholder(self.name)
 
 
@@ -40,14 +40,14 @@ def stem(name: str) -> str:
 
 
 def is_placeholder(name: str) -> bool:
-    """Whether a member stands for data that the cut does not have."""
+    """Whether a member is a placeholder for missing data."""
     return name.endswith(".nodata")
 
 
 def pair_members(
     members: Iterator[Item], name_of: Callable[[Item], str], *, check_names: bool = True
 ) -> Iterator[tuple[Item, Item]]:
-    """Each data member of a Shar tar with the member of its manifest.
+    """Yield each data member of a Shar tar with the member of its manifest.
 
     Without `check_names` two neighbours are a pair whatever their names, as they are for lhotse's reader: one damaged
     name does not cost the pairs behind it.
@@ -75,7 +75,7 @@ def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tu
 
 
 def read_pairs(tar: Path, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
-    """Data and manifest of each item; what is wrong with the archive as such is added to `problems`."""
+    """Yield data and manifest of each item; problems of the archive itself are added to `problems`."""
     members = read_members(tar, where, sha256, problems)
     try:
         for (info, data), (_, manifest) in pair_members(members, lambda member: member[0].name):

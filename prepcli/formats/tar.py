@@ -1,4 +1,4 @@
-"""Tars: a writer that lays out the headers itself, and a reader that checks the archive.
+"""Tars: a writer that makes the headers itself, and a reader that checks the archive.
 
 The writer makes one 512-byte header per member, as POSIX ustar defines it. Python's `tarfile` spends 70 % of its time
 on the header; here a header costs about a microsecond. Everything that could differ from run to run (times, owners,
@@ -16,7 +16,8 @@ BLOCK = 512
 END_BYTES = 2 * BLOCK
 """Two zero blocks end an archive. A tar that is cut between two members lacks only these, and no reader complains."""
 _MAX_OCTAL_SIZE = 8**11 - 1
-_NAME_FIELD = 100
+MAX_PLAIN_NAME = 100
+"""Bytes of the longest name that one header holds; a longer one takes two blocks before the member's own header."""
 
 # name[100] mode[8] uid[8] gid[8] size[12] mtime[12] chksum[8] typeflag linkname[100] magic[6] version[2] ... = 512
 _AFTER_NAME = b"\0".join((b"0000644", b"0000000", b"0000000", b""))
@@ -27,7 +28,7 @@ _FIXED_SUM = sum(_AFTER_NAME) + sum(_MTIME) + 8 * ord(" ") + sum(_AFTER_TYPE)
 
 
 class Sink(Protocol):
-    """Where the stream goes: an open binary file, or the engine's hashing file."""
+    """The target of the stream: an open binary file, or the engine's hashing file."""
 
     def write(self, data: bytes, /) -> int:
         """Append `data`."""
@@ -45,25 +46,31 @@ class TarWriter:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self.num_bytes = 0
 
-    def add(self, name: str, data: bytes) -> None:
-        """Append one member; header, data and padding go out in a single write."""
+    def add(self, name: str, data: bytes) -> int:
+        """Append one member; header, data and padding go out in a single write. Returns where the member begins."""
         encoded = name.encode("utf-8")
         padding = bytes(-len(data) % BLOCK)
-        self._sink.write(b"".join((member_header(encoded, len(data)), data, padding)))
+        member = b"".join((member_header(encoded, len(data)), data, padding))
+        self._sink.write(member)
+        offset = self.num_bytes
+        self.num_bytes += len(member)
+        return offset
 
     def close(self) -> None:
-        """Write the two zero blocks that end an archive; a tar without them passes for a complete one unnoticed."""
+        """Write the two zero blocks that end an archive; readers do not notice that they are missing."""
         self._sink.write(bytes(END_BYTES))
+        self.num_bytes += END_BYTES
 
 
 def member_header(name: bytes, size: int) -> bytes:
     """The header of a regular file; names over 100 bytes get GNU's long-name member before it."""
-    if len(name) <= _NAME_FIELD:
+    if len(name) <= MAX_PLAIN_NAME:
         return _header(name, size, b"0")
     long_name = name + b"\0"
     padded = long_name + bytes(-len(long_name) % BLOCK)
-    return _header(b"././@LongLink", len(long_name), b"L") + padded + _header(name[:_NAME_FIELD], size, b"0")
+    return _header(b"././@LongLink", len(long_name), b"L") + padded + _header(name[:MAX_PLAIN_NAME], size, b"0")
 
 
 def _header(name: bytes, size: int, kind: bytes) -> bytes:
@@ -74,7 +81,7 @@ def _header(name: bytes, size: int, kind: bytes) -> bytes:
     checksum = _FIXED_SUM + sum(name) + sum(size_field) + kind[0]
     return b"".join(
         (
-            name.ljust(_NAME_FIELD, b"\0"),
+            name.ljust(MAX_PLAIN_NAME, b"\0"),
             _AFTER_NAME,
             size_field,
             _MTIME,

@@ -18,11 +18,14 @@ SHARD_MANIFEST_NAME = "sharded_manifests/manifest_{}.json"
 SHARD_MANIFEST_FILE = re.compile(r"manifest_(\d+)\.json$")
 OUTPUT_PATTERNS = (
     "audio_*.tar",
+    "audio_*.tar.idx",
     "sharded_manifests/manifest_*.json",
+    "sharded_manifests/manifest_*.json.idx",
     "tarred_audio_manifest*.json",
+    "tarred_audio_manifest*.json.idx",
     "metadata*.yaml",
 )
-_TAR = re.compile(r"audio_(\d+)\.tar$")
+TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 
@@ -38,7 +41,7 @@ def metadata_name(version: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExistingSet:
-    """A tarred set that is there already (made by prepcli or by NeMo's script)."""
+    """An existing tarred set (made by prepcli or by NeMo's script)."""
 
     version: int
     num_shards: int
@@ -48,10 +51,10 @@ class ExistingSet:
 
 
 def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
-    """Look at the set in `folder`, at its newest version or at `version`.
+    """Read the set in `folder`: its newest version, or `version`.
 
     Raises:
-        UsageError: there is no set, its shards are not numbered 0..N-1, or metadata and manifest are missing.
+        UsageError: `folder` holds no set, its shards are not numbered 0..N-1, or metadata and manifest are missing.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a directory with a tarred data set")
@@ -75,7 +78,7 @@ def newest_version(folder: Path) -> int:
 
 def tar_numbers(folder: Path) -> list[int]:
     """Numbers of the tar files in `folder`, sorted."""
-    return sorted(int(match[1]) for path in regular_files(folder) if (match := _TAR.match(path.name)))
+    return sorted(int(match[1]) for path in regular_files(folder) if (match := TAR_FILE.match(path.name)))
 
 
 class _DatasetConfig(msgspec.Struct):
@@ -83,7 +86,7 @@ class _DatasetConfig(msgspec.Struct):
 
 
 class _Metadata(msgspec.Struct):
-    """The keys of `metadata.yaml` that something is computed with."""
+    """The keys of `metadata.yaml` that are used in computations."""
 
     dataset_config: _DatasetConfig | None = None
     num_samples_per_shard: int | None = None

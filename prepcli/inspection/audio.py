@@ -1,4 +1,4 @@
-"""Facts about a sample of audio files, from their headers; nothing is decoded if a header is enough."""
+"""Facts about a sample of audio files, from their headers; audio is decoded only if the header is not enough."""
 
 import os
 from collections import Counter
@@ -9,9 +9,11 @@ import msgspec
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import normal_path
+from prepcli.in_hand import take_in_hand
 
 Value = TypeVar("Value", int, str)
 
@@ -31,16 +33,16 @@ class AudioFacts(msgspec.Struct):
     looked_at: int = 0
     sampling_rates: dict[int, int] = {}
     formats: dict[str, int] = {}
-    """Container and sample encoding, as libsndfile names it: `flac PCM_16`."""
+    """Container and sample encoding with libsndfile's names: `flac PCM_16`."""
     channels: dict[int, int] = {}
     seconds: tuple[float, float] | None = None
     """The shortest and the longest."""
     missing: int = 0
     unreadable: int = 0
     beyond_audio: int = 0
-    """Records that end later than their file."""
+    """Records that end after the end of their file."""
     examples: list[str] = []
-    """The first file of each of the last three faults."""
+    """The first file with each of the last three faults."""
 
     def add(self, info: AudioInfo) -> None:
         """Count one readable file."""
@@ -60,6 +62,7 @@ class AudioFacts(msgspec.Struct):
     def add_bytes(self, data: bytes, name: str) -> None:
         """Count an encoded file in memory."""
         try:
+            take_in_hand(name)
             self.add(probe_bytes(data, name))
         except RecordRejected as rejected:
             self.looked_at += 1
@@ -71,7 +74,15 @@ def _count(counts: dict[Value, int], value: Value) -> None:
 
 
 def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
-    """Open the files of a sample of records; one that several records name is opened once, and counted once."""
+    """Open the files of a sample of records; a file of several records is opened and counted once.
+
+    A file that crashes the decoder is unreadable.
+    """
+    (facts,) = map_refusing_crashes(_look_at_files, [sample])
+    return facts
+
+
+def _look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
     facts = AudioFacts()
     found: dict[str, AudioInfo | None] = {}
     for path, offset, duration in sample:
@@ -86,6 +97,7 @@ def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
 
 def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
     try:
+        take_in_hand(path)
         info = probe_file(path)
     except RecordRejected as rejected:
         facts.looked_at += 1
@@ -96,11 +108,11 @@ def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
 
 
 def candidate(base_dir: str, named: tuple[str, float, float]) -> Candidate:
-    """The file that a record names, below `base_dir` if its path is a relative one."""
+    """The file that a record names; a relative path is relative to `base_dir`."""
     path, offset, duration = named
     return Candidate(os.path.join(base_dir, normal_path(path)), offset, duration)
 
 
 def most_common(counts: "dict[str, int] | Counter[str]", limit: int) -> list[tuple[str, int]]:
-    """The largest counts, the larger first, equal ones by name."""
+    """The largest counts, largest first; ties by name."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]

@@ -1,7 +1,9 @@
 """`inspect` from its options to its report."""
 
+from prepcli.errors import UsageError
 from prepcli.inspection.inspect import inspect as look
 from prepcli.inspection.options import Inspect
+from prepcli.inspection.record import find_record
 from prepcli.inspection.report import Inspection
 
 
@@ -21,6 +23,11 @@ def inspect(options: Inspect) -> Inspection:
         >>> found.kind, found.records, found.speakers
         ('manifest', 48, 8)
     """
+    if options.record is not None:
+        if options.html is not None:
+            raise UsageError("--record prints one record: leave --html out")
+        record = find_record(options.path, options.record, options.audio_base_dir)
+        return Inspection(options.path, "record", f"record {options.record:,}", record=record)
     if options.html is not None:
         from prepcli.inspection.page import check_page
 

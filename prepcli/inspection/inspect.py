@@ -1,4 +1,4 @@
-"""What a file or directory is, and what is in it: the work of `inspect`."""
+"""Recognize a file or directory and summarize its content: the work of `inspect`."""
 
 import re
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
+from prepcli.inspection.exports import look_at_export
 from prepcli.inspection.kinds import Subject, check_regular, line_kind, what_is
 from prepcli.inspection.options import InspectOptions
 from prepcli.inspection.report import Inspection, PartOfMix, largest
@@ -26,12 +27,12 @@ _LANGUAGE = re.compile(r"\| Language:(\w+) ")
 
 
 def inspect(spec: str, options: InspectOptions | None = None) -> Inspection:
-    """Say what `spec` is (see `prepcli.inspection.kinds.what_is`) and what is in it.
+    """Recognize `spec` (see `prepcli.inspection.kinds.what_is`) and summarize its content.
 
     Reads all lines once, a few headers of audio, and nothing else; decodes no audio.
 
     Raises:
-        UsageError: there is nothing, it is not known here, or it is damaged.
+        UsageError: it does not exist, is of no known kind, or is damaged.
         IncompleteError: a worker process died.
     """
     options = options or InspectOptions()
@@ -43,6 +44,8 @@ def inspect(spec: str, options: InspectOptions | None = None) -> Inspection:
         _read_lines(subject, options, found)
     if subject.kind == "audio":
         found.audio = [look_at_files([Candidate(spec, 0.0, 0.0)])]
+    if subject.export is not None:
+        look_at_export(subject.export, options.num_audio_files, found)
     for name, tars in subject.tars.items():
         facts, audio = look_at_tars(name, tars, options.num_audio_files)
         found.tars.append(facts)
@@ -59,7 +62,7 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     paths = [path for leaf in leaves for path in leaf.paths]
     for path in paths:
         check_regular(Path(check_file(path)))
-    # A file without a readable line, such as an empty shard, does not decide the kind.
+    # A file without a readable line, such as an empty shard, does not determine the kind.
     kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(path)))))
     kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:
@@ -91,7 +94,7 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
 
 
 def _base_of_runs(found: Inspection) -> Path | None:
-    """The audio folder of a manifest that a run wrote: that of the run's input."""
+    """The audio folder of a manifest that a run wrote; it is that of the run's input."""
     bases = {base for run in found.runs for base in run.audio_base_dirs}
     return Path(bases.pop()) if len(bases) == 1 else None
 
@@ -118,7 +121,7 @@ def _copy_counts(total: Tally, found: Inspection) -> None:
 
 
 def _languages_of(speakers: dict[str, Share]) -> dict[str, Share]:
-    """Languages in names of speakers of the form `| Language:en Dataset:X Speaker:Y |`."""
+    """Languages in speaker names of the form `| Language:en Dataset:X Speaker:Y |`."""
     languages: dict[str, Share] = {}
     for speaker, share in speakers.items():
         if match := _LANGUAGE.match(speaker):
@@ -127,7 +130,7 @@ def _languages_of(speakers: dict[str, Share]) -> dict[str, Share]:
 
 
 def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
-    """The data sets of a mix, with the sizes of their files taken together; none for a single data set."""
+    """The data sets of a mix with their total sizes; none for a single data set."""
     if isinstance(data, DataSet):
         return []
     parts, rest = [], list(sizes)

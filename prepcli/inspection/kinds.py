@@ -16,6 +16,7 @@ from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import numbered, regular_files
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, decode_json, is_shar
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_NAME, tar_numbers
+from prepcli.inspection.exports import ExportFiles, export_in, export_of
 from prepcli.inspection.rows import LineKind
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.inputs import resolve_input
@@ -31,7 +32,7 @@ _SNIFFED_BYTES = 256 << 10
 
 @dataclass
 class Subject:
-    """What there is to look at. `out` is the directory whose runs made it, `part` the one part of it that is meant.
+    """The subject of an inspection. `out` is the directory whose runs made it, `part` the part of it that was named.
 
     `tars` and `codes` are by field (`target_audio`, `codes_x/target_codes`); a set without fields has one, "".
     """
@@ -45,16 +46,17 @@ class Subject:
     out: Path | None = None
     part: str | None = None
     notes: list[str] = field(default_factory=list)
+    export: ExportFiles | None = None
 
 
 def what_is(spec: str) -> Subject:
-    """The kind of what `spec` names: a path, or any other form that `resolve_input` takes.
+    """Recognize what `spec` names: a path, or any other form that `resolve_input` accepts.
 
     Raises:
-        UsageError: there is nothing, or nothing of a known kind.
+        UsageError: it does not exist, or is of no known kind.
     """
     path = Path(spec)
-    # These, not `Path.is_dir` and its like: a list is often longer than a name may be, for which those raise `OSError`.
+    # Not `Path.is_dir` and the like: they raise `OSError` for a list that is longer than a file name may be.
     if os.path.isdir(spec):
         return _of_folder(path)
     if os.path.exists(spec):
@@ -70,21 +72,22 @@ def what_is(spec: str) -> Subject:
 
 
 def _of_folder(folder: Path) -> Subject:
-    # `.` and `..` are resolved, or the directory beside them is not found.
+    # `.` and `..` are resolved; the directory beside them is not found otherwise.
     named = folder if folder.name not in ("", "..") else folder.resolve()
-    if named.name.endswith(WORK) and (named / "plan.json").is_file():
+    if named.name.endswith(WORK) and named.name != WORK and (named / "plan.json").is_file():
         out = named.with_name(named.name.removesuffix(WORK))
         note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
         return Subject("run", "the records of a run of prepcli", out=out, notes=note)
-    for look in (_shar, _tarred, _codes, _shar_field, _loose_tars, _manifests):
+    for look in (_shar, _tarred, _codes, _shar_field, _export, _loose_tars, _manifests):
         if (found := look(named)) is not None:
             found.folder = found.folder or named
             return found
-    if (named.with_name(named.name + WORK) / "plan.json").is_file():
+    if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
         return Subject("run", "the output of a run of prepcli, with no data in it yet", out=named)
     raise UsageError(
         f"{folder} is a folder that holds nothing known: no manifest, no tarred set (audio_0.tar, ...), no Shar "
-        "(cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...)"
+        "(cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...), no export (shards.list, "
+        "data.list, filelists/, data-000000.parquet, ...)"
     )
 
 
@@ -148,7 +151,7 @@ def _codes(folder: Path) -> Subject | None:
 
 
 def _made_with_codec(folder: Path, subject: Subject) -> Subject:
-    """Each codec has a run of its own, recorded beside the directory that holds `codes_<name>`."""
+    """Each codec has its own run, recorded beside the directory that holds `codes_<name>`."""
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
     return subject
@@ -160,6 +163,15 @@ def _shar_field(folder: Path) -> Subject | None:
         return None
     notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if is_shar(folder.parent) else []
     return Subject("tars", "one field of a Lhotse Shar", tars={folder.name: tars}, out=folder.parent, notes=notes)
+
+
+def _export(path: Path) -> Subject | None:
+    found = export_in(path) if path.is_dir() else export_of(path)
+    if found is None:
+        return None
+    out = path if path.is_dir() else _made_by(path)
+    tars = [tar for tar in found.tars if tar.is_file()]
+    return Subject(found.kind, found.title, tars={"": tars} if tars else {}, out=out, export=found)
 
 
 def _loose_tars(folder: Path) -> Subject | None:
@@ -195,6 +207,8 @@ def _of_file(path: Path) -> Subject:
     check_file(name, "file")
     if path.name.endswith(_TAR) or _begins_as_tar(path):
         return _of_tars([path], "a tar")
+    if (export := _export(path)) is not None:
+        return export
     kind = line_kind(path)
     if kind is not None:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
@@ -225,7 +239,7 @@ def _begins_as_tar(path: Path) -> bool:
 
 
 def line_kind(path: Path) -> LineKind | None:
-    """What the first readable JSON line of a file is; None where it is none of these. Raises for damaged gzip."""
+    """The kind of the first readable JSON line of a file; None if it is none of the kinds. Raises for damaged gzip."""
     with open_bytes(str(path)) as file:
         head = Reader(str(path), file).read(_SNIFFED_BYTES)
     for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
@@ -242,7 +256,9 @@ def line_kind(path: Path) -> LineKind | None:
 
 
 def _made_by(path: Path) -> Path | None:
-    """The output directory of prepcli in which a file lies, or whose records it is one of."""
+    """The output directory of prepcli that contains the file, or whose workspace contains it."""
+    if (path.with_name(path.name + WORK) / "plan.json").is_file():
+        return path
     for folder in list(path.absolute().parents)[:3]:
         if folder.name.endswith(WORK):
             return folder.with_name(folder.name.removesuffix(WORK))

@@ -31,11 +31,19 @@ class Inspect(InspectOptions):
         str,
         Option(
             "One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory, "
-            "cuts, tars, OUT.prepcli, rejects.jsonl, or an audio file.",
+            "cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.",
             metavar="PATH",
             is_argument=True,
         ),
     ]
+    record: Annotated[
+        int | None,
+        Option(
+            "Show only this record (from 0) and the header of its audio. With indexes, a seek finds it in any set.",
+            metavar="N",
+            minimum=0,
+        ),
+    ] = None
     html: Annotated[Path | None, Option("Write a page with plots, to open in a browser.", metavar="FILE")] = None
     as_json: Json = False
     progress: Progress = False

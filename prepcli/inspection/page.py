@@ -1,4 +1,4 @@
-"""One self-contained page about some data: facts, plots, first records. It asks the network for nothing."""
+"""A self-contained HTML page about a data set: facts, plots, first records. It loads nothing from the network."""
 
 import os
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prepcli.calls import command_line
+from prepcli.engine.workspace import atomic_file
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
 from prepcli.inspection.report import Inspection
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _CELL = 300
-"""Characters of a value that a table shows."""
+"""Maximum number of characters of a value in a table."""
 
 
 def check_page(path: Path) -> None:
-    """Raise `UsageError` now if the page could not be made later: no matplotlib or jinja2, no such folder."""
+    """Raise `UsageError` if the page cannot be written: matplotlib or jinja2 is missing, or the folder."""
     new_figure("--html")
     _template()
     if os.path.isdir(path):
@@ -36,7 +37,7 @@ def check_page(path: Path) -> None:
 
 
 def _is_page(path: Path) -> bool:
-    """Whether a page may replace the file: only an earlier page or an empty file.
+    """Return whether a page may replace the file: only an earlier page or an empty file may be replaced.
 
     Any other file may be the one that is inspected, or belong to it: a manifest, audio, a shard, a record of its run.
     """
@@ -52,13 +53,18 @@ def write_page(found: Inspection, path: Path) -> None:
     """Write the page; raises `UsageError` without matplotlib or jinja2, and when the file cannot be written."""
     page = page_of(found, command_line())
     try:
-        path.write_bytes(page.encode("utf-8"))
+        target = path.resolve() if path.is_file() else path  # the file of a link is replaced, not the link
+        if target.exists() and not target.is_file():  # /dev/stdout, for instance
+            target.write_bytes(page.encode("utf-8"))
+            return
+        with atomic_file(target) as file:
+            file.write(page.encode("utf-8"))
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def page_of(found: Inspection, command: str) -> str:
-    """The page's HTML; `command` is what made it."""
+    """The HTML of the page; `command` is the command line that made it."""
     template = _template()
     from markupsafe import Markup
 
@@ -87,7 +93,7 @@ def _template() -> "Template":
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
-        # Only `str` itself: what is markup already stays as it is.
+        # Only `str` itself: markup is not escaped again.
         finalize=lambda value: printable(value) if type(value) is str else value,
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -1,4 +1,4 @@
-"""The plots of the page, as SVG to stand inside HTML: durations, speed of speech, similarity, speakers."""
+"""The plots of the page as inline SVG: durations, speech rate, similarity, speakers."""
 
 import io
 import re
@@ -31,7 +31,7 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def draw(found: Inspection) -> Iterator[tuple[str, str]]:
-    """Titles and SVG texts of the plots that there are data for. Raises `UsageError` without matplotlib."""
+    """Yield the title and the SVG text of each plot that has data. Raises `UsageError` without matplotlib."""
     new_figure("--html")  # says what to install
     import matplotlib
 
@@ -39,7 +39,7 @@ def draw(found: Inspection) -> Iterator[tuple[str, str]]:
         warnings.simplefilter("ignore")  # glyphs that matplotlib's font lacks: the browser has others
         for name, title, label in (
             ("duration", "Durations", "seconds"),
-            ("chars_per_second", "Characters per second", "characters of text a second"),
+            ("chars_per_second", "Characters per second", "characters of text per second"),
             ("context_similarity", "Similarity of the context", "cosine similarity of the speaker embeddings"),
         ):
             values = found.columns.get(name)
@@ -53,12 +53,12 @@ def draw(found: Inspection) -> Iterator[tuple[str, str]]:
 
 
 def _histogram(ascending: Floats32, label: str) -> str:
-    """How many records there are of each value; a long thin tail is cut off, and the cut is said."""
+    """A histogram; a long thin tail is cut off, and a note in the plot says so."""
     last = float(ascending[-1])
     bulk = float(ascending[int(0.995 * (len(ascending) - 1))])
     end = last if last <= 2 * bulk else bulk * 1.25
     beyond = len(ascending) - int(np.searchsorted(ascending, end, side="right"))
-    # Edges of 64 bits: between two neighbouring values of 32 bits there is no room for sixty bins.
+    # 64-bit edges: two neighbouring 32-bit values have no 60 distinct edges between them.
     edges = np.linspace(*_range(float(ascending[0]), end), _NUM_BINS + 1)
     counts, _ = np.histogram(ascending, edges)
     figure, axes = _axes(3.2)
@@ -83,7 +83,7 @@ def _histogram(ascending: Floats32, label: str) -> str:
 
 
 def _range(low: float, high: float) -> tuple[float, float]:
-    """From 0 where that is not far away, so that plots can be compared."""
+    """The range of the axis; it starts at 0 if that is near, so that plots can be compared."""
     if high <= low:
         margin = max(0.5, abs(low) / 100)
         return low - margin, high + margin
@@ -94,7 +94,7 @@ def _bars(names: Sequence[str], hours: Sequence[float]) -> str:
     figure, axes = _axes(0.9 + 0.28 * len(names))
     places = range(len(names))
     axes.barh(places, hours, color=_BAR, height=0.7)
-    # Not as mathematics, whatever dollar signs are in a name.
+    # Dollar signs in a name must not start math mode.
     axes.set_yticks(places, names, parse_math=False)
     axes.margins(y=0.02)
     axes.invert_yaxis()
@@ -114,7 +114,7 @@ def _axes(height: float) -> tuple[Any, Any]:
 
 
 def _svg(figure: Any) -> str:
-    """The figure's `svg` element, without what only a file of its own needs: header, namespaces, metadata."""
+    """The figure's `svg` element without the header, namespaces and metadata of a standalone file."""
     written = io.StringIO()
     figure.savefig(written, format="svg", transparent=True, metadata=_NO_METADATA)
     text = written.getvalue()

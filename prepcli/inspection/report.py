@@ -1,4 +1,4 @@
-"""What `inspect` found, in a form that can be printed, drawn and written as JSON."""
+"""The result of `inspect`, in a form that can be printed, plotted and written as JSON."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,11 +13,30 @@ from prepcli.printing import encodable
 from prepcli.reports import brief
 
 NUM_TOP = 20
-"""So many speakers and languages are named."""
+"""Maximum number of speakers and languages in the report."""
+
+
+class FoundAudio(msgspec.Struct):
+    """The audio or the codes of a record: where they lie, and what their header says; or what is wrong."""
+
+    where: str
+    name: str = ""
+    description: str = ""
+    problem: str | None = None
+
+
+class FoundRecord(msgspec.Struct):
+    """Record `number` (from 0) of a set, in `line` (from 1) of `file`."""
+
+    number: int
+    file: str
+    line: int
+    fields: dict[str, Any]
+    audio: list[FoundAudio]
 
 
 class Named(msgspec.Struct):
-    """A speaker or a language and what there is of it."""
+    """A speaker or a language: its records and hours."""
 
     name: str
     records: int
@@ -25,7 +44,7 @@ class Named(msgspec.Struct):
 
 
 class PartOfMix(msgspec.Struct):
-    """One of several data sets: its files, its weight if it has one, and what is in it."""
+    """One of several data sets: its files, its weight if it has one, its records and hours."""
 
     files: str
     num_files: int
@@ -36,7 +55,7 @@ class PartOfMix(msgspec.Struct):
 
 @dataclass
 class Inspection:
-    """Facts about `path`. Durations in seconds, `chars_per_second` of `text`, rates in Hz; empty: does not apply.
+    """Facts about `path`. Durations in seconds, `chars_per_second` of `text`, rates in Hz; empty if not applicable.
 
     `percentiles`-like mappings go from `p0`, the smallest value, to `p100`.
     """
@@ -72,6 +91,8 @@ class Inspection:
     audio: list[AudioFacts] = field(default_factory=list)
     codes: list[CodeFacts] = field(default_factory=list)
     first_records: list[dict[str, Any]] = field(default_factory=list)
+    record: FoundRecord | None = None
+    """With `--record`: this record, and nothing else."""
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
     """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
 
@@ -79,7 +100,7 @@ class Inspection:
         return brief(self, "path", "kind", "title", "records", "hours", "speakers", "notes")
 
     def document(self) -> dict[str, Any]:
-        """All but the columns, for `--json`."""
+        """All fields except the columns, for `--json`."""
         shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "columns"}
         document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
@@ -87,6 +108,6 @@ class Inspection:
 
 
 def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[Named]:
-    """Those with the most audio, the most first; equal ones by name."""
+    """The `limit` with the most audio, largest first; ties by name."""
     top = sorted(shares.items(), key=lambda item: (-item[1].seconds, item[0]))[:limit]
     return [Named(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]

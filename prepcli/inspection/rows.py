@@ -1,4 +1,4 @@
-"""From lines to rows: the fields of NeMo records, of lhotse's cuts and of rejects under one set of names."""
+"""Convert lines to rows: the fields of NeMo records, lhotse cuts and rejects under the same names."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,28 +16,28 @@ from prepcli.manifest.record import MAX_SECONDS
 LineKind = Literal["manifest", "cuts", "rejects"]
 
 Row = dict[str, Any]
-"""A usable record by NeMo's names; `audio_filepath` may be missing from cuts, whose audio is in a tar."""
+"""A usable record with NeMo's field names; cuts with audio in a tar may have no `audio_filepath`."""
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one block of lines, and what became of its other lines."""
+    """The rows of one block of lines, and its other lines."""
 
     rows: list[Row] = field(default_factory=list)
     num_lines: int = 0
     num_skipped: int = 0
     problems: list[tuple[int, RecordRejected]] = field(default_factory=list)
-    """Lines of the block, counted from 1, that cannot be used."""
+    """Unusable lines of the block, counted from 1."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
-    """What lines of a `rejects.jsonl` give as their reason."""
+    """The reasons in lines of a `rejects.jsonl`."""
     rejects: list[Row] = field(default_factory=list)
-    """Those lines whole, usable or not."""
+    """The complete lines, usable or not."""
 
 
 def read_rows(data: bytes, kind: LineKind) -> Rows:
-    """The rows of some whole lines."""
+    """The rows of a block of complete lines."""
     num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if kind != "rejects" and (rows := _read_fast(data, kind)) is not None:
         return Rows(rows, num_lines)
@@ -88,7 +88,7 @@ def _reject(line: bytes) -> Row:
 
 
 def row_of_cut(cut: Any) -> Row:
-    """A cut's fields under NeMo's names; those of its first supervision's `custom` beside them.
+    """The fields of a cut under NeMo's names, and those of the `custom` of its first supervision.
 
     Raises `RecordRejected` if the line is not a cut. The duration of a mixed cut is not computed here.
     """

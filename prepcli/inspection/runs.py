@@ -1,4 +1,4 @@
-"""Which runs of prepcli made this: what `OUT.prepcli/` tells."""
+"""The runs of prepcli that made a directory, from `OUT.prepcli/`."""
 
 from datetime import datetime
 from pathlib import Path
@@ -32,14 +32,14 @@ class RunFacts(msgspec.Struct):
     rejects: dict[str, int]
     rejects_file: str
     audio_base_dirs: list[str]
-    """Where the relative audio paths of its manifests start."""
+    """Base folder of the relative audio paths in its manifests."""
     continue_with: str | None
 
 
 def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
-    """The runs that made `out` or added to it, as the directory beside it tells; none where there is none.
+    """The runs that made `out` or added to it, from the directory beside it; none if there is no such directory.
 
-    With `part` only the run that made this part of it (`codes_<name>`).
+    With `part`, only the run that made that part (`codes_<name>`).
     """
     if out.is_symlink():
         out = out.resolve()

@@ -1,4 +1,4 @@
-"""An evenly spread sample of a stream whose length is not known before its end."""
+"""An evenly spread sample of a stream of unknown length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 class EvenSample(Generic[Item]):
     """Every item whose number is a multiple of `stride`, a power of two; at most `2 * wanted` of them.
 
-    What is kept depends on the items and on where the stream was cut into parts, on nothing else.
+    The result depends only on the items and on how the stream was divided into parts.
     """
 
     wanted: int
@@ -20,13 +20,13 @@ class EvenSample(Generic[Item]):
     num_seen: int = 0
 
     def add(self, items: Sequence[Item]) -> None:
-        """Take the next items of the stream."""
+        """Add the next items of the stream."""
         self.items += items[-self.num_seen % self.stride :: self.stride]
         self.num_seen += len(items)
         self._thin(self.stride)
 
     def merge(self, other: "EvenSample[Item]") -> None:
-        """Take a later part of the stream."""
+        """Add a later part of the stream."""
         self._thin(other.stride)
         other._thin(self.stride)
         self.items += other.items
@@ -34,7 +34,7 @@ class EvenSample(Generic[Item]):
         self._thin(self.stride)
 
     def chosen(self) -> list[Item]:
-        """`wanted` items (all, if there are fewer), evenly spread, in order."""
+        """Return `wanted` items (all if there are fewer), evenly spread, in order."""
         return spread(self.items, self.wanted)
 
     def _thin(self, stride: int) -> None:
@@ -46,7 +46,7 @@ class EvenSample(Generic[Item]):
 
 
 def spread(items: Sequence[Item], wanted: int) -> list[Item]:
-    """`wanted` of the items, evenly spread: from the middle of equal pieces; all, if there are fewer."""
+    """Return `wanted` of the items: the middles of equal pieces; all items if there are fewer."""
     if len(items) <= wanted:
         return list(items)
     return [items[(2 * i + 1) * len(items) // (2 * wanted)] for i in range(wanted)]

@@ -1,4 +1,4 @@
-"""The facts in words: titled groups of rows, the same for the terminal and for the page."""
+"""The facts as text: titled groups of rows, the same for the terminal and the page."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -14,14 +14,14 @@ _MAX_SHOWN = 8
 
 
 class Section(NamedTuple):
-    """A title, and rows of a name and a text."""
+    """A title and rows, each with a name and a text."""
 
     title: str
     rows: list[tuple[str, str]]
 
 
 def sections_of(found: Inspection) -> list[Section]:
-    """What there is to say, in the order of interest; sections with nothing in them are left out."""
+    """The sections, most interesting first; empty sections are left out."""
     candidates = [
         Section("Contents", _contents(found)),
         Section("Speakers by hours", [(one.name, _size(one)) for one in found.top_speakers]),
@@ -36,7 +36,7 @@ def sections_of(found: Inspection) -> list[Section]:
 
 
 def notes_of(found: Inspection) -> list[str]:
-    """What the user should know: unusual or missing things, and what to do next."""
+    """Notes for the user: what is unusual or missing, and what to do next."""
     notes = list(found.notes)
     if found.unusable and found.kind != "rejects":
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.unusable.items()))
@@ -52,7 +52,7 @@ def notes_of(found: Inspection) -> list[str]:
         faults = [("missing", facts.missing), ("unreadable", facts.unreadable)]
         bad = [f"{count:,} of {facts.looked_at:,} are {name}" for name, count in faults if count]
         bad += [f"{facts.beyond_audio:,} records end after their audio"] if facts.beyond_audio else []
-        hint = " (--audio-base-dir tells where relative paths start)" if facts.missing == facts.looked_at else ""
+        hint = " (--audio-base-dir sets the base folder of relative paths)" if facts.missing == facts.looked_at else ""
         notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}{hint}"] if bad else []
     damaged = [one for tars in found.tars for one in tars.damaged] + [one for of in found.codes for one in of.damaged]
     return notes + [f"damaged: {one}" for one in damaged]
@@ -93,10 +93,10 @@ def _setting(name: str, value: Any) -> str:
 
 
 def quantiles_of(found: Inspection) -> list[list[str]]:
-    """A table of quantiles, its heading first; empty where nothing was measured."""
+    """A table of quantiles, heading first; empty if nothing was measured."""
     named = [
         ("duration (s)", found.duration),
-        ("characters a second", found.chars_per_second),
+        ("characters per second", found.chars_per_second),
         ("context similarity", found.context_similarity),
     ]
     rows = [[name, *(f"{value:,.2f}" for value in values.values())] for name, values in named if values]
@@ -114,7 +114,7 @@ def _audio(facts: AudioFacts) -> list[tuple[str, str]]:
         ("  channels", counted({_channels(number): count for number, count in facts.channels.items()})),
     ]
     which = "all" if readable == facts.looked_at else f"{readable:,}" if readable else "none"
-    rows = [(name, f"{facts.looked_at:,} looked into, {which} readable")]
+    rows = [(name, f"{facts.looked_at:,} checked, {which} readable")]
     return rows + [row for row in said if row[1]]
 
 
@@ -176,12 +176,12 @@ def _size(one: Named) -> str:
 
 
 def length(hours: float) -> str:
-    """`1.25 h`; what is shorter than six minutes in minutes."""
+    """`1.25 h`; less than six minutes is given in minutes."""
     return f"{hours:,.2f} h" if hours >= 0.1 else f"{hours * 60:.1f} min"
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """`flac: 12, wav: 3`: the largest first, and how many kinds more there are."""
+    """`flac: 12, wav: 3`: the largest counts first, and how many more kinds there are."""
     top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _MAX_SHOWN)]
     more = len(counts) - len(top)
     return ", ".join([*top, *([f"{more:,} others"] if more else [])])

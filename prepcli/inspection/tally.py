@@ -1,4 +1,4 @@
-"""What is counted over all lines: memory grows with a few numbers per record, and with the number of speakers."""
+"""Counts over all lines: memory grows with a few numbers per record, and with the number of speakers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,10 @@ from prepcli.inspection.sample import EvenSample
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
-from prepcli.processes import map_in_order
+from prepcli.worker_pools import map_in_order
 
 NUM_FIRST = 10
-"""The first records, of which all fields are kept."""
+"""Number of first records that are kept with all fields."""
 
 Floats32 = npt.NDArray[np.float32]
 NamedFile = tuple[str, float, float]
@@ -29,13 +29,13 @@ NamedFile = tuple[str, float, float]
 
 @dataclass(slots=True)
 class Share:
-    """What belongs to one speaker or language."""
+    """The records and seconds of one speaker or language."""
 
     records: int = 0
     seconds: float = 0.0
 
     def add(self, other: "Share") -> None:
-        """Count the other's as well."""
+        """Add the counts of another share."""
         self.records += other.records
         self.seconds += other.seconds
 
@@ -54,16 +54,16 @@ class Tally:
     num_records: int = 0
     num_skipped: int = 0
     num_segments: int = 0
-    """Records that begin later than their file (an offset above 0)."""
+    """Records with an offset above 0."""
     num_without_text: int = 0
     seconds: float = 0.0
     fields: Counter[str] = field(default_factory=Counter)
     extensions: Counter[str] = field(default_factory=Counter)
     sampling_rates: Counter[int] = field(default_factory=Counter)
-    """As cuts tell them (Hz)."""
+    """Sampling rates in the cuts (Hz)."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
-    """Lines that cannot be used, by the reason."""
+    """Unusable lines by reason."""
     first_problem: tuple[int, str] | None = None
     """Line, counted from 1, and the problem."""
     speakers: dict[str, Share] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Tally:
         self.named: EvenSample[NamedFile] = EvenSample(self.wanted)
 
     def add_lines(self, data: bytes) -> None:
-        """Count some whole lines."""
+        """Count a block of complete lines."""
         found = read_rows(data, self.kind)
         if found.problems and self.first_problem is None:
             line, rejected = found.problems[0]
@@ -123,7 +123,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of a later part of the lines, of the same file or another one."""
+        """Add the counts of later lines, of the same file or another one."""
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
         for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):

@@ -1,4 +1,4 @@
-"""A look into tars: their member names, and the audio or codes of a few members."""
+"""Inspect tars: member names, and the audio or codes of a few members."""
 
 import tarfile
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder, walk_pairs
 from prepcli.formats.tar import read_content, walk_headers
@@ -20,7 +21,7 @@ _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 
 class TarFacts(msgspec.Struct):
-    """The tars of one set or field, and what the members of some of them are."""
+    """The tars of one set or field, and the kinds of members in a sample of them."""
 
     where: str
     tars: int
@@ -36,7 +37,7 @@ class TarFacts(msgspec.Struct):
 
 
 class CodeFacts(msgspec.Struct):
-    """The codes of one field in the arrays that were looked at. `frames` and `frame_shift` (seconds) are ranges."""
+    """The codes of one field in a sample of its arrays. `frames` and `frame_shift` (seconds) are ranges."""
 
     where: str
     tars: int
@@ -58,8 +59,15 @@ class _ArrayManifest(msgspec.Struct):
 def look_at_tars(where: str, tars: Sequence[Path], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
     """Member names of a few tars, and the headers of about `num_audio_files` members of audio in them.
 
-    All headers are read, so this costs one read per member; a compressed tar is unpacked while reading.
+    All headers are read, so this costs one read per member; a compressed tar is unpacked while reading. A member that
+    crashes the decoder is unreadable.
     """
+    ((facts, audio),) = map_refusing_crashes(_look_at_tars, [(where, tars, num_audio_files)])
+    return facts, audio
+
+
+def _look_at_tars(task: tuple[str, Sequence[Path], int]) -> tuple[TarFacts, AudioFacts]:
+    where, tars, num_audio_files = task
     facts = _sizes(where, tars)
     audio = AudioFacts(where=where)
     opened = spread(tars, MAX_TARS)

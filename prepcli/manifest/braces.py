@@ -1,4 +1,4 @@
-"""Brace expansion as bash and NeMo do it: `shard_{0..7}.json`, `{a,b}`, `{00..15}`, `{0..8..2}`, nested ones."""
+"""Brace expansion like in bash and NeMo: `shard_{0..7}.json`, `{a,b}`, `{00..15}`, `{0..8..2}`, nested ones."""
 
 import math
 import re
@@ -14,11 +14,11 @@ _NEMO_SPELLINGS = (("(", "{"), ("[", "{"), ("<", "{"), ("_OP_", "{"), (")", "}")
 
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?\}")
 MAX_STRINGS = 10_000_000
-"""The most strings that ranges of numbers may make: braceexpand holds them in memory before it gives the first."""
+"""Maximum number of strings from ranges: braceexpand holds them in memory before it yields the first."""
 
 
 def nemo_to_braces(text: str) -> str:
-    """Rewrite `_OP_`, `_CL_`, ( [ < and ) ] > as braces, wherever they stand."""
+    """Rewrite `_OP_`, `_CL_`, ( [ < and ) ] > as braces, everywhere in the text."""
     for spelling, brace in _NEMO_SPELLINGS:
         text = text.replace(spelling, brace)
     return text
@@ -41,7 +41,7 @@ def expand_braces(text: str) -> Iterator[str]:
 
 
 def split_as_written(text: str) -> list[str]:
-    """Split at the commas that stand outside every pair of braces, in any of NeMo's spellings, which the parts keep."""
+    """Split at commas outside of all braces, in any of NeMo's spellings; the parts keep their spelling."""
     # Rewriting the braces changes lengths, so split the rewritten text and take as many commas from the original.
     parts, rest = [], text.split(",")
     for part in _split_outside_braces(nemo_to_braces(text)):

@@ -1,4 +1,4 @@
-"""Lines in, NumPy columns out: the inner loop of every reader of manifests."""
+"""Convert lines to NumPy columns: the inner loop of every reader of manifests."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -38,7 +38,7 @@ _cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CutLine)
 
 
 class LineBlocks:
-    """Collects the columns of a range, one block of lines after the other."""
+    """Collects the columns of a range, block by block."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -55,7 +55,7 @@ class LineBlocks:
         self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
         of_numbers = columns.numbers.fields if columns.numbers else ()
-        # A text is wanted of a field that is decoded as something else: every line takes the slow path.
+        # A text is requested of a field that is decoded as another type: every line takes the slow path.
         self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
         wanted = () if self._never_fast else of_numbers
         self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted)
@@ -64,7 +64,7 @@ class LineBlocks:
         self._text_getters = [attrgetter(f"text_{number}") for number in range(len(of_numbers))]
 
     def add(self, data: bytes, at: int) -> None:
-        """Take whole lines, the first of which begins at byte `at` of the file."""
+        """Add whole lines; the first begins at byte `at` of the file."""
         chars, ends = line_ends(data)
         values = self._read_fast(data, chars, ends)
         if values is not None:
@@ -177,7 +177,7 @@ def _nemo_decoder_with(fields: tuple[str, ...], texts: tuple[str, ...]) -> msgsp
 
 
 def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
-    """One line, slowly and by the rules of `read_line`; None if it is skipped."""
+    """Read one line by the rules of `read_line`, slowly; None if it is skipped."""
     found = read_line(line, columns.cuts)
     if found is None:
         return None
@@ -216,5 +216,5 @@ def _field_text(record: Record, key: FieldKey) -> str:
 
 
 def key_bytes(text: str) -> bytes:
-    """The 64 bits that the index keeps of a key, as plans do: the same on every machine and in every process."""
+    """The 64-bit hash of a key in the index and in plans: the same on every machine and in every process."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() if text else _NO_TEXT

@@ -1,4 +1,4 @@
-"""Durations of lhotse cuts, from the JSON lines of `cuts.jsonl(.gz)`, without lhotse."""
+"""Durations of lhotse cuts in the JSON lines of `cuts.jsonl(.gz)`, without lhotse."""
 
 from collections.abc import Mapping
 from typing import Any

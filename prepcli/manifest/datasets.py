@@ -20,21 +20,21 @@ from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 
 @dataclass(frozen=True)
 class Notes:
-    """What an `input_cfg` says about a data set besides its files; durations do not depend on it."""
+    """The settings of an `input_cfg` entry in addition to its files; durations do not depend on them."""
 
     tags: tuple[tuple[str, Any], ...] = ()
-    """Fields for all its records; they replace the records' own."""
+    """Fields for all records; they replace the fields of the records."""
     text_field: str | None = None
     lang_field: str | None = None
     endless: bool = False
-    """The entry has `force_finite: false`: a training run would read the data set again and again."""
+    """The entry has `force_finite: false`: a training run repeats the data set endlessly."""
     config_files: tuple[str, ...] = field(default=(), compare=False)
-    """The config files that led to it, each included by the one before."""
+    """The chain of config files, each included by the one before."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files that are read one after the other: NeMo manifests, or with `cuts` lhotse cuts (`.jsonl`)."""
+    """Files that are read sequentially: NeMo manifests, or with `cuts` lhotse cuts (`.jsonl`)."""
 
     paths: tuple[str, ...]
     cuts: bool = False
@@ -43,7 +43,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Mix:
-    """Data that are interleaved at random, in proportion to `weights`; None weighs by the number of lines."""
+    """Data sets that are interleaved at random with `weights`; the weight None is the number of lines."""
 
     parts: "tuple[DataSet | Mix, ...]"
     weights: tuple[float | None, ...]
@@ -53,7 +53,7 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
     """The data that a config names by `shar_path`, `cuts_path` or `manifest_filepath`, in this order of precedence.
 
     Raises:
-        UsageError: none of them is there, a value has another form, or a file is missing.
+        UsageError: none of them is given, a value has another form, or a file is missing.
     """
     if config.get("shar_path") is not None:
         return _parse_shar_path(config["shar_path"])

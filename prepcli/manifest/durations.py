@@ -1,4 +1,4 @@
-"""The durations of some data and, if wanted, a number for each example: the input of bins."""
+"""The durations of data and, if requested, a number for each example: the input of bins."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.parts import Columns, Floats, Numbers, Part
 
-# One process reads fewer examples than this faster than workers start.
+# For fewer examples than this, one process is faster than starting workers.
 _FEW_EXAMPLES = 200_000
 
 Counts = npt.NDArray[np.int32]
@@ -23,19 +23,19 @@ class Durations:
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
-    """One for each of these examples, where they were asked for; else empty."""
+    """A number for each of these examples, if requested; else empty."""
     num_discarded: int = 0
-    """Usable, but shorter than the minimum or longer than the maximum."""
+    """Usable examples outside of the duration limits."""
     num_skipped: int = 0
-    """Skipped because of a true `_skipme`."""
+    """Lines skipped because of a true `_skipme`."""
     num_rejected: int = 0
-    """Lines that cannot be used."""
+    """Unusable lines."""
     first_rejected: str | None = None
-    """File, line and reason of the first of those."""
+    """File, line and reason of the first unusable line."""
     num_lines: int = 0
 
     def count(self, path: str, lines_before: int, part: Part) -> None:
-        """Take note of one part of the file `path`, before which it has `lines_before` lines."""
+        """Count one part of the file `path`; `lines_before` lines precede it."""
         self.num_lines += part.num_lines
         self.num_skipped += part.num_skipped
         self.num_rejected += part.num_problems
@@ -101,7 +101,7 @@ def _read_some(
     wanted: int,
 ) -> Durations:
     found = Durations()
-    # No leaf gives more than all that is wanted, so reading stops there; unless its length is its weight.
+    # No leaf gives more than the wanted number, so reading stops there, unless the length is the weight.
     stop = wanted if isinstance(data, DataSet) or _all_weighed(data) else None
     if stop is not None and wanted < _FEW_EXAMPLES:
         num_workers = 1
@@ -132,7 +132,7 @@ def _read_some(
 
 
 def _parts(paths: Sequence[str], columns: Columns, num_workers: int, found: Durations) -> Iterator[Part]:
-    """The parts of all files, in order; what became of their lines is noted in `found`."""
+    """The parts of all files, in order; unusable lines are counted in `found`."""
     for path, parts in zip(paths, scan_files(paths, columns, num_workers), strict=True):
         lines = num_bytes = 0
         for part in parts:

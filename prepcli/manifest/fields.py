@@ -1,4 +1,4 @@
-"""One line of JSON, split into its fields, each of which keeps its original text."""
+"""One line of JSON, split into its fields with their original text."""
 
 import json
 import re
@@ -9,20 +9,20 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 
-# The fields that `rejects.jsonl` adds to a record. A retried record is the original one, so they are taken off.
+# The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
 REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
 
 _BOM = b"\xef\xbb\xbf"
 _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MAX_DIGITS = 4300
-"""Of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
+"""Maximum digits of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields of one line, in order, each as its JSON text; of repeated ones the last counts.
+    """The top-level fields of one line, in order, each as its JSON text; the last of repeated ones is used.
 
     Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON, and with BAD_FIELD for half of a surrogate pair.
     """
@@ -52,12 +52,12 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
 
 
 def may_hold_long_number(line: bytes) -> bool:
-    """Whether there are so many digits in a row (perhaps within a text) that Python may refuse to read them."""
+    """Whether the line has so many consecutive digits (perhaps within a text) that Python may refuse to read them."""
     return len(line) > MAX_DIGITS and _LONG_NUMBER.search(line) is not None
 
 
 def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the line asks to be skipped: its `_skipme` is true in Python, which is also the rule of NeMo's loader."""
+    """Whether the line is to be skipped: its `_skipme` is true in Python, the rule of NeMo's loader."""
     raw = fields.get("_skipme")
     return raw is not None and bool(decode_value(raw))
 
@@ -71,13 +71,13 @@ def decode_value(raw: msgspec.Raw) -> Any:
 
 
 def shown(raw: msgspec.Raw) -> str:
-    """A field's text for a message: the first 40 characters or so."""
+    """The text of a field for a message: about the first 40 characters."""
     text = bytes(raw).decode("utf-8", "replace")
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
-    """Fields of a line that is not strict JSON but that Python's `json`, and so NeMo, can read.
+    """Fields of a line that is not strict JSON but that Python's `json`, and so NeMo, accepts.
 
     That is: `NaN` and `Infinity`, which `json.dump` writes. It reads lone surrogates as well, but these are not text:
     they cannot be written as UTF-8, and other readers refuse the line. `why` is msgspec's complaint.

@@ -1,4 +1,4 @@
-"""An index over manifests of any length: the place and the duration of each record, in NumPy arrays."""
+"""An index over manifests of any length: the position and the duration of each record, in NumPy arrays."""
 
 import hashlib
 from bisect import bisect_right
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import FileState, check_unchanged, state_of
+from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import Range, ranges_of, scan, workers_for
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.manifest.spool import spool_gzip
-from prepcli.processes import map_in_order
+from prepcli.worker_pools import map_in_order
 
 # A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
 _MAX_POOLED_GZIP_BYTES = 32 << 20
@@ -33,9 +34,9 @@ class SourceFile:
     num_bytes: int
     num_lines: int
     plain_path: str | None
-    """Where the uncompressed bytes are: `path`, the spooled copy of a `.gz`, or None (not spooled)."""
+    """The file with the uncompressed bytes: `path`, the spooled copy of a `.gz`, or None (not spooled)."""
     state: FileState
-    """That of `path` before it was read."""
+    """The state of `path` before it was read."""
 
 
 @dataclass
@@ -52,15 +53,15 @@ class ManifestIndex:
     duration: Floats = field(default_factory=lambda: np.empty(0))
     """Seconds."""
     offset: Floats = field(default_factory=lambda: np.empty(0))
-    """Seconds; 0.0 where there is none."""
+    """Seconds; 0.0 if there is none."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     """The first 64 bits of BLAKE2b (little-endian) of each key function's result, as UTF-8; 0 for an empty one."""
     problems: list[Problem] = field(default_factory=list)
-    """Lines that cannot be used, in order."""
+    """Unusable lines, in order."""
     num_skipped: int = 0
     """Lines skipped because of a true `_skipme`."""
     records_before_gaps: list[Ints] = field(default_factory=list)
-    """For each source and each of its lines without a record: how many records stand before it, ascending."""
+    """For each source and each of its lines without a record: the number of records before it, ascending."""
 
     def __len__(self) -> int:
         return self.first[-1]
@@ -83,7 +84,7 @@ def index_manifests(
     keys: Mapping[str, KeyFunction] | None = None,
     spool_dir: Path | None = None,
 ) -> ManifestIndex:
-    """Read manifests once and return where their usable records are.
+    """Read manifests once and return the positions of their usable records.
 
     `keys` names functions of `audio_filepath` (module-level ones), or of another field, whose 64-bit hashes are kept
     per record.
@@ -96,7 +97,7 @@ def index_manifests(
     process dies. A line that cannot be used is a `Problem`.
     """
     for path in paths:
-        check_file(path)
+        check_is_json_lines(check_file(path))
     states = [state_of(path) for path in paths]
     plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
     columns = Columns(
@@ -109,12 +110,22 @@ def index_manifests(
     return builder.index
 
 
+def content_digest(path: str) -> str:
+    """The `sha256` of a source, as `index_manifests` computes it; empty where the file cannot be read."""
+    try:
+        return index_manifests([path]).sources[0].sha256
+    except PrepcliError:
+        return ""
+
+
 def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iterator[Iterator[Part]]:
     """For each file its parts, in order, read by up to `num_workers` processes.
 
     Each inner iterator must be used up before the next one is asked for. Raises `InputChangedError` when a file is
     written to meanwhile.
     """
+    for path in paths:
+        check_is_json_lines(path)
     states = {path: state_of(path) for path in paths}
     sizes = {path: state.num_bytes for path, state in states.items()}
     ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
@@ -140,7 +151,7 @@ def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:
 
 
 class _Builder:
-    """Grows an index in place: appending by reallocation, so that no column is ever held twice."""
+    """Grows an index in place by reallocation, so that no column is ever held twice."""
 
     def __init__(self, columns: Columns) -> None:
         self.index = ManifestIndex()
@@ -179,7 +190,7 @@ def _append(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
 
 
 def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
-    """Raise `UsageError` when the whole first range of a file holds many lines and not one record.
+    """Raise `UsageError` if the whole first range of a file holds many lines and no record.
 
     It is then another kind of file (an archive, an audio file, a log), and listing each of its lines as a
     problem would need more memory than there is.

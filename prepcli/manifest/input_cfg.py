@@ -41,7 +41,7 @@ def config_entries(
 ) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
     """The entries of an `input_cfg` (a list, or the path of a file that holds one), of the known `types`.
 
-    With each its type, the files that led to it, and its notes, which inherit from `notes`. Raises `UsageError`.
+    Each with its type, its chain of files, and its notes, which inherit from `notes`. Raises `UsageError`.
     """
     if isinstance(value, str):
         if value in seen:
@@ -66,7 +66,7 @@ def config_entries(
 
 
 def weighted_mix(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:
-    """The one part there is, or all in proportion to their weights; raises `UsageError` for missing weights."""
+    """The only part, or a mix of all parts by their weights; raises `UsageError` for missing weights."""
     return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
 
 
@@ -111,5 +111,5 @@ def _load(path: str) -> Any:
 
 
 def in_file(seen: tuple[str, ...]) -> str:
-    """Of which file an entry is, for messages."""
+    """The file of an entry, for messages."""
     return f" of {seen[-1]}" if seen else ""

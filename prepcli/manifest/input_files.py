@@ -1,4 +1,4 @@
-"""The files that an input is read from, so that none of them is overwritten."""
+"""The files of an input, so that none of them is overwritten."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,6 @@ def files_of(data: DataSet | Mix) -> Iterator[str]:
 
 
 def files_in(path: str) -> Iterator[Path]:
-    """The file itself, or the files in a folder, such as a tokenizer's; nothing if the path does not exist."""
+    """The file itself, or the files in a folder, such as that of a tokenizer; nothing if the path does not exist."""
     here = Path(path)
     yield from here.iterdir() if here.is_dir() else [here]

@@ -1,4 +1,4 @@
-"""What a user or a training config may name as input: manifests, weighted lists, `input_cfg`, Shar, tarred sets."""
+"""The inputs that users and training configs can name: manifests, weighted lists, `input_cfg`, Shar, tarred sets."""
 
 import os
 from itertools import accumulate

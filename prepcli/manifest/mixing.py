@@ -1,4 +1,4 @@
-"""Which examples come first when data sets are mixed by weights, without drawing at random.
+"""The first examples of data sets that are mixed by weights, without random draws.
 
 NeMo interleaves data sets with lhotse's LazyIteratorMultiplexer (lhotse/lazy.py): each step draws one of those
 that still have examples, in proportion to their weights; a group is one such data set in the list that holds
@@ -23,7 +23,7 @@ _ENDLESS = 1 << 40
 
 @dataclass
 class LeafDurations:
-    """One data set: durations in seconds, which of them pass the filter, and its lines (its weight if it has none)."""
+    """One data set: durations in seconds, which of them pass the filter, and its line count (the default weight)."""
 
     seconds: Floats
     inside: npt.NDArray[np.bool_]
@@ -38,9 +38,9 @@ def leaves_of(data: DataSet | Mix) -> list[DataSet]:
 
 
 def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple[list[Ints], int]:
-    """Places, in each leaf, of the first `wanted` examples that pass the filter, and how many were drawn for them.
+    """Indexes, in each leaf, of the first `wanted` examples that pass the filter, and the number of draws for them.
 
-    `leaves` are those of `leaves_of(data)`, in order. Of an endless one a place may come several times.
+    `leaves` are those of `leaves_of(data)`, in order. In an endless leaf an index may occur several times.
     """
     kept_before = [np.concatenate([[0], np.cumsum(leaf.inside)]) for leaf in leaves]
     num_lines = [leaf.num_lines for leaf in leaves]
@@ -73,7 +73,7 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
 
 
 def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
-    """Places of the examples that pass among the first `num_drawn`, beginning again after the last one."""
+    """Indexes of the examples that pass among the first `num_drawn`, wrapping around after the last one."""
     if num_drawn <= len(inside):
         return np.flatnonzero(inside[:num_drawn])
     rounds, rest = divmod(num_drawn, len(inside))
@@ -81,7 +81,7 @@ def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
 
 
 def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn: int) -> list[int]:
-    """How many of `num_drawn` draws fall on each leaf; `sizes` and `num_lines` are those of the leaves."""
+    """The number of draws, of `num_drawn`, for each leaf; `sizes` and `num_lines` are those of the leaves."""
     if isinstance(data, DataSet):
         return [min(num_drawn, sizes[0])]
     ends = list(itertools.accumulate(len(leaves_of(part)) for part in data.parts))
@@ -98,7 +98,7 @@ def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn
 
 
 def _share(weights: list[float], sizes: list[int], total: int) -> list[int]:
-    """Split `total` in proportion to `weights`, none getting more than its size; rounded, the sum being kept."""
+    """Split `total` in proportion to `weights`, at most its size for each; rounded so that the sum stays."""
     total = min(total, sum(sizes))
     exact = [0.0] * len(sizes)
     open_ones = [i for i, size in enumerate(sizes) if size]

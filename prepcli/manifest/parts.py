@@ -1,4 +1,4 @@
-"""What a scan reads, and what it returns for one range of a file."""
+"""The columns that a scan reads, and its result for one range of a file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(slots=True)
 class Problem:
-    """A line that cannot be used; `start` and `length` in bytes.
+    """An unusable line; `start` and `length` in bytes.
 
-    `line` counts every line: in an index those of the file, from 1; in a `Part` those of the part, from 0.
+    `line` counts all lines: in an index from 1 within the file, in a `Part` from 0 within the part.
     """
 
     source: int
@@ -30,7 +30,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FieldKey:
-    """A key made of one field of a line, its text or its whole number (as text).
+    """A key made of one field of a line: its text, or its integer as text.
 
     `function` (a module-level one, or a partial of one) may raise `RecordRejected`. A line without the field becomes a
     `Problem`.
@@ -41,7 +41,7 @@ class FieldKey:
 
 
 KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
-"""What a key is made by: a function of `audio_filepath`, which may not reject, or a `FieldKey`."""
+"""The source of a key: a function of `audio_filepath`, which must not reject, or a `FieldKey`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What to keep of each line, besides its duration."""
+    """What to keep of each line in addition to its duration."""
 
     spans: bool = True
     """Byte ranges, offsets, and all problems; without it only the first problem of a range is described."""
@@ -66,7 +66,7 @@ class Columns:
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
     field_keys: tuple[tuple[str, FieldKey], ...] = ()
-    """The same for other fields, and where a function may reject a line."""
+    """The same for other fields; these functions may reject a line."""
     cuts: bool = False
     """The lines are lhotse cuts, not NeMo records."""
     numbers: Numbers | None = None
@@ -86,8 +86,8 @@ class Part:
     duration: Floats = field(default_factory=lambda: np.empty(0))
     offset: Floats = field(default_factory=lambda: np.empty(0))
     number: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    """What `Columns.numbers` made of the lines; empty without it."""
+    """The results of `Columns.numbers`; empty without it."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     gaps: list[int] = field(default_factory=list)
-    """Lines that hold no usable record, ascending."""
+    """Lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Reading lines back by their number in the index."""
+"""Read lines by their number in the index."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import InputChangedError
-from prepcli.input_files import check_unchanged
+from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.spool import spool_gzip
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class LineReader:
         self._index = index
         self._files: dict[int, int] = {}
         self._unpacked: Path | None = None
+        self._states: dict[int, FileState] = {}  # where they are others than those of the index
 
     def line(self, i: int) -> bytes:
         """The line of record `i`, without its line end."""
@@ -54,7 +55,7 @@ class LineReader:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_index": self._index, "_files": {}, "_unpacked": None}
+        return {"_index": self._index, "_files": {}, "_unpacked": None, "_states": {}}
 
     def _read(self, source: int, start: int, length: int) -> bytes:
         found = self._index.sources[source]
@@ -62,23 +63,30 @@ class LineReader:
         if file is None:
             file = self._files[source] = self._open(source)
         data = os.pread(file, length, start)
-        # After reading: what was written before would show. Of a compressed file the unpacked copy is read, our own.
-        now = os.fstat(file)
-        if found.plain_path == found.path and (now.st_size, now.st_mtime_ns) != found.state:
-            check_unchanged(found.path, found.state, file)
+        # Checked after reading, to notice earlier writes. For a compressed file the unpacked copy, our own, is read.
+        if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
+            self._check(source, file)
         if len(data) != length:
             raise InputChangedError(f"{found.path} has become shorter since it was indexed; run the same command again")
         return data.rstrip(b"\r")
+
+    def _check(self, source: int, file: int | None = None) -> None:
+        from prepcli.manifest.index import content_digest
+
+        found = self._index.sources[source]
+        self._states[source] = check_unchanged(
+            found.path, found.state, file, lambda: content_digest(found.path) == found.sha256
+        )
 
     def _open(self, source: int) -> int:
         found = self._index.sources[source]
         try:
             file = os.open(self._path(source), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            check_unchanged(found.path, found.state)
+            self._check(source)
             raise
         if found.plain_path is None:  # it was unpacked just now
-            check_unchanged(found.path, found.state)
+            self._check(source)
         return file
 
     def _path(self, source: int) -> Path:

@@ -1,4 +1,4 @@
-"""One line of a NeMo manifest, as a typed record whose other fields keep their original text."""
+"""One line of a NeMo manifest as a typed record; other fields keep their original text."""
 
 import json
 import math
@@ -29,11 +29,11 @@ class Record:
     __slots__ = ("audio_filepath", "duration", "fields", "has_offset", "offset")
 
     def __init__(self, fields: dict[str, msgspec.Raw]) -> None:
-        """Take the fields of a line; raises `RecordRejected` when one that every job needs cannot be used."""
+        """Take the fields of a line; raises `RecordRejected` if a field that every job needs is unusable."""
         self.fields = fields
-        self.audio_filepath: str = _audio_filepath(fields)
+        self.audio_filepath: str = audio_filepath_of(fields)
         self.duration: float = _duration(fields)
-        offset = _offset(fields)
+        offset = offset_of(fields)
         self.has_offset: bool = offset is not None
         self.offset: float = offset or 0.0
 
@@ -48,36 +48,51 @@ class Record:
         return cls(parse_fields(line))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The decoded value of a field, or `default` where there is no such field."""
+        """The decoded value of a field, or `default` if the field is missing."""
         raw = self.fields.get(name)
         return default if raw is None else decode_value(raw)
 
+    def text(self, name: str) -> str | None:
+        """The text of a field, None where there is none; raises `RecordRejected` with BAD_FIELD for other values."""
+        value = self.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(self.fields[name])}; it must be a string")
+
     def to_json(self, changes: Mapping[str, Value], remove: Collection[str] = ()) -> bytes:
-        """The record as one line of JSON without line end, laid out as Python's `json.dump` does.
+        """The record as one line of JSON without line end, formatted like Python's `json.dump`.
 
         A changed field keeps its place, a new one goes to the end, a removed one is left out, and every other
         one keeps its text. `msgspec.Raw` and `bytes` are JSON already and go in as they are; other values are
         encoded, non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON does not have.
         """
-        parts: list[bytes | msgspec.Raw] = []
-        for name, raw in self.fields.items():
-            if name in remove:
-                continue
+        return fields_to_json(self.fields, changes, remove)
+
+
+def fields_to_json(
+    fields: Mapping[str, msgspec.Raw], changes: Mapping[str, Value], remove: Collection[str] = ()
+) -> bytes:
+    """See `Record.to_json`; for lines that are not usable records."""
+    parts: list[bytes | msgspec.Raw] = []
+    for name, raw in fields.items():
+        if name in remove:
+            continue
+        parts.append(_key(name))
+        parts.append(_encode(changes[name]) if name in changes else raw)
+    for name, value in changes.items():
+        if name not in fields and name not in remove:
             parts.append(_key(name))
-            parts.append(_encode(changes[name]) if name in changes else raw)
-        for name, value in changes.items():
-            if name not in self.fields and name not in remove:
-                parts.append(_key(name))
-                parts.append(_encode(value))
-        if not parts:
-            return b"{}"
-        # Every key carries the ", " before it; the first one's becomes the opening brace.
-        parts[0] = b"{" + bytes(parts[0])[2:]
-        parts.append(b"}")
-        return b"".join(parts)
+            parts.append(_encode(value))
+    if not parts:
+        return b"{}"
+    # Every key includes the ", " before it; for the first key this is replaced by the opening brace.
+    parts[0] = b"{" + bytes(parts[0])[2:]
+    parts.append(b"}")
+    return b"".join(parts)
 
 
-def _audio_filepath(fields: Mapping[str, msgspec.Raw]) -> str:
+def audio_filepath_of(fields: Mapping[str, msgspec.Raw]) -> str:
+    """The path of the audio; raises `RecordRejected` where there is none."""
     raw = fields.get("audio_filepath")
     if raw is None:
         raise RecordRejected(RejectReason.MISSING_FIELD, "there is no audio_filepath")
@@ -94,7 +109,7 @@ def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
     raw = fields.get("duration")
     if raw is None:
         raise RecordRejected(RejectReason.BAD_DURATION, "there is no duration")
-    duration = _number(raw)
+    duration = number_of(raw)
     if duration is None or not duration > 0:
         raise _bad(RejectReason.BAD_DURATION, "duration", raw, "a number of seconds above 0")
     if duration > MAX_SECONDS:
@@ -102,11 +117,12 @@ def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
     return duration
 
 
-def _offset(fields: Mapping[str, msgspec.Raw]) -> float | None:
+def offset_of(fields: Mapping[str, msgspec.Raw]) -> float | None:
+    """Seconds; None where it is absent or null. Raises `RecordRejected` for what is not a position."""
     raw = fields.get("offset")
     if raw is None or bytes(raw) == b"null":
         return None
-    offset = _number(raw)
+    offset = number_of(raw)
     if offset is None or offset < 0:
         raise _bad(RejectReason.BAD_OFFSET, "offset", raw, "a number of seconds, 0 or more")
     if offset > MAX_SECONDS:
@@ -114,7 +130,7 @@ def _offset(fields: Mapping[str, msgspec.Raw]) -> float | None:
     return offset
 
 
-def _number(raw: msgspec.Raw) -> float | None:
+def number_of(raw: msgspec.Raw) -> float | None:
     """A finite JSON number; None for all else (msgspec refuses strings, booleans, NaN and numbers out of range)."""
     try:
         number = _number_decoder.decode(raw)
@@ -139,5 +155,5 @@ def _encode(value: Value) -> bytes | msgspec.Raw:
 
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
-    """The field's name as it is written in a line, with the comma before it (cached: a manifest has few names)."""
+    """The field's name in JSON with the preceding comma (cached: a manifest has few names)."""
     return b", " + json.dumps(name, ensure_ascii=False).encode() + b": "

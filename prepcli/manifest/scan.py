@@ -1,4 +1,4 @@
-"""Reading a manifest in fixed byte ranges, each by itself, so that many processes can share one huge file.
+"""Read a manifest in fixed, independent byte ranges, so that many processes can share one huge file.
 
 A range is 16 MiB of the file, whoever reads it (2 MiB where no digest is wanted); a line belongs to the range in which
 it begins.
@@ -18,7 +18,7 @@ from prepcli.manifest.sources import is_gzip, open_bytes
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
 INLINE_BYTES = 8 << 20
-"""Below this, starting workers takes longer than reading; compressed files hold about eight times their size."""
+"""For fewer bytes than this, starting workers takes longer than reading; compressed files count eight times."""
 _BLOCK_BYTES = 256 << 10
 _BOM = b"\xef\xbb\xbf"
 
@@ -44,7 +44,7 @@ def ranges_of(path: str, num_bytes: int, short: bool = False) -> list[Range]:
 
 
 def workers_for(files: Iterable[tuple[str, int]], num_workers: int) -> int:
-    """How many processes should read `files` (path, bytes): `num_workers`, or one if that is faster."""
+    """The number of processes to read `files` (path, bytes): `num_workers`, or one if that is faster."""
     return num_workers if sum(size * (8 if is_gzip(path) else 1) for path, size in files) >= INLINE_BYTES else 1
 
 
@@ -67,7 +67,7 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
 
 
 class Reader:
-    """Reads on in a file; what was read beyond a range can be given back for the next one.
+    """Reads a file sequentially; bytes read beyond a range can be returned for the next one.
 
     `num_bytes`: the bytes of the last range; `in_line`: it ended inside a line.
     """
@@ -80,7 +80,7 @@ class Reader:
         self._kept = b""
 
     def begin_at(self, start: int) -> bool:
-        """Go to byte `start`, and say whether it is inside a line; a compressed file begins at 0."""
+        """Go to byte `start` and return whether it is inside a line; a compressed file starts at 0."""
         if not start:
             return False
         self._file.seek(start - 1)
@@ -107,7 +107,7 @@ class Reader:
             raise UsageError(f"{self.path} is damaged: {error}; make it again") from None
 
     def give_back(self, data: bytes) -> None:
-        """Have the next `read` begin with `data`."""
+        """Return `data` first in the next `read`."""
         self._kept = data + self._kept
 
 
@@ -165,7 +165,7 @@ def _whole_lines(
 
 
 def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:
-    """Read to the end of the line that the range's end cut through; those bytes are the next range's as well."""
+    """Read to the end of the line that crosses the end of the range; the next range contains those bytes as well."""
     beyond: list[bytes] = []
     while data := reader.read(_BLOCK_BYTES):
         beyond.append(data)

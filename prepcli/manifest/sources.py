@@ -1,4 +1,4 @@
-"""From what a user types to the manifest files that are meant, and their bytes."""
+"""Resolve what a user types to manifest files, and open them."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_writ
 
 
 def expand_paths(spec: str) -> list[str]:
-    """The files that `spec` names, in order: one path, several with commas between, brace forms of NeMo.
+    """The files that `spec` names, in order: a path, several separated by commas, or NeMo's brace forms.
 
     Brace forms are `{0..7}`, `{a,b}`, `_OP_0..7_CL_`, `(0..7)`, `[0..7]` and `<0..7>`. What exists as it is
     written is taken as it is written, so brackets, commas and blanks in real names do no harm.
@@ -22,17 +22,18 @@ def expand_paths(spec: str) -> list[str]:
         if part.strip():
             paths.extend(_expand_part(part))
     if not paths:
-        raise UsageError("no manifest is named; give a path, several with commas between, or a form like m_{0..7}.json")
+        raise UsageError("no manifest is named; give a path, several separated by commas, or a form like m_{0..7}.json")
     return paths
 
 
 def check_file(path: str, what: str = "manifest") -> str:
-    """Return `path` if it is there and can be read as a file; raises `UsageError` otherwise.
+    """Return `path` if it is a readable file; raises `UsageError` otherwise.
 
     A pipe, such as `<(zcat m.json.gz)`, could be read only once, and by one process.
     """
     if os.path.isdir(path):
-        raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it")
+        make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what == "manifest" else ""
+        raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it{make}")
     if not os.path.exists(path):
         hint = "" if os.path.isabs(path) else f" (looked in {Path.cwd()})"
         raise UsageError(f"{what} not found: {path}{hint}")
@@ -46,7 +47,7 @@ def check_file(path: str, what: str = "manifest") -> str:
 
 
 def is_gzip(path: str) -> bool:
-    """Whether the file is compressed, judged by its name as NeMo and lhotse judge it."""
+    """Whether the file is compressed, by its name, as in NeMo and lhotse."""
     return path.endswith(".gz")
 
 
@@ -74,7 +75,7 @@ def _expand_part(part: str) -> Iterator[str]:
         if os.path.exists(written):
             return iter([check_file(written)])
     part = part.strip()
-    # Folders that exist are meant literally, whatever brackets are in their names: only the rest is a pattern.
+    # Existing folders are taken literally, even with brackets in their names: only the rest is a pattern.
     slash = len(part)
     while (slash := part.rfind("/", 0, slash)) >= 0 and not os.path.isdir(part[: slash + 1]):
         pass

@@ -1,4 +1,4 @@
-"""Unpacking a compressed manifest once, so that its lines can be read back in any order."""
+"""Unpack a compressed manifest once, so that its lines can be read in any order."""
 
 import hashlib
 import os

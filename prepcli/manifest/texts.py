@@ -1,4 +1,4 @@
-"""Lines of texts, of pairs of texts, and of conversations, as the turns that a model reads and writes."""
+"""Read lines of texts, text pairs and conversations as turns: the input and output of a model."""
 
 import gzip
 import itertools
@@ -17,7 +17,7 @@ from prepcli.manifest.text_inputs import TextSet
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a conversation; `duration` in seconds for one of audio, whose text is the tag that stands for it."""
+    """A turn of a conversation; an audio turn has a `duration` in seconds, and its text is the audio tag."""
 
     role: str
     text: str
@@ -25,16 +25,16 @@ class Turn:
 
 
 def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
-    """The turns of each line of a file, the last of them the output; None for a line to skip.
+    """Yield the turns of each line of a file; the last turn is the output. None for a line to skip.
 
-    `target_path`: of pairs, the file with the targets. Raises `UsageError` where it has not as many lines.
+    `target_path`: for pairs, the file with the targets. Raises `UsageError` if it has another number of lines.
     """
     if data.kind == "multimodal_conversation":
         yield from _conversations(data, path)
         return
     with _open(path) as lines:
         if target_path is None:
-            # With its line end, as NeMo has it; the tokenizer decides what that counts.
+            # With its line end, like NeMo; the tokenizer decides how many tokens that is.
             for line in lines:
                 yield [Turn("assistant", line)]
             return
@@ -44,7 +44,7 @@ def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[l
                 if source is None or target is None:
                     longer = path if target is None else target_path
                     raise UsageError(f"{path} and {target_path} do not belong together: {longer} has more lines")
-                # NeMo draws a question for each line; taking them in turn gives as many of each.
+                # NeMo draws a question at random for each line; round-robin gives the same shares.
                 asked = [questions[number % len(questions)]] if questions else []
                 yield [Turn("user", " ".join([*asked, source.strip()])), Turn("assistant", target.strip())]
 
@@ -57,7 +57,7 @@ def _questions(data: TextSet) -> list[str]:
 
 
 def _open(path: str) -> IO[str]:
-    # Bytes that are not UTF-8 become lone surrogates, which counting then rejects line by line.
+    # Bytes that are not UTF-8 become lone surrogates; counting rejects such lines.
     if is_gzip(path):
         return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape")
     return Path(path).open(encoding="utf-8", errors="surrogateescape")

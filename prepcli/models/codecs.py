@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.models.nemo import check_nemo_file, file_identity, is_file
+from prepcli.models.nemo import check_nemo_file, file_identity, is_file, notes_on_name
 from prepcli.models.nemo_codec import MODEL_CLASS, NemoCodec
 from prepcli.models.protocols import Codec
 
@@ -20,6 +20,11 @@ def check_codec_model(name: str) -> None:
     """
     if is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)
+
+
+def notes_on_codec_model(name: str) -> list[str]:
+    """A note for a plan if the codec cannot be there, as far as is known without network."""
+    return notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 
 def codec_name(model: str, given: str | None = None) -> str:

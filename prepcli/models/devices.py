@@ -1,5 +1,6 @@
 """The device that a rank computes on, and the number of ranks per machine."""
 
+import glob
 import importlib.util
 import os
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ from prepcli.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_GPU_FILES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
+"""Device files of GPUs: NVIDIA's, those of its small boards, WSL's, AMD's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,22 @@ def find_devices(wanted: str, local_rank: int, has_launcher: bool) -> Devices:
         return Devices("cpu", 1)
     if wanted != "auto" and not (wanted.isdecimal() and int(wanted) > 0):
         raise UsageError(f"--devices takes auto, cpu or a number of GPUs, not {wanted}")
-    import torch
-
-    found = torch.cuda.device_count()
+    found = _num_gpus()
     if wanted == "auto" and not found:
         return Devices("cpu", 1)
     count = found if wanted == "auto" else int(wanted)
     if count > found:
         raise UsageError(f"--devices {wanted}: this machine has {found} GPUs that can be used; give cpu or auto")
     return Devices(f"cuda:{local_rank % count}", 1 if has_launcher else count)
+
+
+def _num_gpus() -> int:
+    """GPUs that PyTorch can use; where the system has no device file of one, PyTorch is not imported for this."""
+    if not any(glob.glob(pattern) for pattern in _GPU_FILES):
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def use_full_float32() -> None:

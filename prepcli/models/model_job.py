@@ -1,4 +1,4 @@
-"""A job with a model: worker processes decode ahead, the main process runs the model, a thread writes behind."""
+"""A job with a model: worker processes decode ahead, the main process runs the model, a thread writes the results."""
 
 import time
 from abc import ABC, abstractmethod
@@ -9,25 +9,28 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
+from prepcli.engine.crashes import DECODING, survive_crashes
 from prepcli.engine.job import Advance, Execution, Job
 from prepcli.engine.plan import Contents, Plan, UnitT
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.models.in_flight import in_flight, key_of, noting_in_flight
 from prepcli.models.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.processes import no_interruption, wait_for
+from prepcli.worker_pools import WorkerDiedError
 
 Item = TypeVar("Item")
 Computed = TypeVar("Computed")
 
 WALL = "wall_seconds"
-"""What each unit counts: the seconds that computing it took, with the waiting for decoded audio."""
+"""A count of each unit: the seconds of computing it, including the wait for decoded audio."""
 
 
 class UnitWork(ABC, Generic[Item, Computed]):
-    """What becomes of one unit: its segments are batched, given to the model, and the results are written."""
+    """The work for one unit: batch its segments, run the model, and write the results."""
 
     @abstractmethod
     def batches(self) -> Iterator[Batch[Item]]:
-        """What must be decoded, in the order in which `compute` takes it."""
+        """The batches to decode, in the order of `compute`."""
 
     @abstractmethod
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Computed:
@@ -46,7 +49,7 @@ ModelT = TypeVar("ModelT", bound=_Model)
 
 
 class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
-    """A job whose model is in the main process of a rank, on `device`; see `UnitWork` for what is done for a unit."""
+    """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit."""
 
     def __init__(self, device: str, num_workers: int) -> None:
         """`num_workers`: processes that plan; those that decode are the engine's number."""
@@ -59,16 +62,16 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
     @abstractmethod
     def set_up_device(self) -> None:
-        """Change how PyTorch computes, before the model is moved to `device`."""
+        """Configure PyTorch before the model is moved to `device`."""
 
     @abstractmethod
     def decoder(self, contents: Contents) -> Decoder[Any]:
-        """What worker processes decode the items of batches with."""
+        """The decoder for worker processes."""
 
     @property
     @abstractmethod
     def max_batch_samples(self) -> int:
-        """Batches of up to so many samples come from the workers through shared memory."""
+        """Maximum samples of a batch that workers return through shared memory."""
 
     @abstractmethod
     def begin_units(
@@ -86,42 +89,99 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         _ = self.model
 
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        """Decode in worker processes, compute here, write in a thread: at the same time, across units."""
-        tick = execution.tick
-        with (
-            ThreadPoolExecutor(1) as writing,
-            DecodingPool[Any](
-                self.decoder(plan.contents),
-                self.max_batch_samples,
-                execution.num_workers,
-                execution.context,
-                execution.workspace,
-            ) as workers,
-        ):
-            begun: deque[UnitWork[Any, Any]] = deque()
+        """Decode in worker processes, compute here, write in a thread: at the same time, across units.
 
-            def batches() -> Iterator[Batch[Any]]:
-                for work in self.begin_units(plan.contents, units, workers, tick):
-                    begun.append(work)
-                    yield from work.batches()
+        Where audio crashes a worker, the units that are left are done again (`prepcli.engine.crashes`).
+        """
+        with noting_in_flight(execution.workspace):
+            yield from survive_crashes(
+                execution.workspace, units, lambda left: self._attempt(plan, left, execution), DECODING
+            )
 
-            decoded = workers.decoded(batches(), tick)
-            # The workers start with the first task, and must do so before CUDA does.
-            decoded = chain(list(islice(decoded, 1)), decoded)
-            self.set_up_device()
-            self.model.to(self.device)
-            written: deque[Future[Marker]] = deque()
-            started = time.monotonic()
-            for unit in units:
-                work = begun.popleft()  # it is there: at least one batch beyond the last one was asked for
-                computed = work.compute(decoded, self.device, execution.advance)
-                wall, started = time.monotonic() - started, time.monotonic()
-                while written and (len(written) > 1 or written[0].done()):
-                    yield wait_for(written.popleft(), tick)
-                with no_interruption():
-                    written.append(writing.submit(_publish, unit, work, computed, wall, execution))
-            while written:
-                yield wait_for(written.popleft(), tick)
+    def _attempt(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
+        written: deque[Future[Marker]] = deque()
+        advanced = _Advanced(execution)
+        try:
+            with (
+                ThreadPoolExecutor(1) as writing,
+                DecodingPool[Any](
+                    self.decoder(plan.contents),
+                    self.max_batch_samples,
+                    execution.num_workers,
+                    execution.context,
+                    execution.workspace,
+                ) as workers,
+            ):
+                for unit, work, computed, wall in self._compute(plan.contents, units, workers, advanced):
+                    while written and (len(written) > 1 or written[0].done()):
+                        yield wait_for(written.popleft(), execution.tick)
+                    with no_interruption():
+                        written.append(writing.submit(_publish, unit, work, computed, wall, execution))
+                while written:
+                    yield wait_for(written.popleft(), execution.tick)
+        except WorkerDiedError:
+            advanced.take_back()
+            while written:  # what was computed is published all the same
+                yield wait_for(written.popleft(), execution.tick)
+            raise
+
+    def _compute(
+        self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], advanced: "_Advanced"
+    ) -> Iterator[tuple[UnitT, UnitWork[Any, Any], Any, float]]:
+        """Units, their work, what the model gave, and the seconds that this took."""
+        tick = advanced.execution.tick
+        begun: deque[UnitWork[Any, Any]] = deque()
+        sent: deque[Batch[Any]] = deque()
+
+        def batches() -> Iterator[Batch[Any]]:
+            for work in self.begin_units(contents, units, workers, tick):
+                begun.append(work)
+                for batch in work.batches():
+                    sent.append(batch)
+                    yield batch
+
+        named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), tick))
+        # The workers start with the first task; that must be before CUDA is initialized.
+        decoded = chain(list(islice(named, 1)), named)
+        self.set_up_device()
+        self.model.to(self.device)
+        started = time.monotonic()
+        for unit in units:
+            work = begun.popleft()  # it is there: at least one batch beyond the last one was asked for
+            computed = work.compute(decoded, self.device, advanced)
+            advanced.keep()
+            wall, started = time.monotonic() - started, time.monotonic()
+            yield unit, work, computed, wall
+
+
+class _Advanced:
+    """The progress of the unit that is being computed: taken back where the unit must be done again."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+        self._records, self._seconds = 0, 0.0
+
+    def __call__(self, records: int, seconds: float) -> None:
+        self._records += records
+        self._seconds += seconds
+        self.execution.advance(records, seconds)
+
+    def keep(self) -> None:
+        """The unit is computed."""
+        self._records, self._seconds = 0, 0.0
+
+    def take_back(self) -> None:
+        """The unit must be done again."""
+        self.execution.advance(-self._records, -self._seconds)
+
+
+def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
+    """Name the rows; those of segments that have crashed the model are rejected, and silence."""
+    decoded.keys = [key_of(item) for item in batch.items]
+    for row in in_flight().reject(decoded.keys, decoded.rejects):
+        decoded.audio[row : row + 1] = 0
+        decoded.lengths[row] = 0
+    return decoded
 
 
 def _publish(

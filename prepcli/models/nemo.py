@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.models.pretrained import problem_of
 
 _CONFIG = "model_config.yaml"
 _MALFORMED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, LookupError, ArithmeticError, RecursionError)
@@ -54,7 +55,13 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
         raise UsageError(f"{option} {path} is not a .nemo file: it does not contain {_CONFIG}")
     found = str(config.get("target", "unknown")).rpartition(".")[2]
     if found != model_class:
-        raise UsageError(f"{option} {path} contains a {found}; a {model_class} is needed")
+        raise UsageError(f"{option} {path} contains a model of the class {found}; the class {model_class} is needed")
+
+
+def notes_on_name(name: str, option: str, model_class: str, collection: str) -> list[str]:
+    """A note for a plan if the value of a model option is a name, and there can be no model of this name."""
+    why = None if is_file(name) else problem_of(name, model_class, collection)
+    return [] if why is None else [f"{option} {name} cannot be fetched: {why}"]
 
 
 def file_identity(name: str) -> str:
@@ -80,6 +87,9 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
     """
+    why = None if is_file(name) else problem_of(name, model_class, collection)
+    if why is not None:
+        raise UsageError(f"{option} {name} cannot be fetched; give a .nemo file: {why}")
     with quiet():
         try:
             models = importlib.import_module(f"nemo.collections.{collection}.models")

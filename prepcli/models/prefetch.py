@@ -23,8 +23,10 @@ from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
-from prepcli.processes import WorkerDiedError, WorkerPool, begin_worker, keep_freed_memory, wait_for
+from prepcli.models.in_flight import crash_is_a_workers
+from prepcli.processes import begin_worker, keep_freed_memory, wait_for
 from prepcli.records import Records
+from prepcli.worker_pools import WorkerDiedError, WorkerPool
 
 Samples = NDArray[np.float32]
 Item = TypeVar("Item")
@@ -61,11 +63,13 @@ class Decoded:
             all rows are rejected.
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
+        keys: short names of the items (`prepcli.models.in_flight`); none where nobody notes what is in the model.
     """
 
     audio: Samples
     lengths: NDArray[np.int64]
     rejects: dict[int, RecordRejected] = field(default_factory=dict)
+    keys: Sequence[str] = ()
 
 
 class Decoder(Protocol[ItemIn]):
@@ -160,6 +164,7 @@ class _Worker:
 
 def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace | None) -> None:
     begin_worker()
+    crash_is_a_workers()
     keep_freed_memory()
     _Worker.decoder, _Worker.slots, _Worker.workspace = decoder, slots, workspace
 
@@ -174,6 +179,12 @@ def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     return decoded
 
 
+def _call(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function with notes about the audio that it decodes."""
+    with with_notes(_Worker.workspace, DECODING):
+        return function(*arguments)
+
+
 def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
     return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.items), batch.num_samples)
 
@@ -182,11 +193,11 @@ class DecodingPool(Generic[Item]):
     """Worker processes that decode batches ahead of a model, and read other files for it.
 
     Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start
-    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. Audio that crashes a
-    worker is noted in `workspace`, and a later run rejects it (see `prepcli.engine.crashes`).
+    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. In `workspace` workers
+    note what they decode, once one of them has crashed (see `prepcli.engine.crashes`).
 
     Raises:
-        IncompleteError: on leaving the block, when a worker was killed.
+        WorkerDiedError: on leaving the block, when a worker was killed or has crashed.
     """
 
     def __init__(
@@ -201,12 +212,11 @@ class DecodingPool(Generic[Item]):
         self._max_samples = max_samples
         self._shared = context.get_start_method() == "fork"
         self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)] if self._shared else []
-        self._workspace = workspace
         self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call a module-level function in a worker."""
-        return self._pool.submit(function, *arguments)
+        return self._pool.submit(_call, function, *arguments)
 
     def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
         """Decode `batches` and yield them in order, a few ahead; `tick` is called while waiting."""
@@ -216,7 +226,7 @@ class DecodingPool(Generic[Item]):
             for batch in islice(batches, len(free)):
                 slot = free.popleft()
                 fits = self._shared and batch.num_values <= self._max_samples
-                waiting.append((batch, slot, fits, self.submit(_decode, batch, slot if fits else None)))
+                waiting.append((batch, slot, fits, self._pool.submit(_decode, batch, slot if fits else None)))
             if not waiting:
                 return
             batch, slot, fits, future = waiting.popleft()
@@ -236,12 +246,7 @@ class DecodingPool(Generic[Item]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            self._pool.__exit__(kind, error, traceback)
-        except WorkerDiedError as died:
-            if self._workspace is not None:
-                note_crash(self._workspace, died, DECODING)
-            raise
+        self._pool.__exit__(kind, error, traceback)
 
 
 def decoded_batches(
@@ -256,7 +261,12 @@ def decoded_batches(
     """Decode `batches` in new worker processes and yield them in order; see `DecodingPool`.
 
     Raises:
-        IncompleteError: a worker was killed.
+        IncompleteError: a worker was killed or has crashed; the next call knows what it was decoding.
     """
-    with DecodingPool(decoder, max_samples, num_workers, context, workspace) as pool:
-        yield from pool.decoded(batches, tick)
+    try:
+        with DecodingPool(decoder, max_samples, num_workers, context, workspace) as pool:
+            yield from pool.decoded(batches, tick)
+    except WorkerDiedError as died:
+        if workspace is not None:
+            note_crash(workspace, died, DECODING)
+        raise

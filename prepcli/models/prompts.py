@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,7 @@ from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.texts import Turn
 from prepcli.models.nemo import quiet
 from prepcli.tokenizers.counting import TokenizerSpec, kind_of_tokenizer
+from prepcli.tokenizers.hub import check_reachable
 
 _NOT_CUSTOM = ("audio_filepath", "duration", "offset", "sampling_rate", "sample_rate")
 
@@ -196,6 +198,8 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
     for path in spec.tokenizers:
         kind, found = kind_of_tokenizer(path)
         if kind == "hf":
+            if not os.path.exists(found):  # AutoTokenizer would try for half a minute, and say less
+                check_reachable(found, "tokenizer_config.json", "tokenizer.json", "config.json")
             loaded.append(AutoTokenizer(found.removesuffix("/tokenizer.json"), use_fast=True))
             continue
         try:

@@ -8,7 +8,7 @@ from typing import IO
 
 from prepcli.calls import shows_progress, words_called
 from prepcli.engine.job import AnyJob
-from prepcli.engine.launch import spawn_ranks
+from prepcli.engine.launch import check_writable, spawn_ranks
 from prepcli.engine.options import JobOptions
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions
@@ -16,6 +16,7 @@ from prepcli.engine.running import After, conclude, run_command, with_continuati
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.models.devices import find_devices
+from prepcli.models.in_flight import crashed_notes
 
 
 def run_on_devices(
@@ -28,16 +29,22 @@ def run_on_devices(
 ) -> Report:
     """Run `make_job(device=...)` on the devices of `--devices`; see `run_command` for the other arguments.
 
-    With several GPUs and no launcher the command is started once per GPU, and this process waits.
+    With several GPUs and no launcher the command is started once per GPU, and this process waits. So it is where an
+    earlier start has crashed inside the model, on one device: this process starts it again if it crashes once more.
     """
     has_launcher = engine.rank.launcher != "none"
+    job = make_job(device="cpu")  # wrong options are reported before PyTorch is imported, and before ranks start
+    if not options.dry_run:
+        check_writable(workspace)
     found = find_devices(devices, engine.rank.local_rank, has_launcher)
-    if found.num_ranks > 1 and not options.dry_run:
-        # The job is made here too, so that wrong options are reported before the ranks start.
-        return run_ranks(found.num_ranks, make_job(device="cpu"), workspace, engine, after)
+    may_crash = not has_launcher and bool(crashed_notes(workspace)) and not workspace.report_file.exists()
+    if (found.num_ranks > 1 or may_crash) and not options.dry_run:
+        return run_ranks(found.num_ranks, job, workspace, engine, after)
     if found.num_ranks > 1:
         engine = replace(engine, rank=replace(engine.rank, world_size=found.num_ranks))
-    return run_command(make_job(device=found.device), workspace, options, engine, after)
+    if found.device != "cpu":
+        job = make_job(device=found.device)
+    return run_command(job, workspace, options, engine, after)
 
 
 def run_ranks(
@@ -53,7 +60,7 @@ def run_ranks(
     before, _ = _stored(workspace)
     with ExitStack() as stack:
         files = [stack.enter_context(TemporaryFile()) for _ in range(0 if shows_progress() else num_ranks)]
-        code = spawn_ranks(words_called(), num_ranks, files)
+        code = spawn_ranks(words_called(), num_ranks, files, engine.rank)
         messages = [message for file in files if (message := _last_message(file))]
     now, report = _stored(workspace)
     if code not in (0, 3) or report is None:

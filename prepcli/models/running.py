@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from prepcli.processes import no_interruption, wait_for
+from prepcli.models.in_flight import in_flight
+from prepcli.processes import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,13 +48,13 @@ class Result(NamedTuple):
 class Running:
     """The result for a batch: complete, or in pieces that threads compute."""
 
-    def __init__(self, pieces: "list[Future[Pieces]] | Pieces") -> None:
+    def __init__(self, pieces: "list[Future[Pieces]] | Pieces", batch: int | None = None) -> None:
+        """`batch`: its number in `prepcli.models.in_flight`."""
         self._pieces = pieces
+        self._batch = batch
 
-    def result(self) -> Result:
-        """Wait for the result; errors of the model are raised, except those for too little memory."""
-        import torch
-
+    def pieces(self) -> Pieces:
+        """Wait for the results of the pieces."""
         found: Pieces = []
         for piece in self._pieces:
             if isinstance(piece, Future):
@@ -61,6 +62,15 @@ class Running:
                 found += own
             else:
                 found.append(piece)
+        return found
+
+    def result(self) -> Result:
+        """Wait for the result; errors of the model are raised, except those for too little memory."""
+        import torch
+
+        found = self.pieces()
+        if self._batch is not None:
+            in_flight().end(self._batch)
         too_large, row = [], 0
         for one in found:
             if one is None:
@@ -135,22 +145,57 @@ class ModelRunner:
 
         self._rows = rows
         self._pool: ThreadPoolExecutor | None = None
+        self._started: list[Future[Pieces]] = []
         self.depth = 1
         if device == "cpu":
             num_threads = torch.get_num_threads()
             self._pool = ThreadPoolExecutor(num_threads, initializer=torch.set_num_threads, initargs=(1,))
             self.depth += num_threads
 
-    def run(self, model: Model, *batch: "Tensor") -> Running:
-        """Start the model on a batch; its tensors may be overwritten as soon as this returns."""
+    def run(self, model: Model, *batch: "Tensor", keys: Sequence[str] = ()) -> Running:
+        """Start the model on a batch; its tensors may be overwritten as soon as this returns.
+
+        `keys` name the rows in notes, for the case that the process crashes (`prepcli.models.in_flight`). Where one of
+        them was in flight in an earlier crash, this waits for each row's result, with no other in flight.
+        """
+        if keys and in_flight().is_suspect(keys):
+            return self._run_alone(model, batch, keys)
+        number = in_flight().begin(keys) if keys else None
+        return Running(self._start(model, batch), number)
+
+    def _start(self, model: Model, batch: "Sequence[Tensor]") -> "list[Future[Pieces]] | Pieces":
         import torch
 
         if self._pool is None:
-            return Running(_run_in_pieces(model, batch))
+            return _run_in_pieces(model, batch)
         rows = self._rows or len(batch[0])
         pieces = zip(*(torch.split(tensor.clone(), rows) for tensor in batch), strict=True)
+        self._started = [future for future in self._started if not future.done()]
         with no_interruption():
-            return Running([self._pool.submit(_run_in_pieces, model, piece) for piece in pieces])
+            futures = [self._pool.submit(_run_in_pieces, model, piece) for piece in pieces]
+            self._started += futures
+        return futures
+
+    def _run_alone(self, model: Model, batch: "Sequence[Tensor]", keys: Sequence[str]) -> Running:
+        self._wait_for_others()
+        found: Pieces = []
+        for row, key in enumerate(keys):
+            number = in_flight().begin([key])
+            found += Running(self._start(model, [tensor[row : row + 1] for tensor in batch])).pieces()
+            self._wait_for_others()
+            in_flight().end(number)
+        return Running(found)
+
+    def _wait_for_others(self) -> None:
+        """Wait until the model is idle; errors are those of `Running.result`."""
+        import torch
+
+        for future in self._started:
+            while not wait_for_any([future]):
+                pass
+        if self._pool is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.synchronize()
+        in_flight().end()
 
     def __enter__(self) -> "ModelRunner":
         return self

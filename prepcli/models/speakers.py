@@ -1,6 +1,6 @@
 """The speaker encoders that `--speaker-model` accepts."""
 
-from prepcli.models.nemo import check_nemo_file, file_identity, is_file
+from prepcli.models.nemo import check_nemo_file, file_identity, is_file, notes_on_name
 from prepcli.models.nemo_speaker import MODEL_CLASS, NemoSpeakerEncoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.resemblyzer import ResemblyzerEncoder, weights_file
@@ -19,6 +19,11 @@ def check_speaker_model(name: str) -> None:
         weights_file()
     elif is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)
+
+
+def notes_on_speaker_model(name: str) -> list[str]:
+    """A note for a plan if the model cannot be there, as far as is known without network."""
+    return [] if name == RESEMBLYZER else notes_on_name(name, OPTION, MODEL_CLASS, "asr")
 
 
 def identity(name: str) -> str:

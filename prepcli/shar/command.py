@@ -4,6 +4,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.names import check_loadable
+from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.shar.job import SharJob
 from prepcli.shar.options import ManifestToShar
@@ -29,6 +30,7 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
         'shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
     engine = options.engine()
+    refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
     job = SharJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
     return run_command(job, Workspace(options.out), options, engine)

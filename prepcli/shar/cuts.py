@@ -1,4 +1,4 @@
-"""One manifest record as a cut: which audio, which text, whose voice; and what makes it unusable."""
+"""One manifest record as a cut: audio, text and speaker; an unusable record is rejected."""
 
 import re
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ import msgspec
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import CONTEXT, Cut, Recording, Supervision, recording_id, segment_id
-from prepcli.manifest.fields import decode_value, shown
+from prepcli.manifest.fields import decode_value
 from prepcli.manifest.record import Record
 from prepcli.shar.plan import CONTEXT_FIELDS
 
-# As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses all else.
+# As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses everything else.
 _SPEAKER = re.compile(r"\| Language:(\w+) Dataset:[\w\W]+ Speaker:[\w\W]+ \|")
-# What NeMo's script leaves out of a supervision's custom fields; everything else goes there.
+# Fields that NeMo's script does not copy to the supervision's custom fields; it copies all others.
 _NOT_CUSTOM = frozenset({"audio_filepath", "context_audio_filepath", "text", "offset", "duration", "speaker"})
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of an audio file as a manifest names it; `offset` and `duration` in seconds."""
+    """A segment of an audio file as in a manifest; `offset` and `duration` in seconds."""
 
     audio_filepath: str
     offset: float
     duration: float
 
     def is_near(self, other: "Part") -> bool:
-        """Whether both would be the same audio if they were of one file."""
+        """Whether both are the same audio if their files are the same."""
         starts = abs(self.offset - other.offset)
         ends = abs(self.offset + self.duration - other.offset - other.duration)
         return max(starts, ends) <= SAME_SECONDS + 1e-6
@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a record's cut is made of. `id` is the cut's; `channel` is the manifest's, unchecked."""
+    """The parts of a record's cut. `id` is that of the cut; `channel` is that of the manifest, unchecked."""
 
     id: str
     target: Part
@@ -51,14 +51,14 @@ class Entry:
 
     @property
     def context_id(self) -> str:
-        """The id of the context's recording, as NeMo's script makes it."""
+        """The id of the context's recording, like NeMo's script."""
         assert self.context is not None
         part = self.context
         return segment_id("context_cut", recording_id(part.audio_filepath), part.offset, part.duration)
 
     @property
     def is_magpies(self) -> bool:
-        """Whether the speaker is in the form without which MagpieTTSLhotseDataset raises."""
+        """Whether the speaker has the form that MagpieTTSLhotseDataset requires."""
         return language_of(self.speaker or "") is not None
 
     def cut(self, sampling_rate: int, num_samples: int) -> Cut:
@@ -86,7 +86,7 @@ class Entry:
 
 
 def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
-    """What the record's cut is made of; `occurrence` (0 is the first) makes equal ids different.
+    """Return the parts of the record's cut; `occurrence` (from 0) makes equal ids different.
 
     With `has_context` the record must name a context: readers read the fields of a shard in parallel.
 
@@ -96,10 +96,10 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
     """
     target = Part(record.audio_filepath, record.offset, record.duration)
     context = _context(record) if has_context else None
-    text, normalized = text_field(record, "text"), text_field(record, "normalized_text")
+    text, normalized = record.text("text"), record.text("normalized_text")
     custom: dict[str, str | msgspec.Raw] = {name: raw for name, raw in record.fields.items() if name not in _NOT_CUSTOM}
     if not (normalized and normalized.strip()):
-        # MagpieTTS puts normalized_text in the place of the text, even when there is nothing in it.
+        # MagpieTTS replaces the text by normalized_text, even by an empty one.
         custom.pop("normalized_text", None)
         normalized = None
     if not (text and text.strip()):
@@ -110,7 +110,7 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
         custom["context_recording_id"] = recording_id(context.audio_filepath)
     speaker = speaker_of(record)
     language = language_of(speaker or "")
-    lang = text_field(record, "lang") or language
+    lang = record.text("lang") or language
     id = segment_id("cut", recording_id(target.audio_filepath), target.offset, target.duration)
     if occurrence:
         id = f"{id}-{occurrence + 1}"  # NeMo's ids end in a decimal point and two digits
@@ -132,24 +132,16 @@ def _context(record: Record) -> Part:
 
 
 def of_context(rejected: RecordRejected) -> RecordRejected:
-    """The same reject, said of the record's context."""
+    """The same reject with a message about the record's context."""
     return RecordRejected(rejected.reason, f"context: {rejected.detail}")
 
 
-def text_field(record: Record, name: str) -> str | None:
-    """The text of a field, None where there is none; raises `RecordRejected(BAD_FIELD)` for what is not text."""
-    value = record.get(name)
-    if value is None or isinstance(value, str):
-        return value
-    raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(record.fields[name])}; it must be a string")
-
-
 def speaker_of(record: Record) -> str | None:
-    """The speaker, a number as text; None where there is none. Raises `RecordRejected(BAD_FIELD)`."""
+    """The speaker, a number as text; None if it is missing. Raises `RecordRejected(BAD_FIELD)`."""
     raw = record.fields.get("speaker")
     if raw is not None and type(decode_value(raw)) is int:
         return str(decode_value(raw))  # NeMo's FastPitch manifests number their speakers
-    return text_field(record, "speaker")
+    return record.text("speaker")
 
 
 @lru_cache(maxsize=4096)

@@ -1,10 +1,11 @@
-"""manifest-to-shar: NeMo manifests, with or without context audio, become numbered Lhotse Shar shards."""
+"""manifest-to-shar: NeMo manifests, with or without context audio, to numbered Lhotse Shar shards."""
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import TargetFormat
@@ -14,20 +15,27 @@ from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.indexes import MIRROR, mirrored
 from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     AUDIO_NAME,
     CONTEXT,
     CUTS_NAME,
     OUTPUT_PATTERNS,
+    PLAIN_CUTS_NAME,
     TARGET,
     CutWriter,
     FieldWriter,
+    PlainCutWriter,
     Recording,
     recording_id,
     shard_text,
 )
+from prepcli.formats.tar import MAX_PLAIN_NAME
+from prepcli.formats.train_ds import write_train_ds
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.manifest.record import Record
+from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
 from prepcli.shar.cuts import Entry, of_context, read_entry
 from prepcli.shar.options import SharOptions
@@ -36,13 +44,14 @@ from prepcli.shar.segments import Audio, Segment, SegmentStore
 
 _T = TypeVar("_T")
 
-MULTI_CHANNEL, OTHER_SPEAKER = "multi_channel", "other_speaker"
-"""What the units count for the summary: records with audio of several channels, with a speaker Magpie refuses."""
+MULTI_CHANNEL, OTHER_SPEAKER, LONG_NAMES = "multi_channel", "other_speaker", "long_names"
+"""What the units count for the summary: records with audio of several channels, with a speaker Magpie refuses; and
+members with names that lhotse 2 misreads by index."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Located:
-    """A record that can come out, and where its audio is."""
+    """A usable record and its audio segments."""
 
     number: int
     entry: Entry
@@ -66,7 +75,7 @@ class SharShard(Unit):
 
 @dataclass(frozen=True, slots=True)
 class SharContents:
-    """The records, and how they are divided."""
+    """The records and their division into shards."""
 
     records: Records
     layout: SharLayout
@@ -79,6 +88,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
     """Turns manifests into a Shar data set. A unit is a shard."""
 
     command: ClassVar[str] = "manifest-to-shar"
+    defaults = shown_defaults(SharOptions)
 
     def __init__(self, manifests: Sequence[str], options: SharOptions, num_workers: int = 1) -> None:
         options.check()
@@ -94,7 +104,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
         return OUTPUT_PATTERNS
 
     def settings(self, plan: SharPlan) -> dict[str, Any]:
-        """The options, and where the audio lies."""
+        """The options and the audio folder."""
         return settings_over(self.manifests, self.options.audio_base_dir, self.options)
 
     def plan(self, workspace: Workspace) -> SharPlan:
@@ -114,23 +124,28 @@ class SharJob(UnitJob[SharShard, SharContents]):
         ]
         return records.plan(units, SharContents(records, layout))
 
+    def missing_sample(self, plan: SharPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
+
     def planned_rejects(self, plan: SharPlan) -> Iterator[bytes]:
-        """Lines that could not be read, in input order."""
+        """Unreadable lines, in input order."""
         return plan.contents.records.planned_rejects()
 
     def process(self, plan: SharPlan, unit: SharShard, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard: the tars, and the cuts last, for readers list by them."""
+        """Write one shard: the tars first, the cuts last, because readers list shards by their cuts."""
         records, layout = plan.contents.records, plan.contents.layout
         name = shard_text(unit.number)
         target = FieldWriter(writer.open(AUDIO_NAME.format(TARGET, name)))
         context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if layout.has_context else None
-        cuts = CutWriter(writer.open(CUTS_NAME.format(name)))
+        cuts_file = writer.open(self._cuts_name.format(name))
+        cuts = PlainCutWriter(cuts_file) if self.options.indexed else CutWriter(cuts_file)
         with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
-            # Twice over the records: what is needed again must be known before the first is encoded.
+            # Two passes: repeated segments must be known before the first one is encoded.
             usable = _locate(plan.contents, layout.order[unit.lo : unit.hi].tolist(), store, writer, advance)
             for found in usable:
                 try:
-                    # All of a record before any of it is written, so that the fields stay aligned.
+                    # Get all audio of a record before writing any of it, so that the fields stay aligned.
                     target_audio = store.take(found.target)
                     context_audio = None if found.context is None else _of_context(store.take, found.context)
                 except RecordRejected as rejected:
@@ -150,16 +165,32 @@ class SharJob(UnitJob[SharShard, SharContents]):
         if context is not None:
             context.close()
         cuts.close()
+        if isinstance(cuts, PlainCutWriter):
+            indexes = {AUDIO_NAME.format(TARGET, name): target.index, self._cuts_name.format(name): cuts.index}
+            if context is not None:
+                indexes[AUDIO_NAME.format(CONTEXT, name)] = context.index
+            for data, index in indexes.items():
+                writer.add_after(f"{MIRROR}/{mirrored(writer.workspace.out / data)}", index)
+            writer.extra[LONG_NAMES] += target.num_long_names
+
+    @property
+    def _cuts_name(self) -> str:
+        return PLAIN_CUTS_NAME if self.options.indexed else CUTS_NAME
 
     def finish(self, plan: SharPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Nothing to merge; returns what to paste into a training config, and what users should know."""
+        """Return the lines to paste into a training config, and notes; there is nothing to merge."""
         out = writer.workspace.out
         details: dict[str, Any] = {}
         if markers:
             shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
-            details["cuts"] = out / CUTS_NAME.format(shards)
-            for field in [TARGET, CONTEXT] if plan.contents.layout.has_context else [TARGET]:
-                details[field] = out / AUDIO_NAME.format(field, shards)
+            audio = [TARGET, CONTEXT] if plan.contents.layout.has_context else [TARGET]
+            fields = {"cuts": self._cuts_name.format(shards)} | {
+                name: AUDIO_NAME.format(name, shards) for name in audio
+            }
+            details = {name: out / pattern for name, pattern in fields.items()}
+            details["train_ds"] = self._write_train_ds(writer.workspace, dict(details), shards)
+            if self.options.indexed:
+                details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
@@ -173,13 +204,26 @@ class SharJob(UnitJob[SharShard, SharContents]):
                 f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses; "
                 "it wants | Language:xx Dataset:yy Speaker:zz |"
             )
+        if counts[LONG_NAMES]:
+            details["long_names"] = (
+                f"{counts[LONG_NAMES] / 2:,.0f} cuts have ids of more than {MAX_PLAIN_NAME} bytes with the extension; "
+                "lhotse 2 misreads their audio by index (it stops or gives other data), so shorten the paths of their "
+                "audio, or train without indexes"
+            )
         return details
+
+    def _write_train_ds(self, workspace: Workspace, fields: Mapping[str, Path], shards: str) -> str:
+        paths = {name: os.path.abspath(path) for name, path in fields.items()}
+        patterns = {name: path.with_name(path.name.replace(shards, "*")).absolute() for name, path in fields.items()}
+        globs = (f"{name!r}: sorted(glob({str(pattern)!r}))" for name, pattern in patterns.items())
+        lhotse = f"CutSet.from_shar(fields={{{', '.join(globs)}}})"
+        return write_train_ds(workspace, self.command, {"shar_path": paths}, lhotse)
 
 
 def _locate(
     contents: SharContents, numbers: Sequence[int], store: SegmentStore, writer: UnitWriter, advance: Advance
 ) -> list[_Located]:
-    """Read the records, find their audio, and announce it to the store; reject what cannot come out."""
+    """Read the records, find their audio and register it in the store; reject unusable records."""
     records, layout = contents.records, contents.layout
     usable = []
     for number in numbers:
@@ -218,7 +262,7 @@ def _add(field: FieldWriter, cut_id: str, id: str, audio: Audio) -> None:
 
 
 def _of_context(function: Callable[..., _T], *arguments: Any) -> _T:
-    """Call `function`; a reject says that it is about the context."""
+    """Call `function`; the message of a reject says that it is about the context."""
     try:
         return function(*arguments)
     except RecordRejected as rejected:

@@ -15,7 +15,7 @@ OPUS_RATE = 48_000
 
 @dataclass(frozen=True)
 class SharOptions:
-    """What shapes a Shar data set; `target_sample_rate` in Hz."""
+    """The options that shape a Shar data set; `target_sample_rate` in Hz."""
 
     audio_base_dir: AudioBaseDir = None
     shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1)] = 4096
@@ -28,6 +28,13 @@ class SharOptions:
     ] = None
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
+    indexed: Annotated[
+        bool,
+        Option(
+            "Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0 resume in "
+            "the middle of an epoch."
+        ),
+    ] = False
     check_audio: Annotated[
         bool,
         Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),

@@ -1,4 +1,4 @@
-"""Planning a Shar data set: which record goes to which shard, under which id, and whether there is context audio."""
+"""Plan a Shar data set: the shard and the id of each record, and whether there is context audio."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prepcli.engine.split import Indices, by_count, shuffled
 from prepcli.errors import RecordRejected
-from prepcli.hashing import hash_segments
+from prepcli.hashing import hash_segments, occurrences
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, SourceFile
 from prepcli.manifest.parts import Floats, Ints
@@ -20,11 +20,11 @@ CONTEXT_FIELDS = {
     "context_audio_duration": "duration",
     "context_audio_offset": "offset",
 }
-"""The fields that name a record's context, and those of a record's own audio that they are like."""
+"""The fields of a record's context, each with the matching field of the record itself."""
 
 _CONTEXT_KEY = b'"context_audio_'
 _BLOCK_BYTES = 8 << 20
-# Below this, in hundredths of a second, floating point tells on which side of a half a value lies to 1e-6.
+# Below this number of hundredths of a second, float64 resolves the distance to a half to 1e-6.
 _EXACT_HUNDREDTHS = 1e9
 
 
@@ -32,8 +32,8 @@ _EXACT_HUNDREDTHS = 1e9
 class SharLayout:
     """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index).
 
-    `occurrences[i]`: how many records before record i have a cut with the same id by NeMo's naming.
-    `has_context`: some record names a context, so all must.
+    `occurrences[i]`: the number of records before record i whose cut has the same id by NeMo's naming.
+    `has_context`: some record has a context, so all must have one.
     """
 
     order: Indices
@@ -46,37 +46,26 @@ def plan_shards(index: ManifestIndex, options: SharOptions) -> SharLayout:
     """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id)."""
     num_records = len(index)
     order = shuffled(num_records, options.shuffle_seed) if options.shuffle else np.arange(num_records)
-    # Where every line is a reject there is one bound and no shard.
+    # If every line is a reject, there is one bound and no shard.
     bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
     return SharLayout(order, bounds, occurrences_of_ids(index), names_context(index))
 
 
 def occurrences_of_ids(index: ManifestIndex) -> Ints:
-    """For each record, how many before it have the same recording id, offset and duration to 10 ms.
+    """For each record, the number of earlier ones with the same recording id, offset and duration to 10 ms.
 
     Ids are made of these, so `(id, occurrence)` is different for any two records. Found by 64-bit hash: if
     two different ids ever share a hash, their records get occurrences that they do not need.
     """
     keys = hash_segments(index.keys["recording"], hundredths(index.offset), hundredths(index.duration))
-    occurrences = np.zeros(len(keys), np.int64)
-    in_order = np.sort(keys)
-    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
-    if not len(repeated):
-        return occurrences
-    records = np.flatnonzero(np.isin(keys, repeated))
-    by_key = records[np.argsort(keys[records], kind="stable")]
-    same_as_before = np.concatenate(([False], keys[by_key[1:]] == keys[by_key[:-1]]))
-    position = np.arange(len(by_key))
-    first = np.maximum.accumulate(np.where(same_as_before, 0, position))
-    occurrences[by_key] = position - first
-    return occurrences
+    return occurrences(keys)
 
 
 def hundredths(seconds: Floats) -> Floats:
     """`seconds` in hundredths, rounded exactly as `format(x, ".2f")` rounds; whole numbers of type float64."""
     scaled = seconds * 100
     rounded: NDArray[np.float64] = np.rint(scaled)
-    # Multiplying rounds as well: near a half, or beyond the digits of a double, only the decimal digits tell.
+    # Multiplication rounds too: near a half, or beyond the precision of a double, the decimal digits decide.
     doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < 1e-6) | (scaled > _EXACT_HUNDREDTHS)
     for position in np.flatnonzero(doubtful).tolist():
         rounded[position] = float(f"{seconds[position]:.2f}".replace(".", ""))
@@ -84,7 +73,7 @@ def hundredths(seconds: Floats) -> Floats:
 
 
 def names_context(index: ManifestIndex) -> bool:
-    """Whether any line of the manifests that is not skipped names a context.
+    """Whether any line of the manifests that is not skipped has a context.
 
     The index has not kept those fields. Their names are looked for in the bytes, at the speed of reading; a manifest
     with contexts says so in its first line, and only one without is read to its end.

@@ -16,7 +16,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.in_hand import take_in_hand
 
 KEPT_BYTES = 256 << 20
-"""Encoded audio that a worker keeps in memory; the rest of what is needed again waits in a temporary file."""
+"""Maximum bytes of encoded audio in the memory of a worker; more of it goes to a temporary file."""
 _LOSSLESS = ("flac", "wav")
 
 
@@ -31,7 +31,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """A segment as it is stored: an encoded mono file, and what a reader will find in it."""
+    """A stored segment: an encoded mono file and its properties."""
 
     data: bytes
     format: str
@@ -40,7 +40,7 @@ class Audio:
 
 
 class _Spilled(NamedTuple):
-    """Audio whose bytes are in the temporary file, from `position` on."""
+    """Audio whose bytes are in the temporary file, starting at `position`."""
 
     position: int
     num_bytes: int
@@ -78,7 +78,7 @@ class SegmentStore:
         self.num_encoded = 0
 
     def locate(self, path: str, offset: float, duration: float, channel: Any) -> Segment:
-        """The segment of `duration` seconds from `offset` on; `channel` counts where the file has several (None: 0).
+        """The segment of `duration` seconds from `offset`; `channel` is used for multi-channel files (None: 0).
 
         Raises:
             RecordRejected: MISSING_AUDIO, UNREADABLE_AUDIO, BEYOND_AUDIO, ..., BAD_FIELD where there is no such
@@ -97,14 +97,14 @@ class SegmentStore:
         return Segment(path, start, num_samples, chosen)
 
     def expect(self, segment: Segment) -> None:
-        """Announce one use."""
+        """Register one use."""
         self._uses[segment] += 1
 
     def take(self, segment: Segment) -> Audio:
         """The encoded segment.
 
         Raises:
-            RecordRejected: UNREADABLE_AUDIO, MISSING_AUDIO; the same at every use.
+            RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO, the same for every use.
         """
         self._uses[segment] -= 1
         last = self._uses[segment] <= 0
@@ -159,7 +159,7 @@ class SegmentStore:
         else:
             stored = self._one_channel(segment, info)
         if stored.format in _LOSSLESS:
-            # As many as `resample` gives.
+            # The number of samples that `resample` returns.
             length = -(-num_samples * stored.sampling_rate // info.sampling_rate)
         else:
             length = probe_bytes(stored.data, path).num_samples  # codecs of blocks may give more, or fewer

@@ -2,11 +2,13 @@
 
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.status import version_roots
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import check_loadable
+from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
-from prepcli.tarred.concat import concat_job
+from prepcli.tarred.concat import concat_job, has_later_version, refuse_to_change
 from prepcli.tarred.job import TarredJob
 from prepcli.tarred.options import ManifestToTarred
 
@@ -31,6 +33,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         'tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
     engine = options.engine()
+    refuse_swapped(options.manifest, options.out)
     manifests = expand_paths(options.manifest)
     out, concat_to = options.out, options.concat_to
     if concat_to is not None:
@@ -40,15 +43,14 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         job, workspace, plan = concat_job(
             manifests, concat_to, options, engine.num_workers, options.dry_run, options.overwrite
         )
+        if has_later_version(workspace):
+            refuse_to_change(concat_to, workspace, options.overwrite, options.retry_rejects)
     elif out is None:
         raise UsageError("OUT is missing: give the directory for the data set")
     else:
         check_loadable(out)
         workspace = Workspace(out)
-        if options.overwrite and any(workspace.root.glob("version_*")):
-            raise UsageError(
-                f"shards were added to {out} with --concat-to, and --overwrite would remove them; choose another "
-                f"directory, or remove {out} and {workspace.root} first"
-            )
+        if version_roots(workspace.root):
+            refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
         job, plan = TarredJob(manifests, options, num_workers=engine.num_workers), None
     return run_command(job, workspace, options, engine, plan=plan)

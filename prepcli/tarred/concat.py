@@ -1,4 +1,4 @@
-"""Adding shards to a tarred set that is there: which version this run makes, and its own work directory."""
+"""Add shards to an existing tarred set: the version that this run makes, and its own workspace."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ def concat_job(
     dry_run: bool = False,
     overwrite: bool = False,
 ) -> tuple[TarredJob, Workspace, TarredPlan | None]:
-    """The job that adds `manifests` to the set in `folder`, where its records lie, and its plan if it was made.
+    """Return the job that adds `manifests` to the set in `folder`, its workspace, and its plan if there is one.
 
     Each version of the set has a work directory `OUT.prepcli/version_<v>/`. If an earlier run, finished or not, was
     this very command, its version is continued; otherwise a new one begins.
 
     Raises:
-        UsageError: there is no set, or an earlier concatenation of other data is unfinished.
+        UsageError: `folder` holds no set, or an earlier concatenation of other data is unfinished.
     """
     if options.buckets_num > 1:
         raise UsageError("--concat-to adds to one data set: name a bucket's folder, and leave --buckets-num out")
@@ -49,6 +49,30 @@ def concat_job(
                 "or give --overwrite to begin that version again"
             )
     return _job(manifests, options, newest, num_workers), _workspace(folder, pending), None
+
+
+def has_later_version(workspace: Workspace) -> bool:
+    """Whether the version after the one of `workspace` has begun."""
+    number = int(workspace.root.name.rpartition("_")[2])
+    return (workspace.root.with_name(f"version_{number + 1}") / workspace.plan_file.name).exists()
+
+
+def refuse_to_change(folder: Path, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
+    """Refuse options that change shards which a later version of the set in `folder` has in its manifest.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    if overwrite:
+        raise UsageError(
+            f"shards were added to {folder} with --concat-to, and --overwrite would remove them; choose another "
+            f"directory, or remove {folder} and {Workspace(folder).root} first"
+        )
+    if retry_rejects:
+        raise UsageError(
+            f"shards were added to {folder} with --concat-to, and --retry-rejects would change those before them; add "
+            f"the records of {workspace.rejects_file} with --concat-to, or make the set again in another directory"
+        )
 
 
 def _workspace(folder: Path, version: int) -> Workspace:

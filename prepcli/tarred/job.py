@@ -1,4 +1,4 @@
-"""manifest-to-tarred: NeMo manifests become numbered tar shards with their manifests."""
+"""manifest-to-tarred: NeMo manifests to numbered tar shards with manifests."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
+from prepcli.formats.indexes import INDEX_SUFFIX, LineWriter, SampleTarWriter
 from prepcli.formats.names import (
     in_shard,
     marked_root,
@@ -26,7 +27,6 @@ from prepcli.formats.names import (
     segment_suffix,
     tagged,
 )
-from prepcli.formats.tar import TarWriter
 from prepcli.formats.tarred import (
     OUTPUT_PATTERNS,
     SHARD_MANIFEST_NAME,
@@ -35,17 +35,19 @@ from prepcli.formats.tarred import (
     manifest_name,
     metadata_name,
 )
+from prepcli.formats.train_ds import write_train_ds
 from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
+from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
-from prepcli.tarred.merge import merge_set
+from prepcli.tarred.merge import merge_set, train_ds_keys
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import TakenNames, TarredLayout, plan_sets
 
 
 @dataclass(frozen=True, slots=True)
 class TarShard(Unit):
-    """A shard: its number, and the records `records[lo:hi]` of the set number `set_number` of the layout."""
+    """A shard: its number, and the records `records[lo:hi]` of set `set_number` of the layout."""
 
     set_number: int
     number: int
@@ -55,7 +57,7 @@ class TarShard(Unit):
 
 @dataclass(frozen=True, slots=True)
 class TarredContents:
-    """The records, how they are divided, and the names that are taken in the set to which they are added."""
+    """The records, their division into shards, and the names taken in the set to which they are added."""
 
     records: Records
     layout: TarredLayout
@@ -67,7 +69,7 @@ TarredPlan = Plan[TarShard, TarredContents]
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A tar member that is there already, for the next record that uses the same audio."""
+    """A tar member of this shard, for the next record with the same audio."""
 
     name: str
     info: AudioInfo
@@ -75,9 +77,10 @@ class _Member:
 
 
 class TarredJob(UnitJob[TarShard, TarredContents]):
-    """Turns manifests into a tarred set; with `base`, adds shards to the set that is there. A unit is a shard."""
+    """Turns manifests into a tarred set; with `base`, adds shards to an existing set. A unit is a shard."""
 
     command: ClassVar[str] = "manifest-to-tarred"
+    defaults = shown_defaults(TarredOptions)
 
     def __init__(
         self,
@@ -94,15 +97,16 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         self._num_workers = num_workers
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
-        """What the job writes below OUT: of a concatenation only the new shards and the new version."""
+        """The files that the job writes below OUT; for a concatenation only the new shards and the new version."""
         if self.base is not None:
             version = self.base.version + 1
             names = [name.format(shard.number) for shard in plan.units for name in (TAR_NAME, SHARD_MANIFEST_NAME)]
-            return [*names, manifest_name(version), metadata_name(version)]
+            names.append(manifest_name(version))
+            return [*names, *(name + INDEX_SUFFIX for name in names), metadata_name(version)]
         return [*OUTPUT_PATTERNS, *(f"bucket*/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
     def settings(self, plan: TarredPlan) -> dict[str, Any]:
-        """The options; where the audio lies; the version that a concatenation builds on."""
+        """The options, the audio folder, and the version that a concatenation extends."""
         settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
@@ -143,18 +147,24 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             )
         return notes
 
+    def missing_sample(self, plan: TarredPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return None if self.options.only_manifests else plan.contents.records.missing_sample()
+
     def planned_rejects(self, plan: TarredPlan) -> Iterator[bytes]:
-        """Lines that could not be read and records that the options leave out, in input order."""
+        """Unreadable lines and records that the options leave out, in input order."""
         return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
 
     def process(self, plan: TarredPlan, unit: TarShard, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard: its tar, and its manifest last."""
+        """Write one shard: its tar, its manifest, and the indexes of both last."""
         records, tar_set = plan.contents.records, plan.contents.layout.sets[unit.set_number]
+        options = self.options
         tar = None
-        if not self.options.only_manifests:
-            tar = TarWriter(writer.open(tar_set.folder + TAR_NAME.format(unit.number)))
+        tar_name = tar_set.folder + TAR_NAME.format(unit.number)
+        if not options.only_manifests:
+            tar = SampleTarWriter(writer.open(tar_name))
         name = tar_set.folder + SHARD_MANIFEST_NAME.format(unit.number)
-        manifest = writer.open(name) if self.options.shard_manifests else writer.open_part(f"parts/{name}")
+        manifest = LineWriter(writer.open(name) if options.shard_manifests else writer.open_part(f"parts/{name}"))
         members: dict[tuple[object, ...], _Member] = {}
         for record_number in tar_set.records[unit.lo : unit.hi].tolist():
             try:
@@ -163,11 +173,15 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             except RecordRejected as rejected:
                 writer.reject(records.reject_source(record_number), rejected, records.origin(record_number))
             else:
-                manifest.write(record.to_json(changes, remove) + b"\n")
+                manifest.add(record.to_json(changes, remove) + b"\n")
                 writer.count(1, record.duration)
             advance(1, float(records.index.duration[record_number]))
         if tar is not None:
             tar.close()
+        if options.index and tar is not None:
+            writer.add_after(tar_name + INDEX_SUFFIX, tar.index)
+        if options.index and options.shard_manifests:
+            writer.add_after(name + INDEX_SUFFIX, manifest.index)
 
     def _place(
         self,
@@ -176,9 +190,9 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         record: Record,
         shard: int,
         members: dict[tuple[object, ...], _Member],
-        tar: TarWriter | None,
+        tar: SampleTarWriter | None,
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Store the record's audio, unless the shard has it; return the changes to its manifest line."""
+        """Store the record's audio unless the shard has it; return the changes to its manifest line."""
         path = contents.records.audio_path(number, record.audio_filepath)
         sliced = self.options.slice_with_offset
         key = (path, record.offset, record.duration) if sliced else (path,)
@@ -218,12 +232,14 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         return stem if contents.taken is None else contents.taken.free(stem)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
-        if member.sampling_rate == member.info.sampling_rate:
-            return {}
-        return {name: member.sampling_rate for name in ("sampling_rate", "sample_rate") if name in record.fields}
+        """The rate (Hz) of what is stored: with it, NeMo makes a cut without opening the audio."""
+        changes = {"sampling_rate": member.sampling_rate}
+        if member.sampling_rate != member.info.sampling_rate and "sample_rate" in record.fields:
+            changes["sample_rate"] = member.sampling_rate
+        return changes
 
     def _load(self, path: str, record: Record) -> tuple[AudioInfo, EncodedAudio]:
-        """Read, check and, where asked for, cut and encode the record's audio."""
+        """Read and check the record's audio; cut and encode it if requested."""
         take_in_hand(path, record.offset, record.duration)
         if self.options.slice_with_offset:
             info = probe_file(path)
@@ -245,6 +261,11 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         """Write the manifest and metadata of each set."""
         created = max(Path(path).stat().st_mtime for path in self.manifests)
         details: dict[str, Any] = {}
+        bucketing: dict[str, Any] = {}
         for tar_set in plan.contents.layout.sets:
-            details |= merge_set(writer, tar_set, self.options, self.base, created)
+            paths, bucketing = merge_set(writer, tar_set, self.options, self.base, created)
+            details |= paths
+        if details:
+            keys = train_ds_keys(details, bucketing, not self.options.only_manifests)
+            details["train_ds"] = write_train_ds(writer.workspace, self.command, keys)
         return details

@@ -1,12 +1,15 @@
-"""The end of a tarred set: one manifest over all shards, `metadata.yaml`, and what to paste into a config."""
+"""The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prepcli.bins.durations import duration_bins
 from prepcli.engine.publish import HashedFile, UnitWriter
-from prepcli.formats.names import brace_text
+from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets, index_bytes
+from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
     TAR_NAME,
@@ -15,11 +18,14 @@ from prepcli.formats.tarred import (
     metadata_name,
     metadata_yaml,
 )
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
 from prepcli.manifest.durations import read_durations
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import TarSet
 
 CHUNK_BYTES = 1 << 20
+TARS = "tarred_audio_filepaths"
+MANIFESTS = "manifest_filepath"
 
 
 def merge_set(
@@ -28,8 +34,8 @@ def merge_set(
     options: TarredOptions,
     base: ExistingSet | None,
     created: float,
-) -> dict[str, Any]:
-    """Write the set's manifest and metadata through `writer`; returns the lines for the summary.
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write the set's manifest and metadata through `writer`; returns the lines for the summary, and the bins.
 
     With `base`, the manifest is the base's followed by the new shards', both files get the next version's name, and
     the base's metadata goes into the history.
@@ -43,7 +49,14 @@ def merge_set(
     parts = [base.manifest] if base else []
     parts += [root / name for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
-    num_records = sum(_append(merged, part) for part in parts)
+    lines = LineOffsets()
+    for part in parts:
+        _append(merged, part, lines)
+    num_records = len(lines.offsets)
+    if options.index and not options.shard_manifests:
+        writer.add_after(
+            tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index_bytes(lines.offsets, lines.num_bytes)
+        )
 
     durations = read_durations([str(part) for part in parts])
     num_bins = min(options.dynamic_buckets_num, len(durations))
@@ -53,7 +66,7 @@ def merge_set(
         bucketing = {
             "use_lhotse": True,
             "use_bucketing": True,
-            "num_buckets": num_bins,
+            "num_buckets": len(bins) + 1,
             "bucket_duration_bins": [float(edge) for edge in bins],
         }
     config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
@@ -73,23 +86,40 @@ def merge_set(
     folder = out / tar_set.folder
     shards = brace_text("0", str(num_shards - 1))
     manifests = SHARD_MANIFEST_NAME.format(shards) if options.shard_manifests else manifest_name(version)
-    return {
-        f"{tar_set.folder}tarred_audio_filepaths": folder / TAR_NAME.format(shards),
-        f"{tar_set.folder}manifest_filepath": folder / manifests,
+    tars = TAR_NAME.format(shards)
+    details: dict[str, Any] = {
+        f"{tar_set.folder}{TARS}": folder / tars,
+        f"{tar_set.folder}{MANIFESTS}": folder / manifests,
     }
+    if options.index and not options.only_manifests:
+        top = absolute_folder(str(folder))
+        entry = {
+            "type": "nemo_tarred",
+            "manifest_filepath": f"{top}/{manifests}",
+            "tarred_audio_filepaths": f"{top}/{tars}",
+        }
+        details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config([entry])
+    return details, bucketing
 
 
-def _append(target: HashedFile, source: Path) -> int:
-    lines = 0
+def train_ds_keys(details: Mapping[str, Any], bucketing: Mapping[str, Any], with_tars: bool) -> dict[str, Any]:
+    """What a training config says of the sets in the summary `details`; several are lists of lists."""
+    keys: dict[str, Any] = {}
+    for name in (TARS, MANIFESTS) if with_tars else (MANIFESTS,):
+        paths = [os.path.abspath(path) for key, path in details.items() if key.endswith(name)]
+        keys[name] = paths[0] if len(paths) == 1 else [[path] for path in paths]
+    return keys | {name: value for name, value in bucketing.items() if name != "use_lhotse"}
+
+
+def _append(target: HashedFile, source: Path, lines: LineOffsets) -> None:
     with source.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
-            lines += chunk.count(b"\n")
+            lines.add(chunk)
             target.write(chunk)
-    return lines
 
 
 def _dataset_config(options: TarredOptions) -> dict[str, Any]:
-    """The fields of NeMo's `ASRTarredDatasetConfig`; it refuses any other."""
+    """The fields of NeMo's `ASRTarredDatasetConfig`, which refuses all others."""
     return {
         "num_shards": options.num_shards,
         "shuffle": options.shuffle,

@@ -12,7 +12,7 @@ from prepcli.options import AudioBaseDir, Manifest, Option
 
 @dataclass(frozen=True)
 class TarredOptions:
-    """What shapes a tarred data set; durations in seconds, rates in Hz.
+    """The options that shape a tarred data set; durations in seconds, rates in Hz.
 
     Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided.
     """
@@ -40,13 +40,21 @@ class TarredOptions:
     buckets_num: Annotated[
         int, Option("Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...")
     ] = 1
-    dynamic_buckets_num: Annotated[int, Option("Number of duration bins to write into metadata.yaml.")] = 30
+    dynamic_buckets_num: Annotated[int, Option("Number of buckets; their duration bins go into metadata.yaml.")] = 30
     shard_manifests: Annotated[
         bool,
         Option(
             "Write only the one manifest over all shards.",
             names=("--no-shard-manifests",),
             help_in_python="Write a manifest for each shard, in addition to the one over all shards.",
+        ),
+    ] = True
+    index: Annotated[
+        bool,
+        Option(
+            "Write no indexes (.idx). With them, lhotse 2 and NeMo after 3.0 resume in the middle of an epoch.",
+            names=("--no-index",),
+            help_in_python="Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.",
         ),
     ] = True
     only_manifests: Annotated[bool, Option("Write only the manifests, without the tars, to check them first.")] = False
@@ -93,8 +101,9 @@ class ManifestToTarred(TarredOptions, JobOptions):
     """Turn NeMo manifests into tar shards with their manifests.
 
     Writes OUT/audio_{i}.tar, OUT/sharded_manifests/manifest_{i}.json, OUT/tarred_audio_manifest.json and
-    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them. Files that need no change are copied
-    byte for byte. Run the same command again to continue after an interruption.
+    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them, and beside tars and manifests their indexes
+    (.idx). Files that need no change are copied byte for byte. Run the same command again to continue after an
+    interruption.
 
     Example: prepcli manifest-to-tarred train.json tarred/ --num-shards 64 --shuffle --force-codec flac
     """

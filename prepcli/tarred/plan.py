@@ -1,4 +1,4 @@
-"""Planning a tarred data set: which records it keeps, in which order, in which shard, under which kind of name."""
+"""Plan a tarred data set: the records to keep, their order, their shards, and how they are named."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, shuffled
 from prepcli.errors import RejectReason, UsageError
 from prepcli.formats.names import loader_stem, tagged
+from prepcli.hashing import have_several, num_distinct
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.records import file_identity, segment_identity
@@ -19,13 +20,13 @@ from prepcli.tarred.options import TarredOptions
 
 @dataclass(frozen=True, slots=True)
 class TakenNames:
-    """The stems of the members of a set that is there: what the index keeps of them, sorted."""
+    """The stems of the members of an existing set, as sorted keys of the index."""
 
     keys: NDArray[np.uint64]
 
     @classmethod
     def of_manifest(cls, manifest: Path, num_workers: int) -> "TakenNames":
-        """Those that the set's own manifest names."""
+        """The stems in the set's own manifest."""
         index = index_manifests([str(manifest)], keys={"stem": loader_stem}, num_workers=num_workers)
         return cls(np.sort(index.keys["stem"]))
 
@@ -37,7 +38,7 @@ class TakenNames:
         return found
 
     def free(self, stem: str) -> str:
-        """The stem, with a tag behind it if it is taken."""
+        """The stem, with a suffix if it is taken."""
         found, attempt = stem, 0
         while self.hold(np.frombuffer(key_bytes(found), "<u8"))[0]:
             attempt += 1
@@ -47,7 +48,7 @@ class TakenNames:
 
 @dataclass(slots=True)
 class TarSet:
-    """One data set below OUT: the whole, or one static bucket in a folder of its own.
+    """One data set below OUT: the whole set, or one static bucket in its own folder.
 
     `records` are numbers in the index in shard order; shard k is `records[bounds[k]:bounds[k + 1]]`.
     """
@@ -66,7 +67,7 @@ class TarSet:
 
 @dataclass(frozen=True, slots=True)
 class TarredLayout:
-    """All sets, the records left out with their reason, and the two bits per record that decide about member names.
+    """All sets, the records left out with their reason, and two bits per record that determine member names.
 
     `ambiguous[i]`: another file's member would have the same stem as record i's.
     `repeated[i]`: the audio of record i goes into more than one shard.
@@ -115,7 +116,7 @@ def plan_sets(index: ManifestIndex, options: TarredOptions, taken: TakenNames | 
 
 
 def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | None]]:
-    """[min, max) of each bucket, as NeMo's script cuts them: equal widths, the last one takes in its upper edge."""
+    """[min, max) of each bucket, like NeMo's script: equal widths; the last bucket includes its upper edge."""
     if options.buckets_num == 1 or options.max_duration is None:
         return [(options.min_duration, options.max_duration)]
     low = options.min_duration or 0.0
@@ -133,7 +134,7 @@ def _divide(
     files: NDArray[np.uint64],
     options: TarredOptions,
 ) -> tuple[TarSet, Indices]:
-    """One set of `records`, and those of them that are dropped."""
+    """Make one set of `records`; also returns the dropped records."""
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
         raise UsageError(f"none of the {len(index)} records is between --min-duration and --max-duration{where}")
@@ -185,15 +186,15 @@ def _name_members(
     records = np.concatenate([tar_set.records for tar_set in sets])
     segments = segment_identity(index, files)[records]
     files = files[records]
-    num_same_segment = len(records) - _num_distinct(segments)
+    num_same_segment = len(records) - num_distinct(segments)
     stems = index.keys["stem"][records]
-    if _num_distinct(stems) < _num_distinct(files):  # a stem follows from its file: equally many, then one to one
-        ambiguous[records] = _several(stems, files)
+    if num_distinct(stems) < num_distinct(files):  # a stem follows from its file: equally many, then one to one
+        ambiguous[records] = have_several(stems, files)
     stored = segments if options.slice_with_offset else files
-    if _num_distinct(stored) < len(stored):
+    if num_distinct(stored) < len(stored):
         sizes = np.concatenate([np.diff(tar_set.bounds) for tar_set in sets])
         shards = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint64)
-        repeated[records] = _several(stored, shards)
+        repeated[records] = have_several(stored, shards)
     roots = index.keys["root"][records]
     if roots.any():
         chosen = ambiguous[records]
@@ -206,31 +207,10 @@ def _name_members(
 
 
 def _like_chosen(stems: NDArray[np.uint64], roots: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each record: may its own stem be a name that is made for a record whose name is `chosen`?
+    """For each record: can its own stem equal a name that is made for a record with a `chosen` name?
 
-    Such a name is a stem with marks behind it (`x-shard1`), so its root is that stem, or the root of that stem.
+    Such a name is a stem with suffixes (`x-shard1`), so its root is that stem, or the root of that stem.
     """
     families = np.where(roots != 0, roots, stems)
     like: NDArray[np.bool_] = (roots != 0) & np.isin(families, families[chosen])
     return like
-
-
-def _num_distinct(keys: NDArray[np.uint64]) -> int:
-    # Not np.unique: its first call imports numpy.ma, a sixth of the start-up.
-    keys = np.sort(keys)
-    return int(np.count_nonzero(keys[1:] != keys[:-1])) + min(1, len(keys))
-
-
-def _several(keys: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """For each position: do the positions with its key hold more than one value?"""
-    order = np.lexsort((values, keys))
-    keys, values = keys[order], values[order]
-    if not len(keys):
-        return np.zeros(0, bool)
-    first_of_key = np.concatenate(([True], keys[1:] != keys[:-1]))
-    first_of_pair = first_of_key | np.concatenate(([True], values[1:] != values[:-1]))
-    group = np.cumsum(first_of_key) - 1
-    several = np.bincount(group, weights=first_of_pair) > 1
-    result = np.empty(len(keys), bool)
-    result[order] = several[group]
-    return result

@@ -1,1 +1,1 @@
-"""How many tokens a text is, for the tokenizers that speech models are trained with."""
+"""Count tokens of texts with the tokenizers that speech models are trained with."""

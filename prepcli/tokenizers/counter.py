@@ -1,4 +1,4 @@
-"""What every tokenizer provides: the number of tokens of each text."""
+"""The interface of tokenizers: the number of tokens of each text."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ class TokenCounter(Protocol):
 
 
 class WordsDiffer(Exception):  # noqa: N818 - it is a result: the job then counts whole texts
-    """Words counted one by one gave another number of tokens than their text as a whole; see `by_word_or_whole`."""
+    """The token counts of the words of a text do not add up to that of the whole text; see `by_word_or_whole`."""
 
 
 def refuse_surrogates(texts: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Counting tokens with any tokenizer: SentencePiece or Hugging Face, one for all texts or one per language."""
+"""Count tokens with any tokenizer: SentencePiece or Hugging Face, one for all texts or one per language."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.tokenizers.counter import TokenCounter, WordsDiffer
+from prepcli.tokenizers.hub import is_hub_name
 
 Found = TypeVar("Found")
 
@@ -17,7 +18,7 @@ WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so
 
 @dataclass(frozen=True)
 class TokenizerSpec:
-    """Which tokenizers there are: enough to load them anew in a worker process.
+    """The tokenizers to use: enough to load them in a worker process.
 
     `langs` names the language of each, where there are several. `by_word`: words may be counted one by one, where the
     model allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text
@@ -46,7 +47,7 @@ class TokenizerSpec:
 
 
 def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:
-    """What `count` makes of `spec`; where words counted one by one will not do, of whole texts, and a note."""
+    """The result of `count` for `spec`; if counting word by word is not exact, that for whole texts, and a note."""
     try:
         return count(spec), []
     except WordsDiffer:
@@ -121,6 +122,6 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
         raise UsageError(f"the folder {name} holds no tokenizer: neither tokenizer.json nor tokenizer.model")
     if os.path.exists(name):
         return ("hf" if path.suffix == ".json" else "sentencepiece"), name
-    if path.suffix in (".model", ".json", ".spm") or path.is_absolute() or name.count("/") > 1 or name.startswith("."):
+    if path.suffix in (".model", ".json", ".spm") or not is_hub_name(name):
         raise UsageError(f"tokenizer not found: {name}; give a .model or tokenizer.json file, or the folder of one")
     return "hf", name

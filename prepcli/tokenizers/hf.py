@@ -1,6 +1,7 @@
 """Tokenizers of Hugging Face: a `tokenizer.json`, or a name on the hub."""
 
 import os
+import textwrap
 from collections.abc import Sequence
 
 from prepcli.errors import UsageError
@@ -11,21 +12,21 @@ class HfCounter:
     """Counts tokens as `Tokenizer.encode(text, add_special_tokens=False)` gives them, without cut or padding."""
 
     def __init__(self, name: str) -> None:
-        """Load a file, or by its name from the hub; raises `UsageError` when that fails and without the package."""
-        # Workers are forked, and each has a core: more threads would only make it slower.
+        """Load a file, or by its name from the hub; raises `UsageError` if that fails and without the package."""
+        # Workers are forked, one per core: more threads would only make them slower.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             from tokenizers import Tokenizer
         except ImportError:
             raise UsageError("Hugging Face tokenizers need a package: pip install 'prepcli[hf]'") from None
+        from prepcli.tokenizers.hub import tokenizer_file
+
+        path = name if os.path.isfile(name) else tokenizer_file(name)
         try:
-            self._model = Tokenizer.from_file(name) if os.path.isfile(name) else Tokenizer.from_pretrained(name)
+            self._model = Tokenizer.from_file(path)
         except Exception as error:  # the package raises bare ones
-            what = (
-                "is not a Hugging Face tokenizer" if os.path.isfile(name) else "is not a file and cannot be downloaded"
-            )
-            why = " ".join(str(error).split())[:200]
-            raise UsageError(f"{name} {what}: {why}") from None
+            why = textwrap.shorten(str(error), 300, placeholder=" …")
+            raise UsageError(f"{path} is not a Hugging Face tokenizer: {why}") from None
         self._model.no_truncation()
         self._model.no_padding()
 

@@ -20,7 +20,7 @@ class SentencePieceCounter:
     """
 
     def __init__(self, path: str, by_word: bool = True) -> None:
-        """Load the model; raises `UsageError` when the file is none and without the package."""
+        """Load the model; raises `UsageError` if the file is not a model, or without the package."""
         try:
             import sentencepiece
         except ImportError:
@@ -48,7 +48,7 @@ class SentencePieceCounter:
             raise
 
     def _by_word(self, texts: Sequence[str]) -> list[int]:
-        # A written-out U+2581 is a space that words are not split at here.
+        # A literal U+2581 is a space for the model, but words are not split at it here.
         odd = [place for place, text in enumerate(texts) if _SPACE in text] if _SPACE in "".join(texts) else []
         counts = self._sums(texts)
         for place in odd:
@@ -62,7 +62,7 @@ class SentencePieceCounter:
 
 
 def splits_at_spaces(model: Any) -> bool:
-    """Whether a text has as many pieces as its words between single spaces, as far as the model itself can tell.
+    """Whether, by the properties of the model, a text has as many pieces as its space-separated words together.
 
     So it is when no piece goes across the beginning of a word, a space alone is a piece (or runs of unknown
     characters would become one across words), every word begins alike wherever it stands, and further spaces

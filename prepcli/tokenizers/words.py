@@ -1,4 +1,4 @@
-"""Sums over the words of many texts at once: each word is counted once, and found again by NumPy."""
+"""Sums over the words of many texts: each word is counted once and looked up with NumPy afterwards."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,16 +12,16 @@ Keys = npt.NDArray[np.uint64]
 
 _MAX_WORDS = 1_000_000
 _MIN_TEXTS = 16
-"""Fewer texts are faster to sum one by one."""
+"""For fewer texts, summing one by one is faster."""
 _SLOT_BITS = 18
 _SPACE, _LINE_END = b" \n"
 _MAX_WORD_BYTES = 16
-"""Bytes of a word that the table can hold; longer ones, and those whose slot is taken, are in the dictionary alone."""
+"""Maximum bytes of a word in the table; longer words, and words whose slot is taken, are in the dictionary only."""
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 1], np.uint64)
 
 
 class WordSums:
-    """The sum of a number over each text's words, those between single spaces (`str.split(" ")`).
+    """The sum of a number over the words of each text, split at single spaces (`str.split(" ")`).
 
     `numbers` gives it for some words; it is asked once for each, and gives 0 for the empty one. A table with a word in
     a slot at most is looked up for all words of a block of texts in a few calls of NumPy: a third of the time of a
@@ -37,7 +37,7 @@ class WordSums:
     def __call__(self, texts: Sequence[str]) -> list[int]:
         """One sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
         data = "\n".join(texts).encode()
-        # A zero byte is what short keys are filled up with, and a line end within a text is not the end of it.
+        # Zero bytes pad short keys, and a line break within a text is not its end.
         if len(texts) < _MIN_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):
             return self._one_by_one(texts)
         chars = np.frombuffer(data, np.uint8)
@@ -64,7 +64,7 @@ class WordSums:
             self._learn(words)
             numbers[missed] = list(map(self._known.__getitem__, words))
             free = missed[(self._keys[slots[missed]] == 0) & (lengths[missed] <= _MAX_WORD_BYTES)]
-            # Where two words want one slot, NumPy leaves the later one there, of its key as of its number.
+            # If two words have the same slot, NumPy keeps the later one, for the key and for the number.
             self._keys[slots[free]], self._numbers[slots[free]] = keys[free], numbers[free]
         return numbers
 
@@ -77,7 +77,7 @@ class WordSums:
 
 
 def _keys(data: bytes, starts: Ints, lengths: Ints) -> Keys:
-    """64 bits of each word: its first 8 bytes, and where there are more, the next 8 added to those well mixed."""
+    """64 bits of each word: its first 8 bytes; for longer words, mixed and added to the next 8."""
     windows: Keys = np.ndarray(len(data) + 1, "<u8", data + bytes(8), strides=(1,))
     keys: Keys = windows[starts] & _MASKS[np.minimum(lengths, 8)]
     longer = np.flatnonzero(lengths > 8)

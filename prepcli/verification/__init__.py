@@ -1,1 +1,1 @@
-"""`verify`: whether a data set is complete, readable and as it was published."""
+"""`verify`: check that a data set is complete, readable and as published."""

@@ -1,13 +1,17 @@
 """Checks that a shard's codes are complete and aligned with its cuts, as strictly as any loader."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.status import workspaces_of
+from prepcli.engine.workspace import read_document
+from prepcli.formats.codes import CODES_FOLDER
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import decode_json
+from prepcli.formats.shar_audio import AUDIO_RECORD, States, content_digest
 from prepcli.verification.tarred import ShardReport
 
 TOLERANCE = 1e-3
@@ -22,6 +26,21 @@ class _TemporalArray(msgspec.Struct):
     array: _Array
     temporal_dim: int
     frame_shift: float
+
+
+def stale_codes(out: Path, folder: Path) -> Iterator[str]:
+    """Problems of codes in `out` that were made of other audio than the Shar set in `folder` holds now."""
+    for workspace in workspaces_of(out):
+        if not workspace.root.name.startswith(CODES_FOLDER.format("")):
+            continue
+        for record in sorted(workspace.root.glob(AUDIO_RECORD.format("*"))):
+            for path, state in (read_document(record, States) or {}).items():
+                tar = folder / path
+                if tar.is_file() and not state.is_of(tar.stat()) and content_digest(tar) != state.digest:
+                    yield (
+                        f"{workspace.root.name}: made of other audio than {tar} holds now; run extend-codec-codes "
+                        "again with --overwrite"
+                    )
 
 
 def check_codes(

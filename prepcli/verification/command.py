@@ -2,7 +2,7 @@
 
 from prepcli.processes import available_processors
 from prepcli.verification.options import Verify
-from prepcli.verification.verify import VerifyReport
+from prepcli.verification.report import VerifyReport
 from prepcli.verification.verify import verify as check
 
 
@@ -22,4 +22,4 @@ def verify(options: Verify) -> VerifyReport:
         >>> prepcli.verify("verified").problems
         []
     """
-    return check(options.out, options.num_workers or available_processors())
+    return check(options.out, options.num_workers or available_processors(), options.audio_base_dir)

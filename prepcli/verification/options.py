@@ -11,12 +11,29 @@ from prepcli.options import Json, NumWorkers, Option, Progress
 class Verify:
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. If there are problems, they are listed and the exit code is 1.
+    Reads and decodes everything. Of manifests, also those of extend-context-audio, each line is checked, that its
+    audio and its context are there and long enough, and that the context is of the same voice; only headers of audio
+    are read then. If there are problems, or not one record, they are listed and the exit code is 1.
 
     Example: prepcli verify tarred/
     """
 
-    out: Annotated[Path, Option("Directory of a tarred or Shar data set.", metavar="OUT", is_argument=True)]
+    out: Annotated[
+        Path,
+        Option(
+            "Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.",
+            metavar="OUT",
+            is_argument=True,
+        ),
+    ]
+    audio_base_dir: Annotated[
+        Path | None,
+        Option(
+            "Base folder of relative audio paths in manifests.",
+            shown_default="that of the run, else the manifest's folder",
+            must_exist="folder",
+        ),
+    ] = None
     as_json: Json = False
     num_workers: NumWorkers = None
     progress: Progress = False

@@ -20,6 +20,7 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
 from prepcli.formats.codes import CODES_FILE, CODES_OF
 from prepcli.formats.folders import numbered
+from prepcli.formats.indexes import MIRROR
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import (
     AUDIO_FILE,
@@ -33,6 +34,7 @@ from prepcli.formats.shar import (
     shard_text,
 )
 from prepcli.verification.codes import check_codes
+from prepcli.verification.indexes import index_problems
 from prepcli.verification.tarred import ShardReport, line_hash
 
 Hashes = NDArray[np.uint64]
@@ -40,9 +42,9 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class SharFiles:
-    """One shard to check: its cuts, the tar of each field, and the SHA-256 of those files of which it is known.
+    """One shard to check: its cuts, the tar of each field, and the SHA-256 of each file where known.
 
-    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ...
+    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ... Indexes may be in `mirror`.
     """
 
     number: int
@@ -50,6 +52,7 @@ class SharFiles:
     tars: dict[str, Path]
     sha256: dict[Path, str] = field(default_factory=dict)
     codes: dict[str, Path] = field(default_factory=dict)
+    mirror: Path | None = None
 
 
 @dataclass(slots=True)
@@ -65,7 +68,7 @@ class SharReport(ShardReport):
 def find_shards(
     folder: Path, sha256: Callable[[str], str | None], codes_in: Path | None = None
 ) -> tuple[list[SharFiles], list[str]]:
-    """The shards to check, and what is wrong with their numbers: every field must have 0..N-1.
+    """The shards to check, and the problems with their numbers: every field must have 0..N-1.
 
     `sha256` gives the published digest of a file by its name below `folder`, None where it is not known. Where
     `codes_in` is given, the codes in it are checked against the cuts in `folder`.
@@ -101,12 +104,19 @@ def find_shards(
         files = [(file, folder) for file in (path, *here.values())] + [(file, home) for file in coded.values()]
         digests = {file: sha256(str(file.relative_to(root))) for file, root in files}
         known = {file: digest for file, digest in digests.items() if digest}
-        shards.append(SharFiles(number, path, here, known, coded))
+        shards.append(SharFiles(number, path, here, known, coded, home / MIRROR))
     return shards, problems
 
 
+def crashed(files: SharFiles, cause: str) -> SharReport:
+    """The report of a shard over which the decoder crashed; the others can still be checked."""
+    name = f"cuts/{files.cuts.name}"
+    problem = f"{name}: audio of this shard crashes the decoder ({cause}); the shard is not checked further"
+    return SharReport(files.number, problems=[problem], has_crashed=True)
+
+
 def check_shar_shard(files: SharFiles) -> SharReport:
-    """Read the whole shard: decode every recording, and hold every array of codes against its audio."""
+    """Read the whole shard: decode every recording, and compare every array of codes with its audio."""
     report = SharReport(files.number)
     cuts = _check_cuts(files, report)
     report.num_lines = len(cuts)
@@ -118,6 +128,11 @@ def check_shar_shard(files: SharFiles) -> SharReport:
     for name, tar in files.codes.items():
         lengths = seconds.get(audio_of[tar.parent.name], [])
         check_codes(f"{name}/{tar.name}", tar, files.sha256.get(tar), [cut.id for cut in cuts], lengths, report)
+    if not report.problems:
+        if files.cuts.suffix != ".gz":
+            report.problems += index_problems(files.cuts, "jsonl", f"cuts/{files.cuts.name}", files.mirror)
+        for name, tar in (files.tars | files.codes).items():
+            report.problems += index_problems(tar, "shar_tar", f"{name}/{tar.name}", files.mirror)
     return report
 
 
@@ -153,7 +168,7 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
 def _check_field(
     name: str, tar: Path, files: SharFiles, cuts: Sequence[CutLine], report: SharReport
 ) -> list[float | None]:
-    """Check a field; returns the seconds of each recording, None where that is not known."""
+    """Check a field; returns the seconds of each recording, None if unknown."""
     where = f"{name}/{tar.name}"
     count = 0
     aligned = True
@@ -201,7 +216,7 @@ def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharRe
 
 
 def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
-    """Cut ids that the set has more than once; `hashes` are each shard's `SharReport.id_hashes`."""
+    """Cut ids that occur more than once in the set; `hashes` are the `SharReport.id_hashes` of the shards."""
     in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]
     if not len(repeated):

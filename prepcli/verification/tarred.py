@@ -14,6 +14,7 @@ from prepcli.errors import RecordRejected
 from prepcli.formats.tar import open_regular, read_members
 from prepcli.formats.tarred import TAR_NAME
 from prepcli.manifest.record import Record
+from prepcli.verification.indexes import index_problems
 
 _ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
 _SUB = re.compile(r"-sub\d+\.\w+$")
@@ -21,7 +22,7 @@ _SUB = re.compile(r"-sub\d+\.\w+$")
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
-    """One shard to check; `sha256` are the digests under which its files were published, where they are known."""
+    """One shard to check; `sha256` are the digests of its files as published, where known."""
 
     number: int
     tar: Path | None
@@ -32,7 +33,7 @@ class ShardFiles:
 
 @dataclass(slots=True)
 class ShardReport:
-    """What was found: counts, seconds of audio that the lines name, and problems."""
+    """The result: counts, seconds of audio in the lines, and problems."""
 
     number: int
     num_members: int = 0
@@ -41,6 +42,15 @@ class ShardReport:
     lines_digest: int = 0
     """Sum of 64-bit hashes of the lines: equal for equal lines in any order."""
     problems: list[str] = field(default_factory=list)
+    has_crashed: bool = False
+    """Then nothing but the one problem was found."""
+
+
+def crashed(files: ShardFiles, cause: str) -> ShardReport:
+    """The report of a shard over which the decoder crashed; the others can still be checked."""
+    name = files.tar.name if files.tar is not None else files.manifest.name
+    problem = f"{name}: its audio crashes the decoder ({cause}); it is not checked further"
+    return ShardReport(files.number, problems=[problem], has_crashed=True)
 
 
 def check_shard(files: ShardFiles) -> ShardReport:
@@ -48,6 +58,12 @@ def check_shard(files: ShardFiles) -> ShardReport:
     report = ShardReport(files.number)
     lengths = _check_tar(files, report) if files.tar is not None else None
     _check_manifest(files, lengths, report)
+    if not report.problems:
+        if files.tar is not None:
+            report.problems += index_problems(files.tar, "nemo_tar", files.tar.name)
+        report.problems += index_problems(
+            files.manifest, "jsonl", f"{files.manifest.parent.name}/{files.manifest.name}"
+        )
     return report
 
 

@@ -1,26 +1,21 @@
-"""Checks that a data set is complete, readable and aligned, and that its bytes are those that were published."""
+"""Checks that a data set is complete, readable and aligned, and that its bytes are as published."""
 
 import hashlib
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
-import msgspec
 from tqdm import tqdm
 
 from prepcli.calls import shows_progress
-from prepcli.engine.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.publish import Marker, PublishedFile
-from prepcli.engine.report import Report
-from prepcli.engine.status import read_status, workspaces_of
+from prepcli.engine.plan import StoredPlan
+from prepcli.engine.publish import PublishedFile
+from prepcli.engine.status import workspaces_of
 from prepcli.engine.workspace import read_document
-from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.folders import numbered
+from prepcli.errors import UsageError
+from prepcli.formats.folders import irregular_files, numbered
 from prepcli.formats.shar import is_shar
-from prepcli.formats.tar import open_regular
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_FILE,
     SHARD_MANIFEST_NAME,
@@ -31,64 +26,62 @@ from prepcli.formats.tarred import (
     read_metadata,
     tar_numbers,
 )
-from prepcli.manifest.record import Record
 from prepcli.printing import printable_command
-from prepcli.processes import map_in_order
+from prepcli.verification.codes import stale_codes
+from prepcli.verification.exports import find_export
+from prepcli.verification.indexes import index_problems, moved_from
+from prepcli.verification.manifests import manifests_in, verify_manifest
+from prepcli.verification.report import VerifyReport
+from prepcli.verification.runs import Run, judge_runs, plan_of, runs_of
 from prepcli.verification.shar import Hashes, check_shar_shard, find_shards, repeated_ids
-from prepcli.verification.tarred import ShardFiles, ShardReport, check_shard, line_hash
+from prepcli.verification.shar import crashed as shar_crashed
+from prepcli.verification.tarred import ShardFiles, ShardReport, check_shard, crashed
+from prepcli.verification.whole import lines_by_shard, split_manifest
+from prepcli.worker_pools import map_in_order, map_past_crashes
 
 Hashed = Callable[[str], str | None]
-"""The SHA-256 under which a file below OUT was published, None where that is not known; whoever asks compares it."""
+"""Returns the SHA-256 of a file below OUT as published, or None; the caller compares it."""
 
 
-class VerifyReport(msgspec.Struct):
-    """What was checked, and every problem found; `seconds` of audio, by the records.
+def verify(out: Path, num_workers: int = 1, audio_base_dir: Path | None = None) -> VerifyReport:
+    """Check the tarred set (with static buckets: each of them), the Shar or the export in `out`; decodes everything.
 
-    `kind`: tarred or shar (codes are a Shar's). `hashes_known`: OUT.prepcli tells what the bytes should be.
-    """
-
-    out: str
-    kind: str = "tarred"
-    shards: int = 0
-    members: int = 0
-    records: int = 0
-    seconds: float = 0.0
-    hashes_known: bool = False
-    problems: list[str] = []
-
-    @property
-    def status(self) -> str:
-        """`ok` or `broken`."""
-        return "broken" if self.problems else "ok"
-
-
-def verify(out: Path, num_workers: int = 1) -> VerifyReport:
-    """Check the tarred data set (with static buckets: each of them) or the Shar in `out`; decodes everything.
-
-    Codes are checked against the cuts, also where `out` holds only codes and the Shar set is elsewhere.
+    Codes are compared with the cuts, even if `out` holds only codes and the Shar set is elsewhere. Of a manifest,
+    and of those that a run has written in `out`, each line is checked, and that its audio is there (by its header).
 
     Raises:
-        UsageError: there is no data set.
+        UsageError: `out` holds no data set.
     """
+    if out.is_file():
+        return _verify_file(out, audio_base_dir, num_workers)
     if not out.is_dir():
-        raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets")
+        raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
     folders = [out] if _is_tarred(out) else [folder for folder in sorted(out.glob("bucket*")) if _is_tarred(folder)]
     report = VerifyReport(str(out))
-    published = _published(out, report)
+    runs = runs_of(out)
+    published = _published(runs, report)
     shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
     codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(name.startswith("codes_") for name in published)
-    if not folders and not published and not shar and not codes:
+    export = None if folders or shar or codes else find_export(out, published)
+    manifests = manifests_in(out, list(published)) if export is None else []
+    if not (folders or published or shar or codes or export or manifests or any(run.is_finished for run in runs)):
         raise UsageError(
-            f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar "
-            "(cuts/cuts.<i>.jsonl.gz), nor codes beside a Shar"
+            f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
+            "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
+            "or manifests of a run"
         )
     for name in published:
         if not (out / name).is_file():
             report.problems.append(f"{name}: was published, but is missing")
+    for path in irregular_files(out):
+        report.problems.append(f"{path.relative_to(out)}: not a regular file but a pipe, a device or a broken link")
     compared: set[str] = set()
+    unknown: set[str] = set()  # for example of another command, whose OUT.prepcli is gone
 
     def sha256(name: str) -> str | None:
         compared.add(name)
+        if name not in published and (out / name).is_file():
+            unknown.add(name)
         return published[name].sha256 if name in published else None
 
     for folder in folders:
@@ -97,13 +90,59 @@ def verify(out: Path, num_workers: int = 1) -> VerifyReport:
         _verify_shar(out, None, sha256, num_workers, report)
     elif codes:
         _verify_shar(_coded_set(out), out, sha256, num_workers, report)
+    elif export is not None:
+        report.kind = export.kind
+        for part in export.check(out, sha256, num_workers):
+            _add(part, "", report)
+        report.problems += export.problems
+        report.notes += export.notes
+    if codes:
+        report.problems += stale_codes(out, out if shar else _coded_set(out))
+    for name in manifests:
+        if not folders and not shar:
+            report.kind = "manifest"
+        _add_manifest(out / name, plan_of(name, runs), audio_base_dir, num_workers, report)
     rest = {name: file.sha256 for name, file in published.items() if name not in compared}
     report.problems += _changed(out, rest, num_workers)
+    if runs and unknown and all(run.is_finished for run in runs):
+        report.files_not_compared = len(unknown)
+        report.notes.append(
+            f"{len(unknown):,} files, such as {min(unknown)}, were not compared: the records in OUT.prepcli are of "
+            f"{_commands(runs)}, which did not write them"
+        )
+    judge_runs(runs, report)
     return report
 
 
+def _commands(runs: Sequence[Run]) -> str:
+    return " and ".join(sorted({run.plan.command for run in runs}))
+
+
+def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> VerifyReport:
+    """Check one manifest; what is known of it is beside it (`m.json.prepcli`), or beside its folder."""
+    report = VerifyReport(str(path), kind="manifest")
+    runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
+    published = {name: file for name, file in _published(runs, report).items() if name == path.name}
+    _add_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, report)
+    report.problems += _changed(path.parent, {name: file.sha256 for name, file in published.items()}, num_workers)
+    report.hashes_known = bool(published)
+    judge_runs(runs, report)
+    return report
+
+
+def _add_manifest(
+    path: Path, plan: StoredPlan | None, audio_base_dir: Path | None, num_workers: int, report: VerifyReport
+) -> None:
+    found = verify_manifest(path, plan, audio_base_dir, num_workers)
+    report.manifests += 1
+    report.records += found.num_records
+    report.seconds += found.seconds
+    report.problems += found.problems
+    report.notes += found.notes
+
+
 def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """What has another content than was published; for files that no check of a shard reads."""
+    """Problems with files whose content is not as published; for files that no check of a shard reads."""
     names = [name for name in published if (out / name).is_file()]
     digests = map_in_order(_digest, [out / name for name in names], num_workers)
     for name, digest in zip(names, digests, strict=True):
@@ -125,7 +164,7 @@ def _digest(path: Path) -> str | OSError:
 
 
 def _coded_set(out: Path) -> Path:
-    """The Shar set whose codes are in `out`, as the plans beside it tell."""
+    """The Shar set whose codes are in `out`, from the plans beside it."""
     for workspace in workspaces_of(out):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
@@ -143,27 +182,17 @@ def _is_tarred(folder: Path) -> bool:
     return any(folder.glob("audio_*.tar")) or any(folder.glob("tarred_audio_manifest*.json"))
 
 
-def _published(out: Path, report: VerifyReport) -> dict[str, PublishedFile]:
-    """The published files by the markers beside `out`; a run that is not finished is added to the problems."""
+def _published(runs: Sequence[Run], report: VerifyReport) -> dict[str, PublishedFile]:
+    """The files that runs have published; a run that is not finished is added to the problems."""
     files: dict[str, PublishedFile] = {}
-    for workspace in workspaces_of(out):
-        if read_document(workspace.plan_file, StoredPlan) is None:
-            continue
+    for run in runs:
         report.hashes_known = True
-        status = read_status(workspace)
-        # A file of the finishing step that has changed is a problem of its own, found below.
-        merged = (
-            read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
-            and read_document(workspace.report_file, Report) is not None
-        )
-        if status.state != "finished" and not (merged and status.units_done == status.units):
+        if not run.is_finished:
             report.problems.append(
-                f"the run is not finished: {status.units_done} of {status.units} units are done; "
-                f"continue with: {printable_command(status.continue_with or '')}"
+                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
+                f"continue with: {printable_command(run.status.continue_with or '')}"
             )
-        for path in sorted(workspace.done.glob("*.json")):
-            marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
-            files |= marker.files if marker else {}
+        files |= run.files
     return files
 
 
@@ -185,10 +214,10 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(found)))
             named = missing or kind.format("*")
             report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
-    totals, digests = _lines_by_shard(whole, prefix, report)
+    totals, digests = lines_by_shard(whole, prefix, report.problems)
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
         if not shard_manifests and whole.is_file():
-            _split_manifest(whole, Path(scratch))
+            split_manifest(whole, Path(scratch))
         shards = [
             ShardFiles(
                 number,
@@ -201,14 +230,18 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
             )
             for number in (numbers or shard_manifests or sorted(totals))
         ]
-        results = map_in_order(check_shard, shards, num_workers)
+        results = map_past_crashes(check_shard, shards, num_workers, crashed)
         for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not _shows_bar()):
             _add(shard, prefix, report)
+            if shard.has_crashed:
+                continue
             if (totals[shard.number], digests[shard.number]) != (shard.num_lines, shard.lines_digest):
                 report.problems.append(
                     f"{prefix}{whole.name}: its {totals[shard.number]} lines of shard {shard.number} are not the "
                     f"{shard.num_lines} lines of the shard's own manifest"
                 )
+    if not report.problems:
+        report.problems += index_problems(whole, "jsonl", f"{prefix}{whole.name}")
     for number in sorted(set(totals) - {shard.number for shard in shards}):
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
 
@@ -221,8 +254,10 @@ def _verify_shar(folder: Path, codes_in: Path | None, sha256: Hashed, num_worker
         report.problems.append(str(error))
         return
     report.problems += problems
+    if shards and (note := moved_from(codes_in or folder, shards[0].cuts)):
+        report.notes.append(note)
     hashes: list[Hashes] = []
-    results = map_in_order(check_shar_shard, shards, num_workers)
+    results = map_past_crashes(check_shar_shard, shards, num_workers, shar_crashed)
     for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not _shows_bar()):
         _add(shard, "", report)
         hashes.append(shard.id_hashes)
@@ -247,44 +282,3 @@ def _dataset_config(folder: Path, version: int, prefix: str, report: VerifyRepor
     except (UsageError, OSError) as error:
         report.problems.append(f"{prefix}{metadata_name(version)}: {error}")
         return {}
-
-
-def _lines_by_shard(whole: Path, prefix: str, report: VerifyReport) -> tuple[Counter[int], Counter[int]]:
-    """Number and summed hash of the lines of each shard in the manifest of the whole set."""
-    totals: Counter[int] = Counter()
-    digests: Counter[int] = Counter()
-    try:
-        for number, (line, shard) in enumerate(_with_shard(whole), start=1):
-            if shard is None:
-                report.problems.append(f"{prefix}{whole.name}:{number}: no usable line with a shard_id")
-            else:
-                totals[shard] += 1
-                digests[shard] += line_hash(line)
-    except OSError as error:
-        report.problems.append(f"{prefix}{whole.name}: cannot be read: {error.strerror}")
-    return totals, digests
-
-
-def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
-    with open_regular(whole) as file:
-        for line in file:
-            try:
-                shard = Record.parse(line).get("shard_id")
-            except RecordRejected:
-                shard = None
-            yield line, shard if isinstance(shard, int) else None
-
-
-def _split_manifest(whole: Path, scratch: Path) -> None:
-    """Write the whole manifest's lines shard by shard, for sets without sharded manifests."""
-    current: tuple[int, IO[bytes]] | None = None
-    for line, shard in _with_shard(whole):
-        if shard is None:
-            continue
-        if current is None or current[0] != shard:
-            if current is not None:
-                current[1].close()
-            current = (shard, (scratch / f"manifest_{shard}.json").open("ab"))
-        current[1].write(line)
-    if current is not None:
-        current[1].close()

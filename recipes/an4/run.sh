@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# AN4 for NeMo: fetched (64 MB), converted from SPHERE, tarred, checked, and with its bucket bins.
+# AN4 for NeMo: fetched (64 MB), converted from SPHERE, tarred, checked, and with its bins for bucketed training.
 #
 #   recipes/an4/run.sh                   # from any folder; results in recipes/an4/work
 #   recipes/an4/run.sh --mini            # without internet: makes a miniature (with sox) and serves it from this machine

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a TTS data set of the small corpus in this repository: context audio for every record, Lhotse Shar and codec
-# codes; and also tar shards for ASR and bucket bins. Each result is checked. demo.py does the same through Python.
+# codes; and also tar shards for ASR and bins for bucketed training. Each result is checked. demo.py does the same through Python.
 #
 #   recipes/demo/run.sh                  # from any folder; results in recipes/demo/work
 #   WORK=/data/demo recipes/demo/run.sh  # results elsewhere

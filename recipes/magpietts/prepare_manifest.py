@@ -47,7 +47,7 @@ from prepcli.manifest.sources import expand_paths
 from prepcli.options import AudioBaseDir, Manifest, Option
 from prepcli.printing import printable
 from prepcli.records import AUDIO_BASE_DIRS, Records, file_identity
-from prepcli.shar.cuts import language_of, speaker_of, text_field
+from prepcli.shar.cuts import language_of, speaker_of
 
 RECORDS_A_UNIT = 4096
 
@@ -169,7 +169,7 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
 
     def _check_fields(self, record: Record) -> str:
         """Text and speaker; returns the speaker as Magpie-TTS takes it."""
-        text, normalized = text_field(record, "text"), text_field(record, "normalized_text")
+        text, normalized = record.text("text"), record.text("normalized_text")
         read = text if normalized is None else normalized  # the model reads normalized_text, where there is one
         if read is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is neither text nor normalized_text")

@@ -11,6 +11,15 @@ die() {
     exit 2
 }
 
+# needs_program VARIABLE PROGRAM: says what to do where cluster.env names a program that is not there.
+needs_program() {
+    if command -v "$2" >/dev/null; then return 0; fi
+    local advice="name another one in $cluster_env"
+    if [[ $2 == */.venv/bin/* ]]; then advice="run ${slurm_dir%/scripts/slurm}/scripts/setup.sh, or $advice"; fi
+    printf '%s: there is no %s (%s of %s): %s\n' "$(basename "$0")" "$2" "$1" "$(basename "$cluster_env")" "$advice" >&2
+    return 1
+}
+
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS
 # Sets `job`. With --dry-run among the options it prints the sbatch line only.
 submit() {
@@ -33,7 +42,7 @@ submit() {
         *) die "a step runs on cpu or gpu, not on '$kind'" ;;
     esac
     case ${words[1]:-} in # one process, unless --ntasks is given
-        estimate-* | download | inspect | verify) tasks=1 ;;
+        estimate-* | blend | download | inspect | verify) tasks=1 ;;
     esac
     local ids=%j
     if [[ -n $array ]]; then
@@ -64,6 +73,10 @@ submit() {
         return
     fi
     command -v sbatch >/dev/null || die "there is no sbatch here: run this on the login node of a Slurm cluster"
+    # In a container, or in an environment that the job activates, it may be only there; the default must be here.
+    if [[ -z $CONTAINER_IMAGE && ${PYTHON[0]} == "${slurm_dir%/scripts/slurm}/.venv/bin/python" ]]; then
+        needs_program PYTHON "${PYTHON[0]}" || exit 2
+    fi
     mkdir -p "$(dirname "$log")"
     job=$("${line[@]}") || return 1
     job=${job%%;*} # on federations the cluster's name follows

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
+try:
+    import yaml
+except ImportError:
+    sys.exit(f"{sys.executable} has no PyYAML: name a Python that has it as SUBMIT_PYTHON in cluster.env")
 
 GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes")
 """Commands with a model: they run on the GPU partition, unless the step says `on: cpu`."""

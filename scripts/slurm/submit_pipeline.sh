@@ -3,7 +3,7 @@
 #
 #   submit_pipeline.sh CONFIG.yaml                    # all data sets
 #   submit_pipeline.sh CONFIG.yaml libritts hifitts   # these
-#   submit_pipeline.sh --dry-run CONFIG.yaml          # prints the sbatch lines
+#   submit_pipeline.sh --dry-run CONFIG.yaml          # prints a table of the steps (stderr) and the sbatch lines
 #
 # recipes/magpietts/config.yaml explains CONFIG.yaml. After a failure, repair the cause and submit the same again:
 # finished steps do nothing. Settings of the site: cluster.env. See README.md.
@@ -24,7 +24,12 @@ for word in "$@"; do
     esac
 done
 ((${#arguments[@]})) || die "which pipeline? submit_pipeline.sh CONFIG.yaml [DATA_SET...]"
+needs_program SUBMIT_PYTHON "${SUBMIT_PYTHON[0]}" || exit 2
 steps=$("${SUBMIT_PYTHON[@]}" "$slurm_dir/pipeline_steps.py" "${arguments[@]}") || exit 2
+if ((${#dry_run[@]})); then
+    "${SUBMIT_PYTHON[@]}" "$slurm_dir/pipeline_table.py" "$CPU_TASKS" "$GPU_TASKS" <<<"$steps" >&2
+    printf '\n' >&2
+fi
 
 failed=()
 data_set="" previous=""

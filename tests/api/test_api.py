@@ -18,7 +18,7 @@ from tests.running import prepcli, run_process
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 NAMES = [command.python_name for command in COMMANDS]
-RENAMED = {"--buckets": "num_buckets", "--no-shard-manifests": "shard_manifests"}
+RENAMED = {"--buckets": "num_buckets", "--no-shard-manifests": "shard_manifests", "--no-index": "index"}
 """The options that have another name in Python."""
 
 

@@ -18,6 +18,7 @@ from tests.corpora.make_fisher import Said, make_fisher
 from tests.corpora.miniatures import aishell2, checksum_list, write_files
 from tests.corpora.test_hub5 import stm, write_tree
 from tests.tokenizer_models import corpus_texts, train_sentencepiece
+from tests.tools import need_package
 from tests.toy_codec import use_toy_codec
 
 
@@ -40,7 +41,23 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["manifest_to_tarred", "manifest_to_shar", "estimate_bins", "inspect", "verify", "status"]
+    "name",
+    [
+        "manifest_to_tarred",
+        "manifest_to_shar",
+        "manifest_to_wenet",
+        "manifest_to_mels",
+        "manifest_to_parquet",
+        "index",
+        "estimate_bins",
+        "inspect",
+        "make_manifest",
+        "fix_durations",
+        "prepare_texts",
+        "blend",
+        "verify",
+        "status",
+    ],
 )
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
@@ -62,7 +79,7 @@ def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_example_with_a_speaker_model(corpus: Path) -> None:
-    pytest.importorskip("resemblyzer")
+    need_package("resemblyzer")
     run_example("extend_context_audio")
 
 

@@ -14,6 +14,7 @@ from prepcli.models import ranks
 from prepcli.models.devices import Devices
 from tests.conftest import MINI_CORPUS, tree
 from tests.running import clean_environment, prepcli, run_process
+from tests.tools import need_package
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 CALL = "prepcli.manifest_to_tarred({manifest!r}, {out!r}, num_shards=6, num_workers=2, {more})"
@@ -110,7 +111,7 @@ def test_gpu_rank_processes_are_started_from_the_api(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """As on a machine with two GPUs, but on the processor; nothing is printed, and errors are exceptions."""
-    pytest.importorskip("resemblyzer")
+    need_package("resemblyzer")
     monkeypatch.setattr(ranks, "find_devices", lambda *_: Devices("cpu", 2))
     for name in set(clean_environment()) ^ set(__import__("os").environ):
         monkeypatch.delenv(name, raising=False)

@@ -5,11 +5,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile as sf
 
+from prepcli.audio.probe import probe_file
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
-from prepcli.errors import PrepcliError
+from prepcli.errors import PrepcliError, RecordRejected
 from prepcli.tarred.job import TarredJob
 from prepcli.tarred.options import TarredOptions
 from tests.conftest import MINI_CORPUS, read_lines, tree
@@ -77,3 +80,23 @@ def test_audio_that_cannot_be_read_costs_its_record(tmp_path: Path, broken_disk:
     assert (report.records_out, report.rejects_by_reason) == (47, {"unreadable_audio": 1})
     (reject,) = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
     assert "Input/output error" in reject["reject_detail"]
+
+
+def test_a_resource_fork_without_a_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty `._` in the current folder makes libsndfile refuse MP3 that it reads from a descriptor."""
+    path = tmp_path / "a.mp3"
+    sf.write(path, 0.3 * np.sin(np.arange(32_000, dtype=np.float32) / 20), 16_000)
+    monkeypatch.chdir(tmp_path)
+    assert probe_file(path).num_samples
+    (tmp_path / "._").touch()
+    try:
+        probe_file(path)
+    except RecordRejected as rejected:
+        assert f"takes the file {tmp_path}/._ for a part of the audio, so remove that first" in rejected.detail
+    path.write_bytes(b"no audio at all")
+    with pytest.raises(RecordRejected, match="remove that first"):
+        probe_file(path)
+    (tmp_path / "._").unlink()
+    with pytest.raises(RecordRejected, match="not audio that libsndfile") as found:
+        probe_file(path)
+    assert "remove" not in found.value.detail

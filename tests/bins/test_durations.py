@@ -195,6 +195,34 @@ def test_other_numbers_of_buckets_than_there_are_examples_are_left_out(tmp_path:
     assert list(report.padding_by_num_buckets) == [2, 5]
 
 
+@pytest.mark.parametrize(
+    ("durations", "asked", "found", "filled"),
+    [
+        ([1.0 + number / 10 for number in range(30)], 28, 21, 20),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 6, 4, 3),
+        ([1.0] * 50 + [2.0] * 30 + [3.0] * 20, 10, 10, 3),
+        ([5.0] * 10, 2, 2, 1),
+        ([1.0, 1.0, 1.0, 10.0, 10.5, 10.6], 3, 2, 2),
+    ],
+)
+def test_fewer_buckets_than_asked_for_are_explained(
+    tmp_path: Path, durations: list[float], asked: int, found: int, filled: int
+) -> None:
+    path = write(tmp_path / "m.json", durations)
+    report = estimate_bins(str(path), BinsOptions(num_buckets=asked))
+    assert report.num_buckets == found == len(report.bucket_duration_bins) + 1
+    assert sum(bucket.num_examples > 0 for bucket in report.buckets) == filled
+    (note,) = report.notes
+    hold = "" if filled == found else f", of which {filled} hold examples"
+    assert note.startswith(f"{asked} buckets were asked for, the bins make {found}{hold}: a bucket ends with")
+
+
+def test_as_many_buckets_as_asked_for_need_no_note(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.json", np.random.default_rng(0).lognormal(1.5, 0.5, 2000).tolist())
+    report = estimate_bins(str(path), BinsOptions(num_buckets=30))
+    assert (report.num_buckets, report.notes) == (30, [])
+
+
 def test_nothing_to_use_says_why(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.0])
     with pytest.raises(UsageError, match=r"no example that can be used .*2 are outside the duration limits"):

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 import yaml
 
-from prepcli.bins.loader_config import write_loader_config
+from prepcli.bins.loader_config import check_loader_config, write_loader_config
 from prepcli.errors import UsageError
 
 OPTIONS: dict[str, Any] = {"use_bucketing": True, "num_buckets": 2, "bucket_duration_bins": [[1.5, 7], [3.25, 20]]}
 
 
 def test_a_new_file(tmp_path: Path) -> None:
-    assert write_loader_config(tmp_path / "new.yaml", OPTIONS) == []
+    path = tmp_path / "new.yaml"
+    assert write_loader_config(path, OPTIONS) == [f"wrote 3 options into {path}, at its top"]
     assert yaml.safe_load((tmp_path / "new.yaml").read_text()) == OPTIONS
     assert "- [1.5, 7]\n" in (tmp_path / "new.yaml").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["new.yaml"]
@@ -37,6 +38,7 @@ def test_the_other_keys_stay(tmp_path: Path, place: tuple[str, ...]) -> None:
         f"{prefix}use_bucketing: new, True",
         f"{prefix}num_buckets: 30 -> 2",
         f"{prefix}bucket_duration_bins: new, [[1.5, 7], [3.25, 20]]",
+        f"wrote {path}: 3 keys changed in {'.'.join(place) or 'its top level'}",
     ]
     section.update(OPTIONS)
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -48,7 +50,7 @@ def test_the_other_keys_stay(tmp_path: Path, place: tuple[str, ...]) -> None:
 def test_batch_sizes_of_other_bins_are_taken_out_and_said(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("model:\n  train_ds: {bucket_batch_size: [8, 4, 2]}\n  name: x\n")
-    note = write_loader_config(path, OPTIONS)[-1]
+    note = write_loader_config(path, OPTIONS)[-2]
     assert note.endswith("took bucket_batch_size out of model.train_ds: it was for 3 bins ([8, 4, 2])")
     assert yaml.safe_load(path.read_text()) == {"model": {"train_ds": OPTIONS, "name": "x"}}
 
@@ -88,6 +90,7 @@ def test_comments_and_layout_stay(tmp_path: Path) -> None:
         "model.train_ds.bucket_duration_bins: [1.0, 2.0] -> [[1.5, 7], [3.25, 20]]",
         "model.train_ds.max_duration: new, 12.5",
         "took bucket_batch_size out of model.train_ds: it was for 3 bins ([8, 4, 2])",
+        f"wrote {path}: 4 keys changed in model.train_ds",
     ]
     expected = COMMENTED.replace("num_buckets: 30", "num_buckets: 2")
     expected = expected.replace(":\n      - 1.0   # first\n      - 2.0\n", ": [[1.5, 7], [3.25, 20]]\n")
@@ -166,3 +169,64 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
         write_loader_config(tmp_path / "no" / "config.yaml", OPTIONS)
     with pytest.raises(UsageError, match="it is not a regular file"):
         write_loader_config(tmp_path, OPTIONS)
+
+
+@pytest.mark.parametrize("set_to", ["20", "20.0", "${limit}", ".inf", "-1"])
+def test_a_limit_of_the_user_stays_unless_another_is_given(tmp_path: Path, set_to: str) -> None:
+    path = tmp_path / "config.yaml"
+    text = f"train_ds:\n  max_duration: {set_to}\n"
+    path.write_text(text)
+    before = yaml.safe_load(text)["train_ds"]["max_duration"]
+    notes = write_loader_config(path, OPTIONS | {"max_duration": 42.2959}, {"max_duration": None})
+    assert yaml.safe_load(path.read_text())["train_ds"] == OPTIONS | {"max_duration": before}
+    kept = f"train_ds.max_duration: stays {before} as the file has it; 42.2959 was estimated"
+    assert any(kept in note for note in notes)
+    assert any("estimate again with this limit" in note for note in notes) == (before in (20, -1))
+    assert notes[-1] == f"wrote {path}: 3 keys changed in train_ds"
+    # All is as it should be: only what differs is said again.
+    (note,) = write_loader_config(path, OPTIONS | {"max_duration": 42.2959}, {"max_duration": None})
+    assert kept in note
+    notes = write_loader_config(path, {"bucket_duration_bins": [], "max_duration": 29.9}, {"max_duration": 30.0})
+    assert f"{path}: train_ds.max_duration: {before} -> 29.9" in notes
+    assert yaml.safe_load(path.read_text())["train_ds"]["max_duration"] == 29.9
+
+
+def test_the_limit_that_the_command_was_given_too_stays(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("train_ds:\n  max_duration: 20\n")
+    write_loader_config(path, OPTIONS | {"max_duration": 19.97}, {"max_duration": 20.0})
+    assert yaml.safe_load(path.read_text())["train_ds"]["max_duration"] == 20
+
+
+@pytest.mark.parametrize("set_to", ["", "???", "[1.0, 2.0, 3.0]", "[1.0, 2.0]"])
+def test_a_limit_that_is_not_set_or_of_earlier_bins_is_written(tmp_path: Path, set_to: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"train_ds:\n  max_tps: {set_to}\n")
+    write_loader_config(path, OPTIONS | {"max_tps": [5.0, 6.0]}, {"max_tps": None})
+    assert yaml.safe_load(path.read_text())["train_ds"]["max_tps"] == [5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: x\ntrainer: {max_steps: 1}\n", "it has none of model.train_ds, data.train_ds, train_ds;"),
+        ("model:\n  name: x\n", "it has none of"),
+        ("train_ds:\nmodel: {a: 1}\n", "it has none of"),
+        ("train_ds: {a: 1}\nmodel: {train_ds: {a: 1}}\n", "it has model.train_ds and train_ds;"),
+    ],
+)
+def test_no_clear_place_is_refused_before_the_work(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="it is not clear where the options belong: ") as raised:
+        check_loader_config(path)
+    assert words in str(raised.value)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "batch_duration: 300\n"])
+def test_a_config_of_the_loader_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    write_loader_config(path, OPTIONS)
+    assert yaml.safe_load(path.read_text()) == (yaml.safe_load(text) or {}) | OPTIONS

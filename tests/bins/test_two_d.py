@@ -103,6 +103,11 @@ def test_one_bucket_and_more_buckets_than_durations(tmp_path: Path, bpe: Path) -
     many = estimate_bins_2d(str(path), spec(bpe), Bins2dOptions(num_buckets=100, token_outlier_threshold=99))
     assert {size for size, _ in many.bucket_duration_bins} == {12.5, 30.0}
     assert sum(bucket.num_examples for bucket in many.buckets) + many.num_unplaced == 300
+    assert (one.num_buckets, one.notes) == (1, [])
+    assert many.num_buckets == 2
+    num_pairs, num_empty = len(many.buckets), sum(not bucket.num_examples for bucket in many.buckets)
+    assert many.notes[0].startswith("100 buckets were asked for, the bins make 2: ")
+    assert many.notes[1].startswith(f"{num_pairs} bins of 100 x 2, {num_empty} of them without an example (")
 
 
 def test_texts_without_tokens(tmp_path: Path, bpe: Path) -> None:

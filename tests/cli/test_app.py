@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from prepcli import __version__
+from prepcli.cli.groups import DOWNLOAD
+from prepcli.commands import TASKS
 from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS
 from tests.running import clean_environment, prepcli
@@ -66,6 +68,66 @@ def test_unknown_option_is_wrong_use() -> None:
     done = prepcli("manifest-to-tarred", "m.json", "out", "--num-shard", 3)
     assert done.code == 2
     assert "--num-shard" in done.err
+
+
+def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
+    text = prepcli("--help").out
+    assert "..." not in text.split("Options:")[1]
+    listed = set()
+    for title, commands in TASKS.items():
+        section = text.split(f"\n{title}:\n")[1].split("\n\n")[0].splitlines()
+        summaries = {one.name: one.summary for one in commands if " " not in one.name}
+        if any(one.name.startswith("download ") for one in commands):
+            summaries = {"download": DOWNLOAD} | summaries
+        assert [line.split(maxsplit=1) for line in section] == [[name, what] for name, what in summaries.items()]
+        listed |= set(summaries)
+    assert listed == {name.split()[0] for name in COMMANDS}
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("manifest-to-tarred --manifest_path m.json", "--manifest_path: MANIFEST is the first argument, without an"),
+        ("manifest-to-tarred m.json --target_dir=out", "--target_dir: OUT is the second argument, without an option"),
+        ("extend-context-audio --manifest-filepath x", "MANIFEST is the first argument"),
+        ("manifest-to-tarred m.json out --num_shards 3", "no option --num_shards: did you mean --num-shards?"),
+        ("manifest-to-tarred m.json out --num_shards=3", "no option --num_shards: did you mean --num-shards?"),
+        ("manifest-to-tarred m.json out --no_shard_manifests", "did you mean --no-shard-manifests?"),
+        ("manifest-to-tarred m.json out --min-durations 3", "did you mean --min-duration?"),
+        ("manifest-to-tarred m.json out --workers 3", "did you mean --num-workers?"),
+        ("estimate-bins-2d m.json -t a b --num_buckets 3", "did you mean --buckets?"),
+        ("download an4 --data_root x", "did you mean --data-root?"),
+        ("estimate-bins --input m.json", "INPUT is the first argument"),
+    ],
+)
+def test_options_of_other_programs(arguments: str, words: str) -> None:
+    done = prepcli(*arguments.split())
+    assert (done.code, done.out) == (2, "")
+    assert words in done.error_line
+
+
+def test_what_looks_like_an_option_and_is_none(tmp_path: Path) -> None:
+    """The value of an option, and what follows two dashes, is taken as it is."""
+    done = prepcli("estimate-bins", "x.json", "--text-field", "--num_shards")
+    assert "manifest not found: x.json" in done.error_line
+    done = prepcli("estimate-bins", "--", "--num_shards", cwd=tmp_path)
+    assert "manifest not found: --num_shards" in done.error_line
+    done = prepcli("estimate-bins", "x.json", "--entirely-unknown")
+    assert done.code == 2
+    assert "No such option: --entirely-unknown" in done.err
+
+
+@pytest.mark.parametrize("command", ["manifest-to-tarred", "manifest-to-shar", "extend-context-audio"])
+def test_manifest_and_out_swapped(tmp_path: Path, command: str) -> None:
+    manifest = MINI_CORPUS / "manifest.json"
+    for folder, why in ((tmp_path, "a directory"), (tmp_path / "new", "not there")):
+        done = prepcli(command, folder, manifest)
+        assert (done.code, done.out) == (2, "")
+        assert f"MANIFEST {folder} is {why}, and OUT {manifest} is a file: did you swap MANIFEST and OUT?" in done.err
+    assert list(tmp_path.iterdir()) == []
+    done = prepcli(command, tmp_path / "none.json", manifest)
+    assert "manifest not found" in done.error_line
 
 
 def test_closed_pipe_is_no_error() -> None:

@@ -109,7 +109,7 @@ def test_help_shows_what_is_declared() -> None:
 
 def test_settings_are_what_shapes_the_output() -> None:
     settings = settings_of(EVERYTHING)
-    assert (settings["--size"], settings["--frame"], settings["--tags"]) == (3, False, ("a", "b c"))
+    assert (settings["--size"], settings["--frame"], settings["--tags"]) == (3, False, ["a", "b c"])
     assert not {"--note", "--path"} & set(settings)
 
 

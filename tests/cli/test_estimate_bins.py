@@ -44,6 +44,14 @@ def test_the_lines_to_paste(manifest: Path, durations: list[float]) -> None:
     assert sum(int(row[3]) for row in table) == 500
 
 
+def test_the_number_of_buckets_is_that_of_the_bins(tmp_path: Path) -> None:
+    manifest = write_lines(tmp_path / "m.json", [{"audio_filepath": "a", "duration": 1.0 + n / 10} for n in range(30)])
+    done = prepcli("estimate-bins", manifest, "-b", 28, "--write-config", tmp_path / "c.yaml")
+    assert done.out.startswith("Note: 28 buckets were asked for, the bins make 21, of which 20 hold examples: ")
+    assert "\tnum_buckets=21\n" in done.out
+    assert "num_buckets: 21\n" in (tmp_path / "c.yaml").read_text()
+
+
 def test_quiet_is_the_bins_and_nothing_else(manifest: Path, durations: list[float]) -> None:
     done = prepcli("estimate-bins", manifest, "--quiet")
     assert (done.code, done.out, done.err) == (0, pasted(durations, 30) + "\n", "")
@@ -126,6 +134,25 @@ def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[s
     assert done.code == 2
     assert words in done.error_line
     assert done.out == ""
+
+
+def test_the_config_keeps_a_limit_unless_another_is_given(manifest: Path) -> None:
+    config = manifest.parent / "config.yaml"
+    config.write_text("train_ds:\n  max_duration: 20   # mine\n  use_bucketing: true\n")
+    done = prepcli("estimate-bins", manifest, "-b", 8, "-q", "--write-config", config)
+    assert done.code == 0
+    assert "train_ds.num_buckets: new, 8\n" in done.err
+    assert "train_ds.max_duration: stays 20 as the file has it" in done.err
+    assert f"prepcli: wrote {config}: 2 keys changed in train_ds\n" in done.err
+    assert "  max_duration: 20   # mine\n" in config.read_text()
+    done = prepcli("estimate-bins", manifest, "-b", 8, "-q", "-u", 25, "--write-config", config)
+    assert "train_ds.max_duration: 20 -> " in done.err
+    done = prepcli("estimate-bins", manifest, "-b", 8, "-q", "-u", 25, "--write-config", config)
+    assert done.err == f"prepcli: {config} has these options already; it was not changed\n"
+    config.write_text("name: x\n")
+    done = prepcli("estimate-bins", manifest, "--write-config", config)
+    assert (done.code, config.read_text()) == (2, "name: x\n")
+    assert "it is not clear where the options belong" in done.error_line
 
 
 def test_the_plot(manifest: Path) -> None:

@@ -16,7 +16,7 @@ def test_words(tmp_path: Path) -> None:
         "22050 Hz: 48",
         "flac PCM_16: 48",
         "mono: 48",
-        "48 looked into, all readable",
+        "48 checked, all readable",
         "First records",
     ):
         assert words in done.out

@@ -11,6 +11,7 @@ from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.running import prepcli
 from tests.tokenizer_models import train_sentencepiece
+from tests.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 
@@ -114,7 +115,7 @@ def test_inspect(name: Callable[[Path], Path], tmp_path: Path) -> None:
 
 
 def test_the_plot_of_contexts(tmp_path: Path) -> None:
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
+    need_package("resemblyzer")
     manifest = tmp_path / "m.png"
     manifest.write_bytes(MINI.read_bytes())
     before = tree(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import HANG_SECONDS, clean_environment, prepcli, prepcli_process, run_process
+from tests.running import HANG_SECONDS, clean_environment, prepcli, run_process
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = MINI_CORPUS / "manifest.json"
@@ -95,7 +95,8 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path) -> None:
 
 def test_python_m_prepcli_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise SystemExit('the wrong one')")
-    done = prepcli_process("--version", cwd=tmp_path, environ={"PYTHONPATH": str(ROOT)})
+    command = [sys.executable, "-m", "prepcli", "--version"]
+    done = run_process(command, cwd=tmp_path, env=clean_environment(PYTHONPATH=str(ROOT)))
     assert (done.code, done.out) == (0, prepcli("--version").out), done.err
 
 

@@ -71,7 +71,7 @@ def empty(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (speaker_model, "contains a EncDecSpeakerLabelModel; a AudioCodecModel is needed"),
+        (speaker_model, "contains a model of the class EncDecSpeakerLabelModel; the class AudioCodecModel is needed"),
         (no_tar, "is not a .nemo file"),
         (empty, "is not a .nemo file"),
         (deep_configuration, "is not a .nemo file"),

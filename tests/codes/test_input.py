@@ -149,3 +149,21 @@ def test_records_of_another_kind_beside_the_set_have_no_say(tmp_path: Path) -> N
     shutil.rmtree(tmp_path / "shar.prepcli")
     assert extend(shar).json["records_in"] == 48  # makes shar.prepcli/codes_x
     assert extend(shar, "--codec-name", "y").json["records_in"] == 48
+
+
+def test_verify_sees_codes_of_other_audio(corpus: Path, tmp_path: Path) -> None:
+    """Of the Shar set as it was before it was made again; but not where only dates have changed."""
+    folder = copy_set(corpus, tmp_path)
+    assert extend(folder).code == 0
+    tar = folder / "target_audio/recording.000001.tar"
+    tar.touch()
+    assert prepcli("verify", folder).code == 0
+    replace_audio(tar)
+    checked = prepcli("verify", folder, "--json")
+    assert checked.code == 1
+    assert f"codes_x: made of other audio than {tar} holds now" in checked.json["problems"][0]
+    out = tmp_path / "elsewhere"
+    assert extend(folder, "--output-dir", out).code == 0
+    assert prepcli("verify", out).code == 0
+    replace_audio(tar)
+    assert prepcli("verify", out).code == 1

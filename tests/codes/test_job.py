@@ -1,17 +1,18 @@
 """extend-codec-codes with a small codec: what is in the tars, in every kind of Shar, and what becomes of bad audio."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import soundfile
-import torch
 
 from prepcli.codes.encoding import UnitEncoder
 from prepcli.codes.job import CodesJob, codes_workspace
@@ -29,8 +30,14 @@ from prepcli.verification.verify import verify
 from tests.audio_files import write_audio
 from tests.codes_sets import alone, lhotse_cuts, read_codes
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
+from tests.lazy import lazy
 from tests.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
 from tests.toy_codec import ToyCodec, use_toy_codec
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 OPTIONS = CodesOptions("toy", "toy")
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -45,7 +45,7 @@ class TestKills(KillMatrix):
 def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
     """The first waits in the middle of its work; the second says so, does all of it, and neither harms the other."""
     out, go = tmp_path / "out", tmp_path / "go"
-    first = start_prepcli(*case.arguments(out), module=MODULE, **{HOLD: str(go)})
+    first = start_prepcli(*case.arguments(out), module=MODULE, environ={HOLD: str(go)})
     wait_for_markers(out, 0, first, case.units, case.records)
     progress = case.workspace(out) / "progress/rank_00000.json"
     while not progress.exists():

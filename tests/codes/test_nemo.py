@@ -1,14 +1,15 @@
 """extend-codec-codes with NeMo's codec, through the real path: a `.nemo` file, restored, and NeMo's own dataset."""
 
+from __future__ import annotations
+
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import soundfile
-import torch
 
 from prepcli.audio.resample import resample
 from prepcli.codes.job import CodesJob, codes_workspace
@@ -23,9 +24,15 @@ from tests.audio_files import write_audio
 from tests.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE
 from tests.codes_sets import alone, lhotse_cuts
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.lazy import lazy
 from tests.nemo_loaders import magpie_batches
 from tests.running import prepcli
 from tests.shar_sets import make
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.nemo
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.running import prepcli
+from tests.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 RESEMBLYZER = ["--speaker-model", "resemblyzer"]
@@ -26,7 +27,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     ),
     "another kind of model": (
         [MINI, "OUT", "--speaker-model", "asr.nemo"],
-        "asr.nemo contains a EncDecCTCModel; a EncDecSpeakerLabelModel is needed",
+        "asr.nemo contains a model of the class EncDecCTCModel; the class EncDecSpeakerLabelModel is needed",
     ),
     "unknown grouping": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "voice"], "--group-by voice is not known"),
     "broken pattern": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "regex:speaker:("], "is not a regular expression"),
@@ -48,7 +49,7 @@ def write_nemo(path: Path, files: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("name", WRONG_CALLS)
 def test_wrong_call(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
+    need_package("resemblyzer")
     (tmp_path / "text.nemo").write_text("no archive\n" * 99)
     write_nemo(tmp_path / "empty.nemo", {"model_weights.ckpt": b""})
     config = b"target: nemo.collections.asr.models.ctc_models.EncDecCTCModel\n"
@@ -78,12 +79,12 @@ def test_weights_that_cannot_be_loaded(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["broken.nemo"]
 
 
+@pytest.mark.usefixtures("toy_voice")
 def test_nobody_has_a_partner(tmp_path: Path) -> None:
     """All records rejected while planning: listed, counted, exit code 3."""
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
     records = [dict(record, speaker=str(number)) for number, record in enumerate(read_lines(MINI))]
     manifest = write_lines(tmp_path / "m.json", records)
-    done = prepcli("extend-context-audio", manifest, tmp_path / "out", *RESEMBLYZER)
+    done = prepcli("extend-context-audio", manifest, tmp_path / "out", "--speaker-model", "toy")
     assert done.code == 3
     assert "more than --max-rejects allows" in done.error_line
     assert len(read_lines(tmp_path / "out.prepcli/rejects.jsonl")) == 48

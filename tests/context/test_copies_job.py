@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.running import prepcli
+from tests.tools import need_package
 
 Line = dict[str, Any]
 
@@ -38,9 +39,10 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", COPIES)
 def test_extend_context_audio(corpus: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
+    need_package("resemblyzer")
     records = [line for line in read_lines(MINI_CORPUS / "manifest.json") if line["duration"] > 3]
     records = [line for line in records if line["speaker"] == records[0]["speaker"]]
     assert len(records) > 2

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
 from tests.running import Outcome, prepcli
 
-pytest.importorskip("resemblyzer", exc_type=ImportError)
+pytestmark = pytest.mark.usefixtures("toy_voice", "one_thread")
 
 NAME = "manifest_withContextAudioMinDur3.0MinSSIM0.6.json"
 MANIFEST = MINI_CORPUS / "manifest.json"
@@ -27,7 +26,7 @@ ADDED = [
 ]
 
 
-def extend(manifest: object, out: Path, *options: object, model: object = "resemblyzer", **more: Any) -> Outcome:
+def extend(manifest: object, out: Path, *options: object, model: object = "toy", **more: Any) -> Outcome:
     return prepcli("extend-context-audio", manifest, out, "--speaker-model", model, *options, **more)
 
 
@@ -69,6 +68,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     done = extend(MANIFEST, out, "--save-embeddings", "--json")
     assert (done.code, done.err) == (0, "")
     return out, done.json
+
+
+def test_verify_reads_the_extended_manifest(whole: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = whole
+    for path in (out, out / NAME):
+        checked = prepcli("verify", path, "--json")
+        assert (checked.code, checked.json["kind"], checked.json["records"]) == (0, "manifest", 48), checked.out
+        assert (checked.json["hashes_known"], checked.json["notes"]) == (True, [])
 
 
 def test_the_choice_is_the_references(whole: tuple[Path, dict[str, Any]]) -> None:
@@ -294,38 +301,3 @@ def test_plot(tmp_path: Path) -> None:
         assert done.code == 2
         assert words in done.error_line
         assert not (tmp_path / "new.prepcli").exists()
-
-
-@pytest.mark.slow
-def test_ranks_that_the_command_starts_print_one_summary(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """As on a machine with three GPUs, but on the processor."""
-    code = (
-        "import sys\n"
-        "from prepcli.models import devices\n"
-        "devices.find_devices = lambda *_: devices.Devices('cpu', 3)\n"
-        "from prepcli.cli.app import main\n"
-        "main()\n"
-    )
-    import subprocess
-
-    from tests.running import clean_environment
-
-    command = [sys.executable, "-c", code, "extend-context-audio", MANIFEST, tmp_path / "out", "--save-embeddings"]
-    options = ["--speaker-model", "resemblyzer", "--devices", "cpu", "--json"]
-
-    def run() -> Outcome:
-        arguments = [*map(str, command), *options]
-        done = subprocess.run(arguments, capture_output=True, text=True, env=clean_environment(), check=False)
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-    first = run()
-    assert (first.code, first.err) == (0, "")
-    assert first.json["status"] == "done"  # one JSON object, from one process
-    assert tree(tmp_path / "out") == tree(whole[0])
-    progress = sorted((tmp_path / "out.prepcli/progress").iterdir())
-    assert len(progress) == 3
-    assert run().json["status"] == "nothing_to_do"
-    options[-1] = "--context-min-ssim=0.7"
-    refused = run()
-    assert refused.code == 2
-    assert "--context-min-ssim was 0.6, now 0.7" in refused.error_line

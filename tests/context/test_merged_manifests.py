@@ -82,9 +82,9 @@ def corpora(tmp_path: Path) -> str:
     return f"{tmp_path}/A/c.json,{tmp_path}/B/c.json"
 
 
+@pytest.mark.usefixtures("toy_voice", "one_thread")
 def test_extend_context_audio(corpora: str, tmp_path: Path) -> None:
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
-    options = ["--speaker-model", "resemblyzer", "--context-min-duration", 1, "--save-embeddings", "--json"]
+    options = ["--speaker-model", "toy", "--context-min-duration", 1, "--save-embeddings", "--json"]
     done = prepcli("extend-context-audio", corpora, tmp_path / "out", *options, "--max-rejects", 100)
     assert done.code == 0, done.err
     assert "absolute" in done.json["details"]["audio_base_dir"]

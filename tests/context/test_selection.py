@@ -1,15 +1,23 @@
 """Selection against a plain reference: all pairs, sorted, the first that fits."""
 
+from __future__ import annotations
+
 import resource
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from prepcli.context import selection
 from prepcli.context.copies import Segments
 from prepcli.context.selection import select_contexts
+from tests.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 
 def unit_rows(count: int, dim: int, seed: int = 0) -> NDArray[np.float32]:
@@ -113,7 +121,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = unit_rows(500, 48)
     whole = check(rows)
     monkeypatch.setitem(selection.CHUNK_VALUES, "cpu", 1)
-    monkeypatch.setattr(selection, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(selection, "_MIN_ROWS", 1)
     assert check(rows) == whole
 
 

@@ -194,6 +194,25 @@ def test_what_prepcli_did_not_make_is_not_replaced(serve: Serve, tmp_path: Path)
     assert an4_records(data) == 9
 
 
+def test_a_requeued_job_may_still_replace_what_it_has_not_reached(serve: Serve, tmp_path: Path) -> None:
+    """Its first start ended while it fetched; the third has nothing to fetch."""
+    data = tmp_path / "data"
+    write_files(an4(), data)
+
+    def start(site: Site, restarts: int) -> Outcome:
+        command = ("download", "an4", "--data-root", data, "--base-url", site.url, "--overwrite")
+        job = {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_RESTART_COUNT": str(restarts)}
+        return prepcli(*command, environ=job)
+
+    assert start(serve({}), 0).code == 1
+    site = serve()
+    for restarts in (1, 2):
+        done = start(site, restarts)
+        assert done.code == 0, done.err
+        assert an4_records(data) == 9
+        assert len(site.asked) == 1
+
+
 def test_an_archive_without_the_corpus(serve: Serve, tmp_path: Path) -> None:
     site = serve({"dev-clean-2.tar.gz": tar_gz({"LibriSpeech/README.TXT": b"no more"})})
     listed = tmp_path / "md5sum.txt"

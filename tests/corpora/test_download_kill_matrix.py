@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import SPEAKERS, checksum_list, librispeech, tar_gz
-from tests.killing import children, gone, kill_a_worker, wait_until_gone
-from tests.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.killing import children, kill_a_worker, wait_until_gone
+from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ MOMENTS: list[tuple[Watch, int]] = [
 ]
 
 
-def wait_for(watch: Watch, count: int, root: Path, work: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(watch: Watch, count: int, root: Path, work: Path, process: Process) -> None:
     deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -108,7 +108,7 @@ def test_stopped_and_run_again(
     arguments += ["--base-url", site.url, "--checksums", checksum_file]
     process = start_prepcli(*arguments)
     wait_for(watch, count, data, work, process)
-    workers = children(process.pid) if not gone(process.pid) else []
+    workers = children(process.pid)
     process.send_signal(number)
     _, err = process.communicate(timeout=HANG_SECONDS)
     if number == signal.SIGTERM and process.returncode != 0:
@@ -136,7 +136,7 @@ def test_a_signal_between_unpacking_and_converting_stops_in_good_order(
     script = (
         "import os, signal, prepcli.corpora.prepare as fetching\n"
         "from prepcli.cli.app import main\n"
-        "fetching.ensure_index = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "fetching.ensure_index = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)\n"
         "main()\n"
     )
     arguments = ["--data-sets", "dev_clean_2", "--archive", tmp_path / NAME, "--checksums", checksum_file]

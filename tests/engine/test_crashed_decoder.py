@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from prepcli.engine.workspace import Workspace
-from prepcli.errors import IncompleteError
-from prepcli.in_hand import take_in_hand
+from prepcli.errors import IncompleteError, RecordRejected
+from prepcli.in_hand import noting, read_note, take_in_hand
 from prepcli.models.prefetch import Batch, decoded_batches
 from prepcli.processes import worker_context
 from prepcli.shar import segments as shar_segments
@@ -138,3 +138,15 @@ def test_batches_for_a_model_go_on_at_the_third_run(tmp_path: Path) -> None:
     assert {row: rejected.reason.value for row, rejected in rejects.items()} == {0: "crashed_decoder"}
     assert (audio[1] == 3).all()
     assert list(workspace.tmp.iterdir()) == []
+
+
+def test_a_name_that_is_not_utf8_is_recognised_in_the_next_attempt(tmp_path: Path) -> None:
+    file = tmp_path / "note"
+    with noting(file, ()):
+        take_in_hand("a/much/longer/name.wav", 0.0, 1.0)
+        take_in_hand("a\udcff.wav", 0.0, 1.0)
+        note = read_note(file)
+    assert note == r"a\xff.wav 0.0 1.0"
+    with noting(file, {note}), pytest.raises(RecordRejected, match="crashed_decoder"):
+        take_in_hand("a\udcff.wav", 0.0, 1.0)
+    assert read_note(file) is None

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from prepcli.errors import InputChangedError
+from prepcli.input_files import check_unchanged, state_of
 from prepcli.tarred.job import TarredJob
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.recipes.test_prepare_manifest import prepare
 from tests.running import prepcli
+from tests.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 
@@ -91,7 +95,7 @@ def test_rejects_of_a_run_do_not_go_back_into_it(options: list[str], tmp_path: P
 
 
 def test_context_audio_keeps_its_input(tmp_path: Path) -> None:
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
+    need_package("resemblyzer")
     manifest = tmp_path / "c/x_withContextAudioMinDur3.0MinSSIM0.6.json"
     manifest.parent.mkdir()
     shutil.copy(MINI, manifest)
@@ -148,3 +152,96 @@ def test_a_manifest_rewritten_during_a_run(
     write_old()
     assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:]).code == 0
     assert tree(tmp_path / "out") == tree(tmp_path / "reference")
+
+
+def with_the_time_of_before(path: Path, content: bytes) -> None:
+    """Size and time of modification are the same."""
+    before = path.stat()
+    in_place(path, content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+def replaced_with_the_time_of_before(path: Path, content: bytes) -> None:
+    before = path.stat()
+    by_rename(path, content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+OTHER = re.sub(rb'("text": ")(.)', lambda found: found[1] + found[2].swapcase(), MINI.read_bytes())
+
+
+@pytest.mark.parametrize("rewrite", [with_the_time_of_before, replaced_with_the_time_of_before])
+@pytest.mark.parametrize("units_before", [0, 2])
+def test_a_manifest_rewritten_with_the_size_and_time_that_it_had(
+    units_before: int, rewrite: Callable[[Path, bytes], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the beginning, and after the last line was read."""
+    manifest = Path(shutil.copy(MINI, tmp_path / "m.json"))
+    process, done = TarredJob.process, tmp_path / "done"
+
+    def slow(self: TarredJob, plan: Any, unit: Any, writer: Any, advance: Any) -> None:
+        if units_before == 0:
+            rewrite(manifest, OTHER)
+        process(self, plan, unit, writer, advance)
+        with done.open("a") as file:
+            file.write("x")
+        if done.stat().st_size == units_before:
+            rewrite(manifest, OTHER)
+
+    monkeypatch.setattr(TarredJob, "process", slow)
+    options = ["--audio-base-dir", MINI_CORPUS, "--num-shards", 2, "--num-workers", 1]
+    stopped = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
+    assert stopped.code == 1
+    assert f"{manifest} was changed during the run" in stopped.error_line
+
+
+def test_other_permissions_and_another_name_are_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change `ctime`, as a network file system may change the inode: then the content decides."""
+    manifest = Path(shutil.copy(MINI, tmp_path / "m.json"))
+    process = TarredJob.process
+
+    def slow(self: TarredJob, plan: Any, unit: Any, writer: Any, advance: Any) -> None:
+        manifest.chmod(0o640)
+        os.link(manifest, tmp_path / f"{unit.id}.json")
+        process(self, plan, unit, writer, advance)
+
+    monkeypatch.setattr(TarredJob, "process", slow)
+    options = ["--audio-base-dir", MINI_CORPUS, "--num-shards", 2, "--num-workers", 1, "--json"]
+    done = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
+    assert (done.code, done.json["records_out"]) == (0, 48)
+
+
+def test_another_inode_alone_is_no_change(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+    before = state_of(file)
+    assert check_unchanged(file, before._replace(inode=before.inode + 1)) == before
+    with pytest.raises(InputChangedError):
+        check_unchanged(file, before._replace(ctime_ns=before.ctime_ns - 1))
+    with pytest.raises(InputChangedError):  # not where the content says so
+        check_unchanged(file, before._replace(inode=before.inode + 1), same_content=lambda: False)
+
+
+def test_an_output_directory_with_other_files_is_named_and_kept(folder: Path) -> None:
+    """Also where it is the folder of the audio; `--overwrite` removes what the command has made, and nothing else."""
+    corpus = Path(shutil.copytree(MINI_CORPUS, folder / "corpus"))
+    before = tree(corpus)
+    arguments = ["manifest-to-tarred", corpus / "manifest.json", corpus, "--num-shards", 2]
+    done = prepcli(*arguments)
+    assert done.code == 0
+    assert done.error_line.startswith(
+        f"note: {corpus} already holds {len(os.listdir(MINI_CORPUS))} file(s) or folder(s)"
+    )
+    assert "they are kept" in done.error_line
+    assert prepcli(*arguments).err == ""  # it is no news then
+    assert prepcli(*arguments, "--overwrite").code == 0
+    assert tree(corpus).items() >= before.items()
+    added = prepcli("manifest-to-tarred", folder / "pm/manifest.json", "--concat-to", corpus, "--num-shards", 1)
+    assert "already holds" not in added.err
+
+
+def test_an_empty_output_directory_is_no_news(folder: Path) -> None:
+    (folder / "out").mkdir()
+    done = prepcli("manifest-to-tarred", MINI, folder / "out", "--num-shards", 2)
+    assert (done.code, done.err) == (0, "")

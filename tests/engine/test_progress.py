@@ -1,15 +1,21 @@
 """The counter across processes, and what a killed worker must not do to it."""
 
+import io
 import itertools
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from prepcli.engine.progress import SharedCounter, format_seconds
+from prepcli.engine.progress import RankProgress, Reporter, SharedCounter, describe, format_seconds, new_progress
+from prepcli.engine.progress import progress_file as file_of
+from prepcli.engine.ranks import Rank
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
+from prepcli.engine.workspace import Workspace, write_json
 from prepcli.processes import worker_context
 
 
@@ -94,3 +100,62 @@ def test_a_signal_within_a_piece_leaves_no_half_of_it(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (75, "1:15"), (3700, "1:01:40"), (59.6, "1:00")])
 def test_seconds_for_people(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
+
+
+def progress_of(number: int, world_size: int = 1, **changes: float) -> RankProgress:
+    """A rank that began at 1000 s and was heard of at 1100 s."""
+    progress = new_progress(Rank(number, world_size))
+    values = {"started": 1000.0, "updated": 1100.0, "seconds_total": 7200.0, "records_total": 3000} | changes
+    for name, value in values.items():
+        setattr(progress, name, value)
+    return progress
+
+
+def test_whole_numbers_hours_and_time_left() -> None:
+    own = progress_of(0, records_done=1234, seconds_done=3600.0, rejects=5)
+    words = "1,234 of 3,000 records, 1:40 left, 1.00 of 2.00 hours, 36 x real time, 5 rejects"
+    assert describe(1234, 3000, [own], 1100.0) == words
+    other = progress_of(1, seconds_done=1800.0, rejects=1)
+    words = "1,234 of 6,000 records, 5:00 left, 1.50 of 4.00 hours, 54 x real time, 6 rejects"
+    assert describe(1234, 6000, [own, other], 1100.0) == words
+
+
+def test_before_the_first_record_and_after_the_last() -> None:
+    words = "0 of 3,000 records, unknown time left, 0.00 of 2.00 hours, 0 x real time, 0 rejects"
+    assert describe(0, 3000, [progress_of(0)], 1000.0) == words
+    assert "0:00 left" in describe(3000, 3000, [progress_of(0, seconds_done=7200.0)], 1100.0)
+    assert describe(0, 0, [progress_of(0, seconds_total=0.0)], 1000.0).startswith("0 of 0 records, 0:00 left")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_counts_all_ranks_and_what_was_done_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+    write_json(file_of(workspace, 1), progress_of(1, 2, records_done=500, seconds_done=1800.0))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    own = progress_of(0, 2, records_done=60, seconds_done=3600.0)
+    reporter = Reporter(workspace, Rank(0, 2), "toy", own, records_before=2000, records_all=5120)
+    reporter.update()
+    bar = str(reporter._bar)
+    reporter.close("done")
+    assert bar.startswith("toy:  50%|")
+    assert "| 2,560 of 5,120 records, " in bar
+    assert " left, 1.50 of 4.00 hours, " in bar
+
+
+def test_the_line_without_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+    monkeypatch.setattr("prepcli.engine.progress.LINE_INTERVAL", 0.0)
+    own = progress_of(0, records_done=1234, seconds_done=3600.0)
+    own.units_done, own.units_total = 1, 2000
+    Reporter(workspace, Rank(0, 1), "toy", own, 0, 3000).update()
+    line = capsys.readouterr().err
+    assert line.startswith("[0/1] toy: 41%, 1,234 of 3,000 records, ")
+    assert line.endswith("1 of 2,000 units\n")

@@ -48,3 +48,60 @@ def test_a_disk_that_fails_to_take_a_file_leaves_no_marker(tmp_path: Path, monke
             writer.publish()
     assert read_marker(place, UNIT, "digest") is None
     assert not list(place.out.rglob("*.wav"))
+
+
+@pytest.mark.parametrize("num_files", [2, 40])
+def test_what_describes_files_comes_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_files: int) -> None:
+    """In the order of the renames, and by their times; also where many files are flushed at once."""
+    place = workspace(tmp_path)
+    moved: list[str] = []
+    move = publish._move
+
+    def note(source: Path, target: Path) -> None:
+        moved.append(target.name)
+        move(source, target)
+
+    monkeypatch.setattr(publish, "_move", note)
+    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+        for number in range(num_files):
+            file = writer.open(f"{number}.tar")
+            writer.add_after(f"{number}.tar.idx", b"12345678")
+            file.write(bytes(1000))
+        marker = writer.publish()
+    names = [f"{number}.tar" for number in range(num_files)]
+    assert moved == [*names, *(f"{name}.idx" for name in names)] == list(marker.files)
+    for name in names:
+        data, index = place.out / name, place.out / f"{name}.idx"
+        assert index.stat().st_mtime_ns >= data.stat().st_mtime_ns
+        assert marker.files[f"{name}.idx"].num_bytes == 8
+
+
+@pytest.mark.parametrize("moves", range(4))
+def test_no_index_of_earlier_data_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+    """A unit that is done again, and stopped after so many renames: no file is described by another one's index."""
+    place = workspace(tmp_path)
+    move = publish._move
+    left = 4
+
+    def fail(source: Path, target: Path) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
+        move(source, target)
+
+    monkeypatch.setattr(publish, "_move", fail)
+    for content in (b"old", b"new"):
+        with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+            for name in ("a", "b"):
+                writer.open(name).write(content)
+                writer.add_after(f"{name}.idx", b"of " + content)
+            if content == b"old":
+                writer.publish()
+            else:
+                with pytest.raises(OSError, match="Input/output error"):
+                    writer.publish()
+        left = moves
+    for name in ("a", "b"):
+        index = place.out / f"{name}.idx"
+        assert not index.exists() or index.read_bytes() == b"of " + (place.out / name).read_bytes()

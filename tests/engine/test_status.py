@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,38 @@ def test_watch_tells_by_its_exit_code_that_a_run_has_stopped(tmp_path: Path) -> 
     watched = prepcli("status", out, "--watch")
     assert watched.code == 4
     assert watched.out.splitlines()[1].split()[3] == "stopped"
+
+
+def test_a_rank_of_this_machine_that_was_killed_is_seen_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 8, "--rank", 0, "--world-size", 2)
+    pid = os.fork()
+    if pid == 0:
+        progress = new_progress(Rank(0, 2))
+        progress.updated = time.time() + 5
+        write_json(progress_file(Workspace(out), 0), progress)
+        signal.pause()
+    while (read_json(progress_file(Workspace(out), 0)) or {}).get("pid") != pid:
+        time.sleep(0.01)
+    assert read_status(Workspace(out)).state == "running"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    status = read_status(Workspace(out))
+    assert (status.state, status.ranks[0].state) == ("stopped", "silent")
+
+
+def test_the_command_of_an_output_that_was_moved_names_it_where_it_is(tmp_path: Path) -> None:
+    command = ["manifest-to-tarred", MANIFEST, "out", "--num-shards", 4]
+    assert prepcli(*command, cwd=tmp_path).code == 0
+    place = tmp_path / "another place"
+    place.mkdir()
+    for name in ("out", "out.prepcli"):
+        (tmp_path / name).rename(place / name)
+    (place / "out/audio_2.tar").unlink()
+    status = prepcli("status", place / "out", "--json").json
+    folder, _, continued = status["continue_with"].partition(" && ")
+    words = shlex.split(continued)
+    assert words == ["prepcli", *map(str, command[:2]), str(place / "out"), "--num-shards", "4"]
+    assert prepcli(*words[1:], cwd=Path(shlex.split(folder)[1])).code == 0
+    assert prepcli("verify", place / "out").code == 0
+    assert not (tmp_path / "out").exists()

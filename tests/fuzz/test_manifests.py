@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prepcli.models.protocols import SpeakerEncoder
 from tests.audio_files import write_audio
 from tests.fuzz.calls import check_call, check_report, json_lines, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import manifests
 from tests.running import prepcli
 from tests.tokenizer_models import train_sentencepiece
+from tests.toy_voice import use_toy_voice
 
 GOOD = {"audio_filepath": "good.wav", "duration": 0.5, "offset": 0.25, "text": "fine", "speaker": "a"}
 FIELDS = [*GOOD, "_skipme", "channel", "lang", "shard_id", "reject_reason", "reject_detail", "manifest_line", "", "é"]
@@ -107,43 +105,17 @@ def test_shar(audio: Path, data: bytes, audio_format: str) -> None:
             verify(out)
 
 
-class ToyEncoder:
-    """Loudness and brightness for a voice: enough for the job around it, and as touchy as a real one."""
-
-    sampling_rate = 16000
-    min_samples = 400
-    dim = 2
-    rows_on_cpu: int | None = 1
-
-    def padded_lengths(self, num_samples: np.ndarray) -> np.ndarray:
-        return -(-num_samples // 1600) * 1600
-
-    def to(self, device: str) -> None:
-        pass
-
-    def embed(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        assert audio.shape[1] >= self.min_samples
-        both = torch.stack([audio.abs().mean(1), audio.diff(dim=1).abs().mean(1)], dim=1)
-        return torch.nn.functional.normalize(both, dim=1)
-
-
 @examples(25)
 @given(PLAIN)
 @example(HUGE_OFFSET)
 @example(HUGE_DURATION)
 @example(A_YEAR)
 def test_context_audio(audio: Path, data: bytes) -> None:
-    from prepcli.context import job as context_audio
-
-    def load(name: str) -> SpeakerEncoder:
-        return ToyEncoder()
-
     with scratch() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(context_audio, "load_speaker_encoder", load)
-        patch.setattr(context_audio, "check_speaker_model", lambda name: None)
+        use_toy_voice(patch.setattr)
         (folder / "m.json").write_bytes(data)
         out = folder / "out"
-        arguments = ["--audio-base-dir", audio, "--num-workers", 1, "--speaker-model", "resemblyzer"]
+        arguments = ["--audio-base-dir", audio, "--num-workers", 1, "--speaker-model", "toy"]
         arguments += ["--context-min-duration", 0.1, "--context-min-ssim", -1, "--devices", "cpu"]
         done = check_call(folder, out, "extend-context-audio", folder / "m.json", out, *arguments)
         if done.code != 2:

@@ -120,3 +120,27 @@ def test_without_what_the_page_needs(package: str, tmp_path: Path, monkeypatch: 
     assert (done.code, done.out) == (2, "")
     assert done.error_line.endswith(f"--html needs {package.partition('.')[0]}: pip install 'prepcli[plot]'")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_page_that_does_not_fit_on_the_disk_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = MINI_CORPUS / "manifest.json"
+    page = tmp_path / "page.html"
+    (tmp_path / "link.html").symlink_to("page.html")
+    assert prepcli("inspect", manifest, "--html", page).code == 0
+    before = page.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("prepcli.engine.workspace.os.fsync", full)
+        done = prepcli("inspect", MINI_CORPUS / "segments.json", "--html", page)
+    assert done.code == 2
+    assert "No space left on device" in done.error_line
+    assert page.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "link.html", page]
+    assert prepcli("inspect", MINI_CORPUS / "segments.json", "--html", tmp_path / "link.html").code == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert page.read_bytes() != before

@@ -2,7 +2,10 @@
 
 import gzip
 import os
+import re
 import shutil
+import struct
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,10 +25,20 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_indexes(folder: Path) -> None:
-    """As lhotse 2 leaves them beside every file that it has opened by position."""
+    """As lhotse 2 leaves them beside every file that it has opened by position; those of tars begin with the pairs."""
     for path in list(folder.rglob("*")):
-        if path.is_file() and path.suffix in (".jsonl", ".gz", ".tar", ".json"):
-            path.with_name(path.name + ".idx").write_bytes(b"\0" * 16)
+        offsets = []
+        if path.suffix == ".tar":
+            with tarfile.open(path) as tar:
+                every = 1 if path.name.startswith("audio_") else 2
+                offsets = [member.offset for member in tar.getmembers()[::every]]
+        elif path.suffix in (".jsonl", ".json"):
+            ends = [0, *(match.end() for match in re.finditer(b"\n", path.read_bytes()))]
+            offsets = ends[:-1]
+        else:
+            continue
+        index = struct.pack(f"<{len(offsets) + 1}Q", *offsets, path.stat().st_size)
+        path.with_name(path.name + ".idx").write_bytes(index)
 
 
 @pytest.mark.parametrize("name", ["shar", "tarred"])
@@ -43,6 +56,10 @@ def test_indexes_are_not_data(sets: Path, tmp_path: Path, name: str) -> None:
         for key in ("records", "num_examples", "bucket_duration_bins", "files", "tars"):
             assert before.get(key) == after.json.get(key)
     assert prepcli("verify", out).code == 0
+    stale = next(iter(sorted(out.rglob("*.idx"))))
+    stale.write_bytes(b"\0" * 16)
+    checked = prepcli("verify", out)
+    assert (checked.code, f"{stale.name}: it " in checked.out) == (1, True), checked.out
     if name == "shar":
         flat = prepcli("estimate-bins", f"shar_path={out / 'cuts'}", "-b", 3, "--json")
         assert flat.json["num_examples"] == 48

@@ -55,11 +55,21 @@ def test_jobs(folder: Path, length: int) -> None:
     for command in (
         ("manifest-to-tarred", names, "tarred", "--num-shards", 2),
         ("manifest-to-shar", names, "shar"),
+        ("extend-context-audio", names, "context", "--speaker-model", "resemblyzer"),
     ):
-        done = prepcli(*command, "--dry-run", "--json")
+        done = prepcli(*command, "--dry-run", "--json", "--max-rejects", count)  # there is no audio
         assert (done.code, done.json["records_in"]) == (0, count), done.err
     done = prepcli("extend-context-audio", names, "context", "--speaker-model", "no.nemo")
     assert (done.code, done.error_line) == (2, "prepcli: --speaker-model no.nemo: there is no such file")
+
+
+def test_a_file_where_the_output_goes(folder: Path) -> None:
+    """Then it is asked whether MANIFEST and OUT were swapped, that is, whether the list is there."""
+    names, count = some(5000)
+    out = write_lines(folder / "out.json", [])
+    refused = prepcli("manifest-to-tarred", names, out, "--num-shards", 2, "--max-rejects", count)
+    assert refused.code == 2
+    assert f"cannot write to {out}: it is a file" in refused.error_line
 
 
 def test_texts(folder: Path) -> None:

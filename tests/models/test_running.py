@@ -1,11 +1,19 @@
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from prepcli.models.running import ModelRunner
+from tests.lazy import lazy
 from tests.running import HANG_SECONDS
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 
 @pytest.fixture(autouse=True)

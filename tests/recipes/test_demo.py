@@ -1,14 +1,15 @@
-"""The demo through the Python API, as a script and then cell by cell as in a notebook."""
+"""The demo through the Python API, as a script and then cell by cell as in a notebook; both here, with one NeMo."""
 
 import re
-import subprocess
-import sys
+import runpy
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import tree
-from tests.running import HANG_SECONDS, clean_environment
+from tests.running import run_here
+from tests.tools import need_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.nemo]
 
@@ -20,22 +21,16 @@ def test_the_demo_as_a_script_and_again_in_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("nemo.collections.tts")
-    pytest.importorskip("resemblyzer")
+    need_package("resemblyzer")
     work = tmp_path / "my work"
-    done = subprocess.run(
-        [sys.executable, SCRIPT],
-        cwd=tmp_path,
-        env=clean_environment(WORK=str(work), PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-        timeout=HANG_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
+    script = partial(runpy.run_path, str(SCRIPT), run_name="__main__")
+    done = run_here(script, [SCRIPT], cwd=tmp_path, environ={"WORK": str(work), "PYTHONPATH": str(ROOT)})
+    assert done.code == 0, done.err
     steps = ("manifest-to-tarred", "extend-context-audio", "manifest-to-shar", "extend-codec-codes")
     for step in steps:
-        assert f"{step}: done" in done.stdout
-        assert re.search(rf"^{step} +48 +0 ", done.stdout, flags=re.MULTILINE), done.stdout
-    paths = dict(re.findall(r"^(\w+): (.+)$", done.stdout, flags=re.MULTILINE))
+        assert f"{step}: done" in done.out
+        assert re.search(rf"^{step} +48 +0 ", done.out, flags=re.MULTILINE), done.out
+    paths = dict(re.findall(r"^(\w+): (.+)$", done.out, flags=re.MULTILINE))
     names = {"tarred_audio_filepaths", "manifest_filepath", "cuts", "target_audio", "context_audio"}
     assert names | {"target_codes", "context_codes"} <= set(paths)
     for name in names:

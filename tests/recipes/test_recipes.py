@@ -163,6 +163,27 @@ def test_a_recipe_and_the_same_again(recipe: Recipe, awkward: Path) -> None:
     assert "manifest-to-tarred: nothing to do" in again.stdout
 
 
+def test_ljspeech_to_mels_and_the_same_again(tmp_path: Path) -> None:
+    done = run("ljspeech", tmp_path, "--mini", WORK="work")
+    assert done.returncode == 0, done.stderr
+    mels = tmp_path / "work/mels"
+    listed = {}
+    for part in ("train", "val", "test"):
+        lines = (mels / f"filelists/{part}_manifest_mel_text_filelist.txt").read_text(encoding="utf-8").splitlines()
+        records = read_lines(tmp_path / f"work/data/LJSpeech-1.1/{part}_manifest.json")
+        assert [line.split("|")[1] for line in lines] == [record["text"] for record in records]
+        listed[part] = [line.split("|")[0] for line in lines]
+    assert all(listed.values())
+    assert sorted(path for paths in listed.values() for path in paths) == sorted(
+        f"mels/{path.name}" for path in (mels / "mels").iterdir()
+    )
+    before = outputs(tmp_path / "work")
+    again = run("ljspeech", tmp_path, "--mini", WORK="work")
+    assert again.returncode == 0, again.stderr
+    assert outputs(tmp_path / "work") == before
+    assert "manifest-to-mels: nothing to do" in again.stdout
+
+
 def test_without_another_python_it_is_that_of_the_virtual_environment(tmp_path: Path) -> None:
     """In a tree whose .venv is up to date, with nothing to install."""
     root = tmp_path / "clone"
@@ -174,6 +195,9 @@ def test_without_another_python_it_is_that_of_the_virtual_environment(tmp_path: 
     python.chmod(0o755)
     checksum = subprocess.run(["cksum"], stdin=(ROOT / "pyproject.toml").open(), capture_output=True, text=True).stdout
     (root / ".venv/.prepcli-setup").write_text(f"{root}\n{checksum}all\n")
+    setup = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
+    (lhotse2,) = re.findall(r"^lhotse2=lhotse==(\S+)$", setup, flags=re.MULTILINE)
+    (root / f".venv/lhotse2/lhotse-{lhotse2}.dist-info").mkdir(parents=True)
     offline = {"UV_OFFLINE": "1", "PIP_NO_INDEX": "1"}
     done = run("fisher", tmp_path, "--mini", root=root, WORK="work", PREPCLI_PYTHON="", **offline)
     assert done.returncode == 0, done.stderr

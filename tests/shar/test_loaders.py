@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from lhotse import CutSet
 from numpy.typing import NDArray
 
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.lazy import lazy
 from tests.nemo_loaders import magpie_batches
 from tests.running import prepcli
 from tests.shar_sets import make, shar_fields, with_contexts
 
+lhotse = lazy("lhotse")
 Expected = dict[str, tuple[NDArray[np.int16], NDArray[np.int16]]]
 
 
@@ -54,7 +55,7 @@ def key(cut: Any) -> str:
 @pytest.mark.parametrize("audio_format", ["flac", "wav"])
 def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
     records = expected(corpus)
-    cuts = list(CutSet.from_shar(fields=shar_fields(corpus / audio_format)))
+    cuts = list(lhotse.CutSet.from_shar(fields=shar_fields(corpus / audio_format)))
     assert Counter(map(key, cuts)) == Counter(dict.fromkeys(records, 1))
     assert len({cut.id for cut in cuts}) == len(cuts)
     for cut in cuts:
@@ -79,7 +80,7 @@ def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
 def test_lhotse_reads_opus(corpus: Path) -> None:
     """All of it at 48 kHz, and recognisably what it was."""
     records = expected(corpus)
-    for cut in CutSet.from_shar(fields=shar_fields(corpus / "opus")):
+    for cut in lhotse.CutSet.from_shar(fields=shar_fields(corpus / "opus")):
         for recording, prefix in ((cut.target_audio, ""), (cut.context_audio, "context_audio_")):
             audio = recording.load_audio()[0]
             assert (recording.sampling_rate, len(audio)) == (48000, recording.num_samples)
@@ -101,7 +102,7 @@ def test_lhotse_reads_what_passes_through(tmp_path: Path) -> None:
         records += [whole, whole | {"offset": 0.5, "duration": 1.0}]
     write_lines(tmp_path / "m.json", records)
     make(tmp_path / "m.json", tmp_path / "out", "--audio-format", "original")
-    cuts = list(CutSet.from_shar(fields=shar_fields(tmp_path / "out")))
+    cuts = list(lhotse.CutSet.from_shar(fields=shar_fields(tmp_path / "out")))
     for record, cut in zip(records, cuts, strict=True):
         audio = cut.target_audio.load_audio()[0]
         assert len(audio) == cut.target_audio.num_samples == cut.num_samples
@@ -120,7 +121,10 @@ def test_a_shard_of_rejects_alone_does_no_harm(tmp_path: Path) -> None:
     make(tmp_path / "m.json", tmp_path / "out", "--shard-size", 1, "--max-rejects", 1)
     fields = shar_fields(tmp_path / "out")
     assert len(fields["cuts"]) == 3
-    assert [cut.id for cut in CutSet.from_shar(fields=fields)] == ["cut-rec-a-0.00-1.00", "cut-rec-a-0.00-1.00-2"]
+    assert [cut.id for cut in lhotse.CutSet.from_shar(fields=fields)] == [
+        "cut-rec-a-0.00-1.00",
+        "cut-rec-a-0.00-1.00-2",
+    ]
 
 
 def test_lhotse_reads_what_is_no_strict_json(tmp_path: Path) -> None:
@@ -128,7 +132,7 @@ def test_lhotse_reads_what_is_no_strict_json(tmp_path: Path) -> None:
     write_audio(tmp_path / "a.wav", 1.0)
     write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "x", "cer": float("nan")}])
     make(tmp_path / "m.json", tmp_path / "out")
-    (cut,) = CutSet.from_shar(fields=shar_fields(tmp_path / "out"))
+    (cut,) = lhotse.CutSet.from_shar(fields=shar_fields(tmp_path / "out"))
     assert np.isnan(cut.supervisions[0].cer)
 
 

@@ -36,7 +36,8 @@ def write_config(path: Path, config: dict[str, Any]) -> Path:
 
 def submit(cluster: Cluster, *arguments: object) -> dict[str, str]:
     """Submit a pipeline; the job of each `<data set>.<step>`, in the order of submission."""
-    said = cluster.run(SCRIPTS / "submit_pipeline.sh", *arguments, cwd=cluster.folder)
+    environ = {"PREPCLI_MODULE": "tests.toy_models"}
+    said = cluster.run(SCRIPTS / "submit_pipeline.sh", *arguments, cwd=cluster.folder, environ=environ)
     jobs = dict(re.findall(r"^(\S+): job (\d+), logs \S+$", said, re.MULTILINE))
     assert len(jobs) == len(said.splitlines()), said
     return jobs
@@ -63,9 +64,20 @@ def sacct(cluster: Cluster, output: Path) -> list[str]:
     return rows
 
 
-@pytest.mark.nemo
-def test_whole_recipe_for_two_data_sets(cluster: Cluster, codec_model: Path, tmp_path: Path) -> None:
-    """On the cluster with several ranks, and but for the codes once more here: the same bytes."""
+def toy_python(folder: Path) -> Path:
+    """A Python that runs prepcli with toys in the place of models."""
+    path = folder / "python"
+    path.write_text(
+        "#!/bin/sh\n"
+        f'if [ "$1 $2" = "-m prepcli" ]; then shift 2; exec "{sys.executable}" -m tests.toy_models "$@"; fi\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_whole_recipe_for_two_data_sets(cluster: Cluster, tmp_path: Path) -> None:
+    """On the cluster with several ranks, and once more here: the same bytes."""
     records = read_lines(MINI_CORPUS / "manifest.json")
     plain = [record | {"speaker": record["audio_filepath"].partition("/")[0]} for record in records[:24]]
     plain.append(plain[0] | {"audio_filepath": "s01/nowhere.flac"})
@@ -76,10 +88,9 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, codec_model: Path, tmp
         | {"name": "plain", "manifest": str(write_lines(tmp_path / "plain.json", plain))}
         | {"language": "en", "dataset": "Plain", "group_by": "regex:audio_filepath:^([^/]+)/"},
     ]
-    codec = {"codec_model": str(codec_model), "codec_name": "random", "speaker_model": "resemblyzer"}
+    codec = {"codec_model": "toy", "codec_name": "random", "speaker_model": "toy"}
     output = tmp_path / "on the cluster"
     config = recipe(tmp_path, output, data_sets, **codec)
-    config["steps"][3]["sbatch"] = "--ntasks=1"  # NeMo takes its time to start
     jobs = submit(cluster, write_config(tmp_path / "config.yaml", config))
     steps = ("prepare", "context", "shar", "codes")
     assert list(jobs) == [f"{name}.{step}" for name in ("mini", "plain") for step in steps]
@@ -100,10 +111,9 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, codec_model: Path, tmp
 
     here = tmp_path / "here"
     config["defaults"]["output"] = str(here)
-    del config["steps"][3]
     done = subprocess.run(
         [RECIPE / "run.sh", write_config(tmp_path / "here.yaml", config)],
-        env=clean_environment(PREPCLI_PYTHON=sys.executable, PYTHONPATH=str(REPOSITORY)),
+        env=clean_environment(PREPCLI_PYTHON=str(toy_python(tmp_path)), PYTHONPATH=str(REPOSITORY)),
         capture_output=True,
         text=True,
         timeout=HANG_SECONDS,
@@ -113,8 +123,7 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, codec_model: Path, tmp
     for name in ("mini", "plain"):
         for step in ("clean", "context"):
             assert tree(here / name / step) == tree(output / name / step)
-        local, remote = tree(here / name / "shar"), tree(output / name / "shar")
-        assert local == {file: digest for file, digest in remote.items() if not file.startswith("codes_")}
+        assert tree(here / name / "shar") == tree(output / name / "shar")
 
 
 def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) -> None:

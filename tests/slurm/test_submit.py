@@ -1,7 +1,9 @@
 """Submitting without a cluster: the sbatch lines that are made, the step of a job, and what is refused."""
 
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +170,116 @@ def test_pipeline_prints_its_lines(tmp_path: Path) -> None:
     ]
     again = shlex.split(lines[0][lines[0].index("python") - 1])
     assert again[-3:] == [str(SCRIPTS / "submit_pipeline.sh"), str(config), "mine"]
+
+
+def table(*lines: str) -> list[str]:
+    """The lines of the table, without those that say what its columns mean."""
+    command = [sys.executable, str(SCRIPTS / "pipeline_table.py"), "4", "8"]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line for line in done.stdout.splitlines() if not line.startswith(("audio (h):", "unknown:"))]
+
+
+def test_the_table_of_a_pipeline(tmp_path: Path) -> None:
+    manifests = tmp_path / "a b"
+    manifests.mkdir()
+    for number in range(2):
+        (manifests / f"m{number}.json").write_text('{"audio_filepath": "x", "duration": 1800.0}\n' * 3)
+    spec = shlex.quote(f"{manifests}/m{{0..1}}.json")
+    out = tmp_path / "out"
+    rows = table(
+        f"one prepare cpu --ntasks=32 -- prepcli manifest-to-shar {spec} {out}/shar --shard-size=8",
+        f"one codes gpu -- prepcli extend-codec-codes {out}/shar --codec-model=pretrained",
+        f"one bins cpu -- prepcli estimate-bins {out}/shar",
+        f"two first cpu --array=0-15 -- prepcli manifest-to-tarred {tmp_path}/none.json,{spec} {out}/two",
+    )
+    assert [row.split("  ")[0] for row in rows[:5]] == ["data set", "one", "one", "one", "two"]
+    assert [re.split(r" {2,}", row)[1:] for row in rows[:5]] == [
+        ["step", "on", "ranks", "audio (h)", "after"],
+        ["prepare", "cpu", "32", "3.0", "-"],
+        ["codes", "gpu", "8", "3.0", "prepare"],
+        ["bins", "cpu", "1", "3.0", "codes"],
+        ["first", "cpu", "array 0-15", "unknown", "-"],
+    ]
+    assert rows[5:] == [
+        "Not found on this machine (the jobs need it on their nodes, or in the container):",
+        f"  two.first: there is no {tmp_path}/none.json",
+    ]
+
+
+def test_hours_of_a_long_manifest_are_estimated(tmp_path: Path) -> None:
+    line = '{"audio_filepath": "x", "duration": 3600.0, "text": "' + "x" * 1000 + '"}\n'
+    (tmp_path / "m.json").write_text(line * 10_000)
+    row = table(f"one first cpu -- prepcli manifest-to-shar {tmp_path}/m.json out")[1]
+    hours = float(re.split(r" {2,}", row)[4].removeprefix("~").replace(",", ""))
+    assert "~" in row
+    assert 9_900 < hours < 10_100
+
+
+def test_files_scripts_and_commands_that_are_not_here(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text("{}\n")
+    known = f"prepcli extend-context-audio {tmp_path}/m.json {tmp_path}/out"
+    problems = table(
+        "one a cpu -- prepcli manifest-to-sharr x y",
+        "one b cpu -- python none.py",
+        f"one c gpu -- {known} --speaker-model {tmp_path}/s.nemo --audio-base-dir={tmp_path}/wavs",
+        f"one d gpu -- {known} --speaker-model=titanet_large --audio-base-dir={tmp_path}/wavs",
+        f"one e gpu -- prepcli extend-codec-codes {tmp_path}/out/shar --codec-model {tmp_path}/c.nemo",
+        "two a cpu -- prepcli download librispeech --data-root=x",
+    )[8:]
+    assert problems[0].startswith(
+        "  one.a: prepcli has no command 'manifest-to-sharr'; it has blend, download, estimate-bins,"
+    )
+    assert problems[1:] == [
+        "  one.a: there is no x",
+        "  one.b: there is no script none.py",
+        f"  one.c: --speaker-model: there is no {tmp_path}/s.nemo",
+        f"  one.c: --audio-base-dir: there is no {tmp_path}/wavs",
+        f"  one.e: --codec-model: there is no {tmp_path}/c.nemo",
+    ]
+
+
+def test_a_dry_run_shows_the_table_beside_the_lines(tmp_path: Path) -> None:
+    settings = tmp_path / "cluster.env"
+    settings.write_text(f"source {SCRIPTS}/cluster.env\nSUBMIT_PYTHON=({shlex.quote(sys.executable)})\nGPU_TASKS=5\n")
+    config = REPOSITORY / "recipes/magpietts/config.yaml"
+    done = run(SCRIPTS / "submit_pipeline.sh", "--dry-run", config, "mine", CLUSTER_ENV=str(settings))
+    assert done.code == 0
+    assert [line.split() for line in done.err.splitlines()[:3]] == [
+        ["data", "set", "step", "on", "ranks", "audio", "(h)", "after"],
+        ["mine", "prepare", "cpu", "4", "unknown", "-"],
+        ["mine", "context", "gpu", "5", "unknown", "prepare"],
+    ]
+    assert "mine.prepare: there is no /corpora/mine/train.json" in done.err
+    assert all(line.startswith("sbatch ") for line in done.out.splitlines())
+
+
+def fresh_clone(folder: Path) -> Path:
+    """The scripts in a repository without .venv."""
+    shutil.copytree(SCRIPTS, folder / "scripts/slurm", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "scripts/slurm"
+
+
+def test_a_fresh_clone_names_the_set_up(tmp_path: Path) -> None:
+    scripts = fresh_clone(tmp_path)
+    done = run(scripts / "submit_pipeline.sh", "--dry-run", REPOSITORY / "recipes/magpietts/config.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert done.error_line == (
+        f"submit_pipeline.sh: there is no {tmp_path}/.venv/bin/python (SUBMIT_PYTHON of cluster.env): "
+        f"run {tmp_path}/scripts/setup.sh, or name another one in {scripts}/cluster.env"
+    )
+    (tmp_path / "sbatch").write_text("#!/bin/sh\necho 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = run(scripts / "submit.sh", "manifest-to-shar", "--", "a.json", "out", PATH=path)
+    assert (done.code, done.out) == (2, "")
+    assert f"there is no {tmp_path}/.venv/bin/python (PYTHON of cluster.env): run" in done.error_line
+
+
+def test_a_python_without_yaml(tmp_path: Path) -> None:
+    settings = tmp_path / "cluster.env"
+    python = f"{shlex.quote(sys.executable)} -S -s"
+    settings.write_text(f"source {SCRIPTS}/cluster.env\nSUBMIT_PYTHON=({python})\n")
+    done = run(SCRIPTS / "submit_pipeline.sh", REPOSITORY / "recipes/magpietts/config.yaml", CLUSTER_ENV=str(settings))
+    assert done.code == 2
+    assert "has no PyYAML: name a Python that has it as SUBMIT_PYTHON in cluster.env" in done.error_line

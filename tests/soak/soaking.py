@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import read_lines, tree
-from tests.killing import Case, Process, children, gone, wait_for_markers
-from tests.running import HANG_SECONDS
+from tests.killing import Case, children, gone, wait_for_markers
+from tests.running import HANG_SECONDS, Process
 
 MOST_KILLS = 4
 """So many kills an output directory, at most, before it is brought to its end."""
@@ -76,7 +76,7 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
     else:
         wait_for_markers(out, draw.randrange(case.num_shards), victim, case.units, case.records)
         time.sleep(draw.random() * 0.1)
-    workers = [child for process in processes for child in _children(process)]
+    workers = [child for process in processes for child in children(process.pid)]
     kind = draw.choice(KINDS)
     if victim.poll() is not None or not _hit(victim, kind, draw):
         findings.kills["too late"] += 1
@@ -104,7 +104,7 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
 def _hit(victim: Process, kind: str, draw: random.Random) -> bool:
     """Whether there was somebody to kill."""
     if kind == "SIGKILL to a worker":
-        workers = _children(victim)
+        workers = children(victim.pid)
         if not workers:
             return False
         try:
@@ -162,13 +162,6 @@ def _all_gone(pids: list[int]) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def _children(process: Process) -> list[int]:
-    try:
-        return children(process.pid)
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 def _tree(out: Path) -> dict[str, str]:

@@ -58,7 +58,8 @@ def test_files_are_copied_byte_for_byte(mini_corpus: Path, tmp_path: Path) -> No
         found += [(line, members[line["audio_filepath"]]) for line in lines]
     for before, (after, data) in zip(source, found, strict=True):
         assert data == (mini_corpus / before["audio_filepath"]).read_bytes()
-        assert {**before, "audio_filepath": 0, "shard_id": 0} == {**after, "audio_filepath": 0, "shard_id": 0}
+        added = {"audio_filepath": 0, "shard_id": 0, "sampling_rate": soundfile.info(io.BytesIO(data)).samplerate}
+        assert {**before, **added} == {**after, "audio_filepath": 0, "shard_id": 0}
 
 
 def test_the_whole_manifest_is_the_shards_in_order(mini_corpus: Path, tmp_path: Path) -> None:
@@ -317,7 +318,8 @@ def test_static_buckets(mini_corpus: Path, tmp_path: Path) -> None:
 def test_no_shard_manifests(mini_corpus: Path, tmp_path: Path) -> None:
     make(mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--no-shard-manifests")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "audio_0.tar", "audio_1.tar", "metadata.yaml", "tarred_audio_manifest.json",
+        "audio_0.tar", "audio_0.tar.idx", "audio_1.tar", "audio_1.tar.idx",
+        "metadata.yaml", "tarred_audio_manifest.json", "tarred_audio_manifest.json.idx",
     ]  # fmt: skip
 
 
@@ -349,10 +351,14 @@ def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Pat
     assert {name: after[name] for name in before} == before
     assert sorted(set(after) - set(before)) == [
         "audio_3.tar",
+        "audio_3.tar.idx",
         "audio_4.tar",
+        "audio_4.tar.idx",
         "metadata_version_1.yaml",
         "sharded_manifests/manifest_3.json",
+        "sharded_manifests/manifest_3.json.idx",
         "sharded_manifests/manifest_4.json",
+        "sharded_manifests/manifest_4.json.idx",
         "tarred_audio_manifest_version_1.json",
     ]
     texts = [line["text"] for line in read_lines(out / "tarred_audio_manifest_version_1.json")]
@@ -416,6 +422,8 @@ def test_rejects_can_be_tried_again(mini_corpus: Path, tmp_path: Path) -> None:
     rejects = tmp_path / "out.prepcli/rejects.jsonl"
     make(rejects, tmp_path / "retry", "--num-shards", 1, "--audio-base-dir", tmp_path)
     (line,) = read_lines(tmp_path / "retry/tarred_audio_manifest.json")
+    rate = line.pop("sampling_rate")
+    assert rate == soundfile.info(tmp_path / "late.wav").samplerate
     assert line == {"audio_filepath": "late.wav", "duration": 1.0, "text": "late.wav", "score": 0.5, "shard_id": 0}
 
 
@@ -462,3 +470,27 @@ def test_a_set_with_added_shards_is_not_overwritten(mini_corpus: Path, tmp_path:
     assert done.code == 2
     assert "--overwrite would remove them" in done.error_line
     assert tree(out) == before
+
+
+@pytest.mark.parametrize("option", ["--overwrite", "--retry-rejects"])
+def test_shards_below_added_ones_are_not_changed(option: str, mini_corpus: Path, tmp_path: Path) -> None:
+    """The manifest of the later version names them: neither those of the set, nor those of an earlier addition."""
+    out = tmp_path / "out"
+    missing = write_lines(tmp_path / "m.json", [{"audio_filepath": "away.wav", "duration": 1.0, "text": "x"}])
+    options = ["--num-shards", 1, "--audio-base-dir", mini_corpus, "--max-rejects", 99]
+    commands = [
+        ["manifest-to-tarred", f"{mini_corpus / 'manifest.json'},{missing}", out],
+        ["manifest-to-tarred", f"{mini_corpus / 'segments.json'},{missing}", "--concat-to", out],
+        ["manifest-to-tarred", mini_corpus / "segments.json", "--concat-to", out],
+    ]
+    for command in commands:
+        assert prepcli(*command, *options).code == 0
+    before = tree(tmp_path)
+    for command in commands[:2]:
+        done = prepcli(*command, *options, option)
+        assert done.code == 2
+        assert f"{option} would" in done.error_line
+    after = tree(tmp_path)
+    assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
+    assert prepcli(*commands[2], *options, option).code == 0
+    assert prepcli("verify", out).code == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-import webdataset
 import yaml
 
 from tests.audio_files import write_audio
@@ -128,6 +127,8 @@ def test_nemo_takes_the_metadata(corpus: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["whole files", "slices"])
 def test_plain_webdataset(corpus: Path, kind: str) -> None:
+    import webdataset
+
     out = corpus / FOLDER[kind]
     texts = {line["audio_filepath"]: line["text"] for line in read_lines(out / "tarred_audio_manifest.json")}
 

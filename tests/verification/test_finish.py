@@ -1,5 +1,6 @@
 """verify compares what a run's last step has written as well: it names every published file that has changed."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,13 +61,33 @@ def test_static_buckets(tmp_path: Path) -> None:
     assert [problem.partition(":")[0] for problem in done.json["problems"]] == ["bucket2/tarred_audio_manifest.json"]
 
 
+@pytest.mark.usefixtures("toy_voice", "one_thread")
 def test_outputs_that_are_no_shards(tmp_path: Path) -> None:
     """An extended manifest: only its bytes can be checked."""
-    pytest.importorskip("resemblyzer", exc_type=ImportError)
     out = tmp_path / "out"
     manifest = MINI_CORPUS / "manifest.json"
-    assert prepcli("extend-context-audio", manifest, out, "--speaker-model", "resemblyzer").code == 0
+    assert prepcli("extend-context-audio", manifest, out, "--speaker-model", "toy").code == 0
     assert prepcli("verify", out).code == 0
     (extended,) = out.glob("*.json")
     swap_two_lines(extended)
     assert f"{extended.name}: not the bytes that were published" in prepcli("verify", out).out
+
+
+@pytest.mark.parametrize("other", ["shar", "tarred"])
+def test_files_of_another_command_are_not_called_compared(other: str, tmp_path: Path) -> None:
+    """Its OUT.prepcli is gone, so nothing tells what its bytes should be."""
+    out = tmp_path / "out"
+    commands = {"tarred": ("--num-shards", 2), "shar": ("--shard-size", 48)}
+    known = next(name for name in commands if name != other)
+    assert prepcli(f"manifest-to-{other}", MINI_CORPUS / "manifest.json", out, *commands[other]).code == 0
+    shutil.rmtree(tmp_path / "out.prepcli")
+    assert prepcli(f"manifest-to-{known}", MINI_CORPUS / "manifest.json", out, *commands[known]).code == 0
+    checked = prepcli("verify", out)
+    assert checked.code == 0
+    count = {"tarred": 4, "shar": 2}[other]  # two tars with their manifests; cuts and recordings
+    assert f"hashes   compared with what was published, except those of {count} files\n" in checked.out
+    found = prepcli("verify", out, "--json").json
+    assert (found["records"], found["files_not_compared"]) == (96, count)
+    (note,) = found["notes"]
+    assert f"{count} files, such as {'audio_0.tar' if other == 'tarred' else 'cuts/'}" in note
+    assert f"of manifest-to-{known}, which did not write them" in note

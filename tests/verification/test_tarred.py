@@ -202,6 +202,9 @@ def test_bytes_that_still_make_sense_are_found_by_their_hash(whole: Path, tmp_pa
     assert "SHA-256 differs" in prepcli("verify", out).out
     shutil.rmtree(tmp_path / "out.prepcli")
     done = prepcli("verify", out)
+    assert (done.code, "audio_1.tar.idx: " in done.out) == (1, True)
+    (out / "audio_1.tar.idx").unlink()
+    done = prepcli("verify", out)
     assert done.code == 0
     assert "unknown (no OUT.prepcli)" in done.out
 
@@ -220,3 +223,16 @@ def test_what_is_no_data_set(tmp_path: Path) -> None:
         done = prepcli("verify", path)
         assert done.code == 2
         assert str(path) in done.error_line
+
+
+@pytest.mark.parametrize("name", ["audio_3.tar", "sharded_manifests/manifest_3.json"])
+def test_a_pipe_or_a_broken_link_in_the_set(whole: Path, name: str, tmp_path: Path) -> None:
+    """Loaders that list the folder would wait for the pipe, or fail."""
+    out = copy_set(whole, tmp_path, records=True)
+    os.mkfifo(out / name)
+    checked = prepcli("verify", out, "--json")
+    assert checked.code == 1
+    assert checked.json["problems"] == [f"{name}: not a regular file but a pipe, a device or a broken link"]
+    (out / name).unlink()
+    (out / name).symlink_to("nowhere")
+    assert prepcli("verify", out).code == 1

@@ -1,4 +1,4 @@
-"""AISHELL-1 (openslr.org/33): read Mandarin, 16 kHz WAV, 400 speakers; an archive with an archive for each speaker."""
+"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers; one archive of archives per speaker."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _VOCABULARY = f"{_TREE}/vocab.txt"
 
 
 def data_set() -> DataSet:
-    """The whole corpus: train, dev and test. The recordings serve as they are."""
+    """The whole corpus: train, dev and test. The recordings are used unchanged."""
     return DataSet(
         corpus="aishell",
         name="aishell",
@@ -38,7 +38,7 @@ def data_set() -> DataSet:
 
 
 def _read(root: Path) -> Iterator[Utterance]:
-    """`wav/train/S0002/BAC009S0002W0122.wav`; one transcript for all, words with blanks between, which go."""
+    """`wav/train/S0002/BAC009S0002W0122.wav`; one transcript for all; the spaces between words are removed."""
     transcript = {}
     for number, line in lines_of(root / _TRANSCRIPT):
         id, *words = line.split()

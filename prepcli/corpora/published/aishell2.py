@@ -1,4 +1,4 @@
-"""AISHELL-2: 1,000 hours of read Mandarin, 16 kHz WAV, given to universities on request: from a copy on the disk."""
+"""AISHELL-2: 1,000 hours of read Mandarin, 16 kHz WAV, available to universities on request; read from a local copy."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -10,7 +10,7 @@ from prepcli.corpora.published.aishell import PARTS, vocabulary
 from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
 
-# Where a part's trans.txt lies: as published (with the folder of the archive or without), or as NeMo's script wants it.
+# The folders with trans.txt: as published (with the archive's folder or without), or as NeMo's script expects it.
 _FOLDERS = {
     "train": ("iOS/data", "AISHELL-2/iOS/data", "transcript/train"),
     "dev": ("iOS/dev", "AISHELL-2/iOS/dev", "AISHELL-DEV-TEST-SET/iOS/dev", "transcript/dev"),
@@ -19,10 +19,10 @@ _FOLDERS = {
 
 
 def data_set(audio_folder: Path) -> DataSet:
-    """What is there of train, dev and test. The recordings stay where they are, and manifests name them absolutely.
+    """The existing ones of train, dev and test. Recordings are not copied; manifests have absolute paths.
 
     Raises:
-        UsageError: none of the parts is there.
+        UsageError: none of the parts exists.
     """
     found = {
         part: folder
@@ -48,7 +48,7 @@ def data_set(audio_folder: Path) -> DataSet:
 
 
 def _read(_: Path, folders: dict[str, str], audio_folder: Path) -> Iterator[Utterance]:
-    """`trans.txt` has lines `ID0012W0030 TEXT`; the recordings are those of `wav.scp` beside it, or all below `wav`."""
+    """`trans.txt` has lines `ID0012W0030 TEXT`; the recordings are those in `wav.scp` beside it, or all below `wav`."""
     for part, folder in folders.items():
         transcript = audio_folder / folder / "trans.txt"
         recordings = _recordings(audio_folder, folder, part)

@@ -9,8 +9,8 @@ from prepcli.corpora.fetch import Archive
 from prepcli.corpora.speaker import speaker_name
 from prepcli.errors import RejectReason
 
-# NVIDIA's copy, which NeMo's tutorials use. CMU's own is served by plain HTTP only, and neither publishes a checksum:
-# what arrives from there could be anybody's. `--base-url` fetches it for those who want it all the same.
+# NVIDIA's copy, which NeMo's tutorials use. CMU's own is served by plain HTTP only, and neither has a checksum, so a
+# download from there cannot be verified. Users who want it anyway can pass its address as `--base-url`.
 URLS = ("https://dldata-public.s3.us-east-2.amazonaws.com/an4_sphere.tar.gz",)
 _PARTS = {"train": "an4_clstk", "test": "an4test_clstk"}
 # `<s> ERASE C Q Q F SEVEN </s> (an253-fash-b)`; the lines of the test part come without <s> and </s>.

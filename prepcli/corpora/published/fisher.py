@@ -1,4 +1,4 @@
-"""Fisher English Training Speech: LDC2004S13 and LDC2005S13 with their transcripts, as the LDC ships them.
+"""Fisher English Training Speech: LDC2004S13 and LDC2005S13 with their transcripts, as distributed by the LDC.
 
 Under the roots given, wherever they lie: recordings `fe_03_NNNNN.sph` (two channels, mu-law at 8 kHz, also
 compressed with shorten), transcripts `fe_03_NNNNN.txt` with lines of `start end A: text`, and
@@ -22,8 +22,8 @@ _TRANSCRIPT = re.compile(r"(fe_03_\d{5})\.txt", re.IGNORECASE)
 _TABLE = re.compile(r"(fe_03_p\d+)_calldata\.tbl", re.IGNORECASE)
 _LINE = re.compile(r"(\S+)\s+(\S+)\s+([AB])\s*:\s*(.*)", re.DOTALL)
 
-# Known mistakes of the transcripts, by conversation, channel and centiseconds of start and end: what was really said,
-# or None for a line that can't be used. From Mozilla's DeepSpeech import, by way of NeMo's process_fisher_data.py.
+# Known errors in the transcripts, by conversation, channel and centiseconds of start and end: the correct text,
+# or None for an unusable line. From Mozilla's DeepSpeech import, by way of NeMo's process_fisher_data.py.
 _CORRECTIONS: dict[tuple[str, str, int, int], str | None] = {
     ("fe_03_00265", "B", 3353, 3381): "correct",
     ("fe_03_00991", "B", 52739, 52829): "that's one of those",
@@ -93,7 +93,7 @@ class Fisher:
         return transcript_lines(conversation.transcript, comment=b"#")
 
     def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
-        """Take a line `start end A: text` apart."""
+        """Parse a line `start end A: text`."""
         matched = _LINE.fullmatch(decode_line(line).strip())
         if matched is None:
             raise RecordRejected(RejectReason.BAD_FIELD, "the line is not of the form 'start end A: text'")
@@ -113,7 +113,7 @@ class Fisher:
 
 
 def _speakers(table: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """Of each conversation and channel the speaker's number, from the columns CALL_ID, APIN and BPIN."""
+    """The speaker's number by conversation and channel, from the columns CALL_ID, APIN and BPIN."""
     with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
         try:

@@ -22,7 +22,7 @@ _LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+<(?![BE]_ASIDE)[
 _IGNORED = b"ignore_time_segment"
 _CHANNELS = {"a": 0, "1": 0, "b": 1, "2": 1}
 _ASIDE = re.compile(r"<[be]_aside>", re.IGNORECASE)
-# { a / b }: either is right, the first is taken; @ stands for nothing.
+# { a / b }: both are correct, the first is used; @ means an empty alternative.
 _ALTERNATIVES = re.compile(r"\{([^{}/]*)/[^{}]*\}")
 _FILLED_PAUSE = re.compile(r"%(\w+)")
 _PAUSE_WORDS = {"hesitation": "uh", "ah": "uh"}
@@ -44,7 +44,7 @@ class Hub5:
         self._lines: dict[str, list[tuple[int, bytes]]] = {}
 
     def conversations(self) -> list[Conversation]:
-        """All recordings that the reference names, by name."""
+        """All recordings in the reference, by name."""
         recordings, references = find_files(self.roots, (_AUDIO, _REFERENCE))
         named = ", ".join(map(str, self.roots))
         if not references:
@@ -70,7 +70,7 @@ class Hub5:
         return self._lines[conversation.id]
 
     def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
-        """Take a line `file channel speaker start end <labels> text` apart."""
+        """Parse a line `file channel speaker start end <labels> text`."""
         matched = _LINE.fullmatch(decode_line(line))
         if matched is None:
             raise RecordRejected(

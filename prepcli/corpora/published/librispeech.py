@@ -26,7 +26,7 @@ _ARCHIVES = {
     "train-clean-5": (31, 332954390, "md5:5df7d4e78065366204ca6845bb08f490"),
 }
 NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
-"""The data sets, as NeMo calls them."""
+"""The data sets, with NeMo's names."""
 _GROUPS = {"ALL": NAMES[:7], "mini": NAMES[7:]}
 
 
@@ -34,7 +34,7 @@ def data_sets(names: str, audio_format: str) -> list[DataSet]:
     """The data sets of a list such as `dev_clean,dev_other`, `ALL` or `mini`; audio becomes `wav` or stays `flac`.
 
     Raises:
-        UsageError: there is no such data set.
+        UsageError: the data set does not exist.
     """
     wanted: dict[str, None] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):

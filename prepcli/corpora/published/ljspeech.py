@@ -14,12 +14,12 @@ from prepcli.errors import RejectReason, UsageError
 _TREE = "LJSpeech-1.1"
 _METADATA = f"{_TREE}/metadata.csv"
 _SPEAKER = speaker_name("en", "LJSpeech", "LJ")
-# Under these names Tacotron 2 and WaveGlow look for them.
+# The file names that Tacotron 2 and WaveGlow expect.
 _LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("train", "val", "test")}
 
 
 def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
-    """The whole corpus in three parts. The recordings serve as they are."""
+    """The whole corpus in three parts. The recordings are used unchanged."""
     return DataSet(
         corpus="ljspeech",
         name="ljspeech",
@@ -46,7 +46,7 @@ def _manifest(part: str) -> str:
 def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
     """`metadata.csv` has lines `LJ001-0001|text|normalised text`, without quoting."""
     rows = dict(_rows(root))
-    # By a hash of the id: the same on every machine, and whatever else is in the corpus hardly moves it.
+    # By a hash of the id: the same on every machine, and nearly independent of the other utterances.
     shuffled = sorted(rows, key=lambda id: hashlib.sha256(f"{seed}:{id}".encode()).digest())
     num_val, num_test = sizes["val"], sizes["test"]
     if num_val + num_test >= len(rows):
@@ -79,7 +79,7 @@ def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:
-    """`path|text`, the path from the folder that holds LJSpeech-1.1, the text as it is spoken."""
+    """`path|text`: the path is relative to the parent of LJSpeech-1.1, the text is normalized."""
     lines: dict[str, list[str]] = {part: [] for part in _LISTS}
     for manifest, record in records:
         part = Path(manifest).stem.removesuffix("_manifest")

@@ -198,6 +198,8 @@ def make(out: Path) -> None:
             if joined:
                 write_flac(out / long_path, np.concatenate(joined[:-1]), sampling_rate)
     write_manifest(out / "manifest.json", manifest)
+    transcripts = [f"{Path(record['audio_filepath']).stem} {record['text']}\n" for record in manifest]
+    (out / "transcripts.txt").write_text("".join(transcripts), encoding="utf-8")
     write_manifest(out / "segments.json", segments)
     write_manifest(out / "manifest_with_context.json", [record | context_of(record, manifest) for record in manifest])
 

@@ -1,0 +1,1 @@
+"""blend: an `input_cfg` that mixes finished data sets by weights."""

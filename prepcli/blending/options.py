@@ -1,0 +1,75 @@
+"""The options of `blend`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from prepcli.errors import UsageError
+from prepcli.options import Json, NumWorkers, Option
+
+By = Literal["hours", "records"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blend:
+    """Mix finished data sets in one input_cfg for NeMo's training configs, with weights and a table of shares.
+
+    A SET is a tarred set, a Shar set, a manifest, lhotse cuts, or an input_cfg (.yaml). Its hours come from the report
+    of the run that made it, else they are read from its manifest. NAME may be in groups: en/books. A WEIGHT is used as
+    it is, and then each set of its group needs one; without weights, a set weighs its hours to the power of the
+    temperature, in each group and among the groups. Weights that an input_cfg has already stay as they are.
+
+    Example: prepcli blend en/books=books/ en/calls=calls/ it=it.json mix.yaml --temperature 0.5 --lang it=it
+    """
+
+    sets: Annotated[
+        tuple[str, ...], Option("The data sets, each with a name.", metavar="NAME=SET[:WEIGHT]...", is_argument=True)
+    ]
+    out: Annotated[Path, Option("Config to write.", metavar="OUT.yaml", is_argument=True)]
+    temperature: Annotated[
+        tuple[float, ...],
+        Option(
+            "Power of the weights: 1 in proportion to hours, 0 all equal. For each level of groups, or one for all.",
+            names=("--temperature",),
+            shown_default="1",
+            minimum=0,
+            one_each=True,
+        ),
+    ] = ()
+    by: Annotated[By, Option("What a set weighs.")] = "hours"
+    lang: Annotated[
+        tuple[str, ...],
+        Option("Tag with the language, of all sets or of one set or group.", metavar="[NAME=]LANG", one_each=True),
+    ] = ()
+    tag: Annotated[
+        tuple[str, ...],
+        Option("Tag with any field, of all sets or of one set or group.", metavar="[NAME:]FIELD=VALUE", one_each=True),
+    ] = ()
+    check: Annotated[
+        bool,
+        Option("Read the result once with NeMo, where it is installed.", names=("--check/--no-check",)),
+    ] = True
+    dry_run: Annotated[bool, Option("Print the table and write nothing.")] = False
+    overwrite: Annotated[bool, Option("Replace OUT.yaml.")] = False
+    as_json: Json = False
+    num_workers: NumWorkers = None
+
+    def tags(self) -> list[tuple[str, str, Any]]:
+        """Name of the set or group ("" for all), field and value of each tag.
+
+        Raises:
+            UsageError: one has another form.
+        """
+        found: list[tuple[str, str, Any]] = []
+        for one in self.lang:
+            name, equals, lang = one.rpartition("=")
+            if not lang or (equals and not name):
+                raise UsageError(f"--lang takes LANG or NAME=LANG, not {one!r}")
+            found.append((name, "lang", lang))
+        for one in self.tag:
+            field, equals, value = one.partition("=")
+            name, _, field = field.rpartition(":")
+            if not equals or not field:
+                raise UsageError(f"--tag takes FIELD=VALUE or NAME:FIELD=VALUE, not {one!r}")
+            found.append((name, field, value))
+        return found

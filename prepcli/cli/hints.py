@@ -1,0 +1,66 @@
+"""What is said of an option that a command does not have: NeMo's scripts and lhotse write many of them otherwise."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from typer.core import TyperCommand
+
+from prepcli.errors import UsageError
+
+_INPUTS = ("manifest", "manifest-path", "manifest-filepath", "manifest-paths", "input-manifest", "input", "input-path")
+_OUTPUTS = ("target-dir", "output-dir", "output", "out", "out-dir", "output-path", "dest-dir")
+_RENAMED = {
+    "workers": "--num-workers",
+    "num-jobs": "--num-workers",
+    "jobs": "--num-workers",
+    "seed": "--shuffle-seed",
+    "num-buckets": "--buckets",
+    "tokenizers": "--tokenizer",
+    "cuts-per-shard": "--shard-size",
+}
+"""Options of NeMo's scripts and of lhotse, and ours that do the same."""
+
+
+class ExplainingCommand(TyperCommand):
+    """A command that says of an unknown option what to write instead."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`.
+
+        Raises:
+            UsageError: an option is unknown, and something like it is known.
+        """
+        self._explain_unknown(args)
+        return super().parse_args(ctx, args)
+
+    def _explain_unknown(self, args: Sequence[str]) -> None:
+        options = [one for one in self.params if one.param_type_name == "option"]
+        by_name = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+        is_value = False
+        for arg in args:
+            name, equals, _ = arg.partition("=")
+            if is_value:
+                is_value = False
+            elif arg == "--":
+                return
+            elif name in by_name:
+                is_value = not equals and not getattr(by_name[name], "is_flag", False)
+            elif name.startswith("--") and (hint := self._hint(name, by_name)) is not None:
+                raise UsageError(f"there is no option {name}: {hint}")
+
+    def _hint(self, name: str, known: Collection[str]) -> str | None:
+        """What to write instead of an option; None if there is nothing like it."""
+        plain = name.removeprefix("--").replace("_", "-").lower()
+        if f"--{plain}" in known:
+            return f"did you mean --{plain}?"
+        arguments = [one.metavar or str(one.name).upper() for one in self.params if one.param_type_name == "argument"]
+        for names, number, ordinal in ((_INPUTS, 0, "first"), (_OUTPUTS, 1, "second")):
+            if plain in names and len(arguments) > number:
+                return f"{arguments[number]} is the {ordinal} argument, without an option"
+        renamed = _RENAMED.get(plain)
+        if renamed in known:
+            return f"did you mean {renamed}?"
+        import difflib  # only for a mistake: it takes milliseconds of every start
+
+        close = difflib.get_close_matches(f"--{plain}", [one for one in known if one.startswith("--")], 1, 0.75)
+        return f"did you mean {close[0]}?" if close else None

@@ -1,0 +1,30 @@
+"""Codes of a Shar set with indexes have indexes too, of the same kind: in a mirror, or beside the data."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from prepcli.codes.plan import InputShard
+from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, IndexKind, beside, make_index, mirrored
+
+
+def index_name(folder: Path, cuts: Path, out: Path, data: str) -> str | None:
+    """The name below `out` for the index of the file `data` there, None if the set in `folder` has no indexes."""
+    if cuts.suffix == ".gz":  # nothing can seek in these cuts, so there is no use for an index of their codes
+        return None
+    if beside(cuts).exists() and not (folder / MIRROR).is_dir():
+        return data + INDEX_SUFFIX
+    return f"{MIRROR}/{mirrored(out / data)}"
+
+
+def indexes_of_set(folder: Path, shards: Sequence[InputShard]) -> Iterator[tuple[str, bytes]]:
+    """The indexes of a set's own files, by their names below a folder with a mirror.
+
+    A training run has one `indexes_root`, so codes that lie elsewhere need the indexes of the set in their mirror.
+    """
+    for shard in shards:
+        files: list[tuple[Path, IndexKind]] = [(shard.cuts, "jsonl")]
+        files += [(path, "shar_tar") for path in shard.tars.values()]
+        for path, kind in files:
+            name = f"{MIRROR}/{mirrored(path)}"
+            known = folder / name
+            yield name, known.read_bytes() if known.is_file() else make_index(path, kind)

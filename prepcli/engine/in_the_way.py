@@ -1,0 +1,46 @@
+"""A directory stands where a file belongs, or the reverse: the error names what is in the way, and what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prepcli.errors import UsageError
+
+
+@contextmanager
+def naming_what_is_in_the_way(path: Path) -> Iterator[None]:
+    """Name `path` in the errors of reading, replacing or removing the file at it.
+
+    The error of a rename names the file that could not be moved, which the user does not know.
+
+    Raises:
+        UsageError: `path` is a directory, or a folder above it is a file.
+    """
+    try:
+        yield
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a directory, but a file belongs there; {_WHAT_TO_DO}") from None
+    except (NotADirectoryError, FileExistsError):
+        above = next((one for one in path.parents if one.exists() and not one.is_dir()), None)
+        if above is None:
+            raise
+        raise UsageError(f"{above} is a file, but a directory belongs there; {_WHAT_TO_DO}") from None
+
+
+def refuse_directories(*files: Path) -> None:
+    """Raise `UsageError` if one of these files is a directory."""
+    for path in files:
+        with naming_what_is_in_the_way(path):
+            if path.is_dir():
+                raise IsADirectoryError
+
+
+def resolved(out: Path) -> Path:
+    """The target of a link; raises `UsageError` if it leads to itself."""
+    try:
+        return out.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: Python's own, up to 3.12
+        raise UsageError(f"{out} is a link that leads to itself; remove it, or give another directory") from error
+
+
+_WHAT_TO_DO = "move it away, and run the same command again"

@@ -1,0 +1,97 @@
+"""Before the work begins: is the folder right, what else is in OUT, and may an earlier plan be replaced?"""
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from prepcli.calls import command_line, tell
+from prepcli.engine.job import AnyJob
+from prepcli.engine.kept_inputs import refuse_to_lose_inputs
+from prepcli.engine.launch import clear_once
+from prepcli.engine.plan import AnyPlan, StoredPlan, Unit, differences
+from prepcli.engine.progress import is_alive, read_progress
+from prepcli.engine.publish import Marker
+from prepcli.engine.ranks import Rank
+from prepcli.engine.rejects import Budget
+from prepcli.engine.workspace import Workspace, read_document
+from prepcli.errors import RejectReason, UsageError
+
+MAX_LISTED = 10_000
+"""How many names in OUT are looked at for the note: a folder may hold millions."""
+
+
+def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
+    """Stop before the work if a sample of the files that it reads is missing, unless so many rejects are allowed.
+
+    Raises:
+        UsageError: with a path that was tried.
+    """
+    all_missing = {RejectReason.MISSING_AUDIO.value: plan.records_in}
+    if plan.units and budget.exceeded(all_missing, plan.records_in):
+        message = job.missing_sample(plan)
+        if message is not None:
+            raise UsageError(message)
+
+
+def note_other_files(job: AnyJob, workspace: Workspace) -> None:
+    """Say, when a run begins in an OUT with files of others, that they stay; called before anything is written."""
+    adds_to_another = workspace.root != Workspace(workspace.out).root  # a codec's codes, for example
+    if job.shares_out or adds_to_another or not workspace.out.is_dir():
+        return
+    with os.scandir(workspace.out) as entries:
+        names = sorted(entry.name for entry in islice(entries, MAX_LISTED))
+    if names:
+        count = f"{MAX_LISTED:,} or more files" if len(names) == MAX_LISTED else f"{len(names):,} file(s) or folder(s)"
+        tell(
+            f"note: {workspace.out} already holds {count}, such as {names[0]}; they are kept, and the output is "
+            "written beside them. Choose an empty directory to keep the two apart"
+        )
+
+
+def replace_failed(
+    stored: StoredPlan, job: AnyJob, plan: AnyPlan, settings: dict[str, Any], workspace: Workspace, rank: Rank
+) -> StoredPlan | None:
+    """Clear the output of a run with other settings or inputs in which no record has succeeded.
+
+    Such a run leaves nothing that anybody could want, and most often a wrong setting is the reason. Of another command
+    it is left alone, and while it is at work; several ranks can agree to start again only by their launch id.
+
+    Returns:
+        The plan that is there now: `stored` where nothing was cleared.
+    """
+    if stored.command != job.command or (rank.world_size > 1 and rank.launch_id is None):
+        return stored
+    markers = [read_document(path, Marker) for path in sorted(workspace.done.glob("*.json"))]
+    if any(marker is None or marker.records_out for marker in markers) or any(map(is_alive, read_progress(workspace))):
+        return stored
+    refuse_to_lose_inputs(job, plan, workspace, overwrite=True)
+    job.prepare()
+    what = "; ".join(differences(stored, job.command, settings, plan, job.defaults))
+    tell(f"note: no record has succeeded in {workspace.out} before: starting again ({what})")
+    for marker in markers:
+        for name in marker.files if marker else ():
+            (workspace.out / name).unlink(missing_ok=True)
+    clear_once(workspace, rank, job.output_patterns(plan))
+    return read_document(workspace.plan_file, StoredPlan)
+
+
+def plan_document(
+    job: AnyJob, plan: AnyPlan, settings: dict[str, Any], digest: str, workspace: Workspace
+) -> StoredPlan:
+    """What `plan.json` tells of the run that begins now."""
+    return StoredPlan(
+        command=job.command,
+        digest=digest,
+        settings=settings,
+        inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
+        records_in=plan.records_in,
+        skipped=plan.num_skipped,
+        planned_rejects=plan.planned_rejects,
+        seconds=plan.total_cost,
+        run_with=command_line(),
+        run_in=str(Path.cwd()),
+        units=[Unit(unit.id, unit.cost, unit.num_records) for unit in plan.units],
+        writes_file=workspace.named != workspace.out,
+        out=os.path.abspath(workspace.named),
+    )

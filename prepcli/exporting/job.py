@@ -1,0 +1,129 @@
+"""What the jobs of exports share: ids and shards are planned, and a shard's records are written one after the other."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from prepcli.engine.job import Advance
+from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.publish import UnitWriter
+from prepcli.engine.split import Indices, by_count, shuffled
+from prepcli.engine.workers import UnitJob
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import RecordRejected
+from prepcli.exporting.ids import ID_KEYS, RecordIds, plan_ids
+from prepcli.exporting.options import ExportOptions
+from prepcli.manifest.record import Record
+from prepcli.records import Records, settings_over
+
+
+@dataclass(frozen=True, slots=True)
+class ExportShard(Unit):
+    """A shard: its number, and the records `order[lo:hi]` of the contents."""
+
+    number: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportContents:
+    """The records, their ids, and their order."""
+
+    records: Records
+    ids: RecordIds
+    order: Indices
+
+    def id_of(self, number: int, record: Record) -> str:
+        """The id of record `number`."""
+        return self.ids.id_of(self.records, number, record)
+
+    def audio_path(self, number: int, record: Record) -> str:
+        """Absolute path of the audio of record `number`."""
+        return self.records.audio_path(number, record.audio_filepath)
+
+
+ExportPlan = Plan[ExportShard, ExportContents]
+
+
+class ShardWriter(Protocol):
+    """Writes the records of one shard."""
+
+    def add(self, number: int, record: Record) -> float:
+        """Write record `number`, completely or not at all; returns its seconds of audio.
+
+        Raises:
+            RecordRejected: the record cannot be used; nothing of it was written.
+        """
+
+    def close(self) -> None:
+        """Write what is still missing after the last record."""
+
+
+def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
+    """Index the manifests, and divide their records into shards of nearly the same number of records."""
+    base_dir = job.options.audio_base_dir
+    records = Records(job.manifests, base_dir, keys=ID_KEYS, spool=workspace.spool, num_workers=job.num_workers)
+    size = len(records)
+    order = np.arange(size) if job.shuffle_seed is None else shuffled(size, job.shuffle_seed)
+    # Where every line is a reject there is one bound and no shard.
+    bounds = by_count(size, -(-size // job.shard_size)) if size else np.zeros(1, np.int64)
+    durations = records.index.duration[order]
+    units = [
+        ExportShard(f"shard_{number:06d}", float(durations[lo:hi].sum()), hi - lo, number, lo, hi)
+        for number, (lo, hi) in enumerate(pairwise(bounds.tolist()))
+    ]
+    return records.plan(units, ExportContents(records, plan_ids(records.index, base_dir), order))
+
+
+class ExportJob(UnitJob[ExportShard, ExportContents]):
+    """Turns manifests into the shards of another toolkit. A unit is a shard."""
+
+    def __init__(self, manifests: Sequence[str], options: ExportOptions, num_workers: int = 1) -> None:
+        self.manifests = manifests
+        self.options = options
+        self.num_workers = num_workers
+
+    @property
+    @abstractmethod
+    def shard_size(self) -> int:
+        """Maximum number of records per unit."""
+
+    @property
+    def shuffle_seed(self) -> int | None:
+        """The seed of the order of the records; None keeps that of the manifests."""
+        return None
+
+    @abstractmethod
+    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
+        """Open the files of a shard."""
+
+    def settings(self, plan: ExportPlan) -> dict[str, Any]:
+        """The options, and where the audio lies."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def plan(self, workspace: Workspace) -> ExportPlan:
+        """Index the manifests and divide their records into shards."""
+        return plan_export(self, workspace)
+
+    def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
+        """Lines that could not be read, in input order."""
+        return plan.contents.records.planned_rejects()
+
+    def process(self, plan: ExportPlan, unit: ExportShard, writer: UnitWriter, advance: Advance) -> None:
+        """Write one shard."""
+        records = plan.contents.records
+        shard = self.open_shard(plan.contents, unit, writer)
+        for number in plan.contents.order[unit.lo : unit.hi].tolist():
+            try:
+                seconds = shard.add(number, Record.parse(records.line(number)))
+            except RecordRejected as rejected:
+                writer.reject(records.reject_source(number), rejected, records.origin(number))
+            else:
+                writer.count(1, seconds)
+            advance(1, float(records.index.duration[number]))
+        shard.close()

@@ -1,0 +1,253 @@
+"""Indexes (`.idx`) of JSONL and tar files, with which lhotse 2 and NeMo after 3.0 seek to a record.
+
+An index is an array of little-endian uint64: the offset of each record, and last the size of the data file. It is named
+like the data file with `.idx` behind, and lies beside it or in a *mirror*, a folder that readers are given as
+`indexes_root`: there, its path is the absolute path of the data file. The rules are those of lhotse 2
+(lhotse/indexing.py) and NeMo (lhotse/indexed_adapters.py); the tests compare with both, byte for byte.
+"""
+
+import os
+from array import array
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.formats.names import absolute_folder
+from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
+from prepcli.formats.tar_walk import TarWalk, walk_tar
+
+Offsets = NDArray[np.uint64]
+IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
+"""What a record is: a line; the members with one stem; a pair of data and manifest."""
+
+INDEX_SUFFIX = ".idx"
+MIRROR = "index"
+"""The mirror of a Shar set, in its folder: beside the shards, lhotse 1.33 and NeMo 3.0 take indexes for a field."""
+
+_OFFSET = np.dtype("<u8")
+_BLOCK_BYTES = 8 << 20
+
+
+class DamagedError(Exception):
+    """A data file has no index, because it is damaged or not what its name says; the message has no path."""
+
+
+def beside(data: str | Path) -> Path:
+    """The index beside a data file."""
+    return Path(f"{data}{INDEX_SUFFIX}")
+
+
+def mirrored(data: str | Path) -> str:
+    """The path of a data file's index below a mirror."""
+    folder, name = os.path.split(data)
+    return f"{absolute_folder(folder)}/{name}{INDEX_SUFFIX}".lstrip("/")
+
+
+def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
+    """The content of an index, for records at `offsets` of a file of `num_bytes`."""
+    begun = offsets if isinstance(offsets, (np.ndarray, array)) else list(offsets)
+    found = np.empty(len(begun) + 1, _OFFSET)
+    found[:-1] = begun
+    found[-1] = num_bytes
+    return found.tobytes()
+
+
+class SampleOffsets:
+    """Collects where the samples of a NeMo tar begin while its members are written or read, in order.
+
+    A sample is a run of members whose names have one stem.
+    """
+
+    def __init__(self) -> None:
+        self.offsets = array("Q")
+        self._stem: str | None = None
+
+    def add(self, name: str, offset: int) -> None:
+        """Note a regular member."""
+        stem = member_name_stem(name)
+        if stem != self._stem:
+            self.offsets.append(offset)
+            self._stem = stem
+
+
+def member_name_stem(name: str) -> str:
+    """`Path(name).stem`, at a tenth of the cost for plain names."""
+    if not name or "/" in name or name[0] == "." or name[-1] == ".":
+        return PurePosixPath(name).stem
+    return name.rpartition(".")[0] or name
+
+
+class LineWriter:
+    """Writes the lines of a JSONL file and knows where they begin."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._offsets = array("Q")
+        self._num_bytes = 0
+
+    def add(self, line: bytes) -> None:
+        """Append a line, given with its line end."""
+        self._sink.write(line)
+        self._offsets.append(self._num_bytes)
+        self._num_bytes += len(line)
+
+    @property
+    def index(self) -> bytes:
+        """The index of what was written."""
+        return index_bytes(self._offsets, self._num_bytes)
+
+
+class SampleTarWriter(TarWriter):
+    """Writes a NeMo tar and knows where its samples begin."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._samples = SampleOffsets()
+
+    def add(self, name: str, data: bytes) -> int:
+        """Append one member; returns where it begins."""
+        offset = super().add(name, data)
+        self._samples.add(name, offset)
+        return offset
+
+    @property
+    def index(self) -> bytes:
+        """The index of the tar, once it is closed."""
+        return index_bytes(self._samples.offsets, self.num_bytes)
+
+
+class PairTarWriter(TarWriter):
+    """Writes a Shar tar, in which each data member is followed by its manifest, and knows where the pairs begin."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._members = array("Q")
+        self.num_long_names = 0
+
+    def add(self, name: str, data: bytes) -> int:
+        """Append one member; returns where it begins."""
+        offset = super().add(name, data)
+        self._members.append(offset)
+        self.num_long_names += len(name) > MAX_PLAIN_NAME or len(name.encode()) > MAX_PLAIN_NAME
+        return offset
+
+    @property
+    def index(self) -> bytes:
+        """The index of the tar, once it is closed."""
+        return index_bytes(self._members[::2], self.num_bytes)
+
+
+def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
+    """Where the records of a tar begin.
+
+    Raises:
+        DamagedError: a Shar tar has a member without its partner.
+    """
+    if kind == "shar_tar":
+        if len(walk.offsets) % 2:
+            raise DamagedError(f"it has {len(walk.offsets)} members, but those of a Shar come in pairs")
+        return np.array(walk.offsets[::2], np.uint64)
+    samples = SampleOffsets()
+    for name, offset, is_regular in zip(walk.names, walk.offsets, walk.is_regular, strict=True):
+        if is_regular:
+            samples.add(name, offset)
+    return np.array(samples.offsets, np.uint64)
+
+
+class LineOffsets:
+    """Collects where the lines of a file begin while it is read in blocks; the last one may lack its line end."""
+
+    def __init__(self) -> None:
+        self._starts: list[Offsets] = []
+        self._begins_line = True
+        self.num_bytes = 0
+
+    def add(self, block: bytes) -> None:
+        """Take the next block, which is not empty."""
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(np.uint64)
+        if self._begins_line:
+            self._starts.append(np.array([self.num_bytes], np.uint64))
+        self._begins_line = block.endswith(b"\n")
+        self._starts.append((ends[:-1] if self._begins_line else ends) + np.uint64(self.num_bytes + 1))
+        self.num_bytes += len(block)
+
+    @property
+    def offsets(self) -> Offsets:
+        """The beginning of each line so far."""
+        return np.concatenate([np.empty(0, np.uint64), *self._starts])
+
+
+def line_offsets(path: Path) -> tuple[Offsets, int]:
+    """Where the lines of a file begin, and its size in bytes."""
+    lines = LineOffsets()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            lines.add(block)
+    return lines.offsets, lines.num_bytes
+
+
+def make_index(path: Path, kind: IndexKind) -> bytes:
+    """The index of a data file, from its line ends or its tar headers; the members are not read.
+
+    Raises:
+        DamagedError: it is damaged, or cannot be indexed.
+        OSError: it cannot be read.
+    """
+    if kind == "jsonl":
+        return index_bytes(*line_offsets(path))
+    walk = _walked(path)
+    return index_bytes(tar_offsets(walk, kind), walk.num_bytes)
+
+
+def index_problem(path: Path, kind: IndexKind, index: bytes) -> str | None:
+    """What is wrong with the index of a data file, None if nothing is.
+
+    Other tools end the index of a tar with the end of the last member instead of the size of the file; readers take
+    both.
+
+    Raises:
+        DamagedError: the data file is damaged.
+        OSError: it cannot be read.
+    """
+    if not index or len(index) % _OFFSET.itemsize:
+        return f"it has {len(index)} bytes, but must have 8 per record, and 8 more"
+    found = np.frombuffer(index, _OFFSET)
+    if kind == "jsonl":
+        expected, num_bytes = line_offsets(path)
+        least = num_bytes
+    else:
+        walk = _walked(path)
+        expected, num_bytes, least = tar_offsets(walk, kind), walk.num_bytes, walk.end
+    if len(found) != len(expected) + 1:
+        return f"it has {len(found) - 1:,} records, the data {len(expected):,}"
+    if not least <= int(found[-1]) <= num_bytes:
+        return f"it is of a file of {int(found[-1]):,} bytes, the data have {num_bytes:,}"
+    if not np.array_equal(found[:-1], expected):
+        wrong = int(np.flatnonzero(found[:-1] != expected)[0])
+        begins, data_begins = int(found[wrong]), int(expected[wrong])
+        return f"its record {wrong:,} begins at byte {begins:,}, that of the data at byte {data_begins:,}"
+    return None
+
+
+def is_current(index: Path, data: os.stat_result) -> bool:
+    """Whether an index can be that of a data file, by its size, its last value and its age; reads 8 bytes."""
+    try:
+        with index.open("rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            if found.st_size < _OFFSET.itemsize or found.st_size % _OFFSET.itemsize:
+                return False
+            last = os.pread(file.fileno(), _OFFSET.itemsize, found.st_size - _OFFSET.itemsize)
+    except OSError:
+        return False
+    return int.from_bytes(last, "little") == data.st_size and found.st_mtime_ns >= data.st_mtime_ns
+
+
+def _walked(path: Path) -> TarWalk:
+    with path.open("rb", buffering=0) as file:
+        try:
+            return walk_tar(file)
+        except ValueError as error:
+            raise DamagedError(str(error)) from None

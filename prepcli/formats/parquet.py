@@ -1,0 +1,178 @@
+"""Parquet files with audio, as NeMo's LazyParquetIterator and Hugging Face datasets read them.
+
+Columns: `id`, `audio` (a struct of `bytes` and `path`), and plain ones. A reader holds a whole row group in memory, so
+row groups are small; all files of a set have the same schema, which `datasets` requires.
+"""
+
+import importlib.util
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.errors import UsageError
+from prepcli.formats.tar import Sink
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FILE_NAME = "data-{}.parquet"
+DATA_FILE = re.compile(r"data-(\d{6,})\.parquet$")
+OUTPUT_PATTERNS = ("data-*.parquet",)
+MAX_GROUP_BYTES = 128 << 20
+"""Audio of a row group; a column of bytes ends at 2 GiB."""
+MAX_AUDIO_BYTES = (1 << 31) - (1 << 20)
+"""Audio of one record: Parquet counts the bytes of a value in 31 bits."""
+
+ColumnType = Literal["string", "int64", "float64", "bool"]
+
+
+def check_installed() -> None:
+    """Raises `UsageError` where pyarrow is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError("Parquet needs pyarrow: pip install 'prepcli[parquet]'")
+
+
+def file_name(number: int) -> str:
+    """`7` -> `data-000007.parquet`."""
+    return FILE_NAME.format(f"{number:06d}")
+
+
+def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
+    """The schema of a file with these plain columns beside `id` and `audio`.
+
+    Its metadata tell Hugging Face datasets that `audio` is audio.
+    """
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+    audio = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
+    fields = [pa.field("id", pa.string()), pa.field("audio", audio)]
+    features: dict[str, Any] = {"id": {"dtype": "string", "_type": "Value"}, "audio": {"_type": "Audio"}}
+    for name, kind in columns.items():
+        fields.append(pa.field(name, types[kind]))
+        features[name] = {"dtype": kind, "_type": "Value"}
+    return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+class _ArrowSink:
+    """What pyarrow needs of a file that only appends."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._position = 0
+
+    def write(self, data: Any) -> int:
+        written = bytes(data)
+        self._sink.write(written)
+        self._position += len(written)
+        return len(written)
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def writable(self) -> bool:
+        return True
+
+
+class ParquetFile:
+    """Appends records to a file, in row groups of `group_size` records, or fewer where they have much audio."""
+
+    def __init__(self, sink: Sink, schema: "pyarrow.Schema", group_size: int) -> None:
+        import pyarrow.parquet as pq
+
+        plain = [name for name in schema.names if name != "audio"]
+        # Audio is compressed already, or is to be read fast; statistics of it would repeat the longest recordings.
+        self._writer = pq.ParquetWriter(
+            _ArrowSink(sink),
+            schema,
+            compression={"audio.bytes": "NONE", "audio.path": "ZSTD", **dict.fromkeys(plain, "ZSTD")},
+            use_dictionary=[*plain, "audio.path"],
+            write_statistics=plain,
+        )
+        self._schema = schema
+        self._group_size = group_size
+        self._plain = plain
+        self._clear()
+
+    def _clear(self) -> None:
+        self._audio: list[bytes] = []
+        self._paths: list[str] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in self._plain}
+        self._num_bytes = 0
+
+    def add(self, id: str, audio: bytes, path: str, values: Mapping[str, Any]) -> None:
+        """Append a record; a column that `values` does not have is empty."""
+        if self._audio and self._num_bytes + len(audio) > MAX_GROUP_BYTES:
+            self._flush()
+        self._audio.append(audio)
+        self._paths.append(path)
+        self._num_bytes += len(audio)
+        for name, column in self._columns.items():
+            column.append(id if name == "id" else values.get(name))
+        if len(self._audio) == self._group_size:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left, and the end of the file."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if not self._audio:
+            return
+        children = [_of_bytes(self._audio, pa.binary()), _of_bytes(_encoded(self._paths), pa.string())]
+        audio = pa.StructArray.from_arrays(children, fields=list(self._schema.field("audio").type))
+        arrays = [
+            audio if field.name == "audio" else _array(self._columns[field.name], field.type) for field in self._schema
+        ]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=self._group_size)
+        self._clear()
+
+
+# Arrays are made of buffers here: `pyarrow.array` imports pandas for its first list, which takes a second.
+
+
+def _array(values: Sequence[Any], type: "pyarrow.DataType") -> "pyarrow.Array":
+    import pyarrow as pa
+
+    if type == pa.string():
+        return _of_bytes(_encoded(values), type)
+    dtype: Any = {pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_}[type]
+    numbers: NDArray[Any] = np.array([0 if value is None else value for value in values], dtype)
+    data = np.packbits(numbers, bitorder="little") if dtype is np.bool_ else numbers
+    return pa.Array.from_buffers(type, len(values), [_validity(values), pa.py_buffer(data)])
+
+
+def _of_bytes(values: Sequence[bytes | None], type: "pyarrow.DataType") -> "pyarrow.Array":
+    import pyarrow as pa
+
+    ends = np.cumsum([0, *(0 if value is None else len(value) for value in values)], dtype=np.int32)
+    data = b"".join(value for value in values if value is not None)
+    return pa.Array.from_buffers(type, len(values), [_validity(values), pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def _validity(values: Sequence[Any]) -> "pyarrow.Buffer | None":
+    """The bits that tell which values there are; None where there are all."""
+    import pyarrow as pa
+
+    if None not in values:
+        return None
+    return pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
+
+
+def _encoded(values: Sequence[str | None]) -> list[bytes | None]:
+    return [None if value is None else value.encode("utf-8") for value in values]

@@ -1,0 +1,29 @@
+"""What to paste into the config of a training run that resumes by index."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from prepcli.formats.indexes import MIRROR
+from prepcli.formats.names import absolute_folder
+
+INDEXED_CONFIG = "config_with_indexes"
+"""The name of this text among the details of a report."""
+
+
+def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str | None = None) -> str:
+    """The YAML for entries of an `input_cfg`, whose paths are absolute, as indexes in a mirror need them."""
+    import yaml
+
+    config: dict[str, Any] = {"input_cfg": list(entries), "indexed": True, "use_stateful_dataloader": True}
+    if indexes_root is not None:
+        config["indexes_root"] = str(indexes_root)
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return "# needs lhotse 2 and NeMo after 3.0\n" + text.rstrip("\n")
+
+
+def indexed_shar_config(fields: Mapping[str, str | Path], out: Path) -> str:
+    """The YAML for a Shar set whose mirror is in `out`; the files of the fields, relative ones below `out`."""
+    root = absolute_folder(str(out))
+    paths = {name: str(Path(root) / pattern) for name, pattern in fields.items()}
+    return indexed_config([{"type": "lhotse_shar", "shar_path": paths}], f"{root}/{MIRROR}")

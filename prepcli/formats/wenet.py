@@ -1,0 +1,114 @@
+"""WeNet's data lists and shards on disk: file names, members, and the lines of both kinds of lists.
+
+The rules are those of the reader (wenet/dataset/datapipes.py and processor.py): a member's name is split at its last
+dot; the members of an utterance stand together, text first; the suffix of the audio tells the reader that it is audio.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from prepcli.errors import UsageError
+from prepcli.formats.tar import Sink, TarWriter
+
+SHARD_NAME = "{}_{:09d}.tar"
+SHARD_FILE = re.compile(r"(.+)_(\d{9})\.tar$")
+LIST_NAME = "shards.list"
+RAW_LIST_NAME = "data.list"
+AUDIO_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
+"""The suffixes under which the reader finds audio."""
+
+MIN_FRAMES, MAX_FRAMES = 10, 10240
+"""The filter of the reader, without a `filter_conf`: frames of 10 ms; what has fewer or more is dropped unseen."""
+MIN_TOKENS, MAX_TOKENS = 1, 200
+MIN_TOKENS_PER_FRAME, MAX_TOKENS_PER_FRAME = 0.0005, 1.0
+
+
+def is_dropped(seconds: float, num_tokens: int) -> bool:
+    """Whether the reader's default filter drops an utterance without a word."""
+    frames = seconds * 100
+    if not MIN_FRAMES <= frames <= MAX_FRAMES or not MIN_TOKENS <= num_tokens <= MAX_TOKENS:
+        return True
+    return not MIN_TOKENS_PER_FRAME <= num_tokens / frames <= MAX_TOKENS_PER_FRAME
+
+
+def num_tokens(text: str) -> int:
+    """The characters of a text, as WeNet's char tokenizer counts them by default (a blank is a token as well)."""
+    return len(text.strip())
+
+
+class WenetWriter:
+    """Appends utterances to a shard: the text, then the audio, both named by the key."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._tar = TarWriter(sink)
+
+    def add(self, key: str, text: str, format: str, data: bytes) -> None:
+        """Append one utterance; `data` is an encoded file whose extension is `format`."""
+        self._tar.add(f"{key}.txt", text.encode("utf-8"))
+        self._tar.add(f"{key}.{format}", data)
+
+    def close(self) -> None:
+        """End the tar."""
+        self._tar.close()
+
+
+def shard_list(folder: str, names: Sequence[str]) -> bytes:
+    """The lines of `shards.list`: the path of each shard in `folder`, as the reader opens it."""
+    return "".join(f"{_joined(folder, name)}\n" for name in names).encode("utf-8", "surrogateescape")
+
+
+def _joined(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder.rstrip('/')}/{name}"
+
+
+def check_listable(folder: str) -> None:
+    """Check that the reader can open files in `folder` by the lines of a list.
+
+    Raises:
+        UsageError: the path has a line break, or looks like the address of a server.
+    """
+    if "\n" in folder or "\r" in folder:
+        raise UsageError(f"a line of {LIST_NAME} cannot hold the line break in {folder!r}; choose another directory")
+    try:
+        scheme = urlparse(folder).scheme
+    except ValueError:
+        scheme = "an address"
+    if scheme:
+        raise UsageError(f"WeNet takes {folder} for an address ({scheme}); choose another directory")
+
+
+def raw_line(key: str, path: str, text: str, span: tuple[float, float] | None) -> bytes:
+    """A line of `data.list`; `span` is the start and end of a segment in seconds."""
+    fields: dict[str, Any] = {"key": key, "wav": path, "txt": text}
+    if span is not None:
+        fields |= {"start": span[0], "end": span[1]}
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8") + b"\n"
+
+
+def seconds_at(sample: int, rate: int) -> float:
+    """The seconds of which the reader makes this sample: `int(seconds * rate)`, which rounds down."""
+    seconds = sample / rate
+    while int(seconds * rate) < sample:
+        seconds = _next_up(seconds)
+    return seconds
+
+
+def _next_up(value: float) -> float:
+    from math import inf, nextafter
+
+    return nextafter(value, inf)
+
+
+def shards_in(folder: Path) -> dict[str, list[int]]:
+    """The numbers of the shards in a folder, sorted, by their prefix."""
+    from prepcli.formats.folders import regular_files
+
+    found: dict[str, list[int]] = {}
+    for path in regular_files(folder):
+        if match := SHARD_FILE.match(path.name):
+            found.setdefault(match[1], []).append(int(match[2]))
+    return {prefix: sorted(numbers) for prefix, numbers in found.items()}

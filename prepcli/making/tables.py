@@ -1,0 +1,120 @@
+"""Files of lines with a key and a value, such as transcripts: found by key, and read from the disk when needed."""
+
+import hashlib
+import os
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.input_files import FileState, state_of
+from prepcli.manifest.sources import check_file, is_gzip
+
+_BOM = b"\xef\xbb\xbf"
+Split = Callable[[str], tuple[str, str]]
+"""Splits a line into its key and its value."""
+
+
+@dataclass
+class Table:
+    """The lines of a file by their keys: two numbers per line in memory. Equal keys are ambiguous, never a guess."""
+
+    path: str
+    split: Split
+    sha256: str = ""
+    state: FileState | None = None
+    hashes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    _file: int = -1
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def find(self, key: str) -> str | None:
+        """The value for a key; None where there is no line for it.
+
+        Raises:
+            RecordRejected: there are several lines for it, or its line is not UTF-8.
+        """
+        wanted = hash(key)
+        found = []
+        for at in range(int(np.searchsorted(self.hashes, wanted)), len(self.hashes)):
+            if self.hashes[at] != wanted:
+                break
+            line = self._line(int(self.places[at]))
+            own, value = self.split(line)
+            if own == key:
+                found.append(value)
+        if len(found) > 1:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{self.path} has {len(found)} lines for {key}")
+        if found and not found[0].isascii():
+            try:
+                found[0].encode()
+            except UnicodeEncodeError:
+                raise RecordRejected(RejectReason.NOT_UTF8, f"the line for {key} in {self.path} is not UTF-8") from None
+        return found[0] if found else None
+
+    def _line(self, place: int) -> str:
+        size = 512
+        while True:
+            block = os.pread(self._file, size, place)
+            end = block.find(b"\n")
+            if end >= 0 or len(block) < size:
+                return _decode(block if end < 0 else block[:end])
+            size *= 8
+
+
+def read_table(path: Path, what: str, split: Split | None = None) -> Table:
+    """Index the lines of a file; by default `key value` with white space between, or `key|value`.
+
+    Raises:
+        UsageError: there is no such file, or it is compressed.
+    """
+    name = check_file(str(path), what)
+    if is_gzip(name):
+        raise UsageError(f"{name} is compressed; unpack it first, because its lines are looked up in any order")
+    state = state_of(name)
+    table = Table(name, split or _separator(path), state=state)
+    table._file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    hashes, places, digest, place = array("q"), array("q"), hashlib.sha256(), 0
+    with path.open("rb") as lines:
+        for line in lines:
+            digest.update(line)
+            key, _ = table.split(_decode(line))
+            if key:
+                hashes.append(hash(key))  # of this process and its forks; never stored
+                places.append(place)
+            place += len(line)
+    table.sha256 = digest.hexdigest()
+    if hashes:
+        found = np.frombuffer(hashes, np.int64)
+        order = np.argsort(found, kind="stable")
+        table.hashes, table.places = found[order], np.frombuffer(places, np.int64)[order]
+    return table
+
+
+def by_white_space(line: str) -> tuple[str, str]:
+    """`key value` -> key and value; the value may be empty."""
+    parts = line.strip().split(maxsplit=1)
+    return (parts[0], parts[1] if len(parts) > 1 else "") if parts else ("", "")
+
+
+def by_bar(line: str) -> tuple[str, str]:
+    """`key|value` -> key and value."""
+    key, _, value = line.strip("\r\n").partition("|")
+    return key.strip(), value.strip()
+
+
+def _separator(path: Path) -> Split:
+    """`|` where all of the first lines have one, else white space."""
+    with path.open("rb") as file:
+        lines = [line for line in _decode(file.read(1 << 16)).splitlines()[:100] if line.strip()]
+    return by_bar if lines and all("|" in line for line in lines) else by_white_space
+
+
+def _decode(line: bytes) -> str:
+    return line.removeprefix(_BOM).decode("utf-8", "surrogateescape")

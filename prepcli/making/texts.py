@@ -1,0 +1,85 @@
+"""The fields of a record beside its audio: transcripts, speakers, constants, and what the source says."""
+
+import os
+from typing import Any
+
+from prepcli.audio.source import open_source, refuse
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.making.entries import Entry
+from prepcli.making.options import MakeManifest
+from prepcli.making.recording import Recordings
+from prepcli.making.source import Source
+
+_FIRST = ("text", "speaker", "lang")
+"""The order in which these fields follow the audio's, in every format."""
+
+
+class Fields:
+    """Adds fields to the records of one unit."""
+
+    def __init__(self, source: Source, options: MakeManifest, recordings: Recordings) -> None:
+        self._tables = source.tables
+        self._suffix = options.text_suffix
+        self._base = source.base
+        self._pattern = options.pattern()
+        self._constants = options.constants()
+        self._recordings = recordings
+        self._adds_nothing = not (source.tables or self._suffix or self._pattern or self._constants)
+
+    def add(self, record: dict[str, Any], entry: Entry) -> None:
+        """Add the fields of an entry to its record.
+
+        Raises:
+            RecordRejected: a transcript or a speaker is missing, or ambiguous.
+        """
+        if self._adds_nothing and not entry.fields:
+            return
+        fields = dict(entry.fields) if entry.fields else {}
+        for name, table in self._tables.items():
+            value = table.find(entry.key)
+            if value is None:
+                raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no line for {entry.key} in {table.path}")
+            fields[name] = value
+        if self._suffix is not None:
+            fields["text"] = _read_text(os.path.splitext(self._recordings.path(entry))[0] + self._suffix)
+        if self._pattern is not None:
+            fields["speaker"] = self._speaker(entry)
+        fields |= self._constants
+        for name in _FIRST:
+            if name in fields:
+                record[name] = fields.pop(name)
+        for name, value in fields.items():
+            record.setdefault(name, value)
+
+    def ambiguous(self, entry: Entry) -> RecordRejected:
+        """Why a record is rejected whose key another one has as well."""
+        detail = f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant"
+        return RecordRejected(RejectReason.BAD_FIELD, detail)
+
+    def _speaker(self, entry: Entry) -> str:
+        path = self._recordings.path(entry)
+        below = self._base.rstrip("/") + "/"
+        path = path.removeprefix(below)
+        assert self._pattern is not None
+        found = self._pattern.search(path)
+        if found is None:
+            raise RecordRejected(RejectReason.BAD_SPEAKER, f"--speaker-pattern finds no speaker in {path}")
+        return "_".join(group for group in found.groups() if group) or found.group()
+
+
+def _read_text(path: str) -> str:
+    """The transcript in a file, as one line."""
+    try:
+        with open_source(path, path) as file:
+            data = file.everything()
+    except RecordRejected as rejected:
+        if rejected.reason is RejectReason.MISSING_AUDIO:
+            raise RecordRejected(RejectReason.MISSING_FIELD, f"the transcript {path} does not exist") from None
+        raise
+    except OSError as error:
+        refuse(error, path)
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise RecordRejected(RejectReason.NOT_UTF8, f"the transcript {path} is not UTF-8") from None
+    return " ".join(line.strip() for line in text.splitlines()) if "\n" in text else text

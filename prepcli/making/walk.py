@@ -1,0 +1,121 @@
+"""The audio files below a folder, sorted by path, without keeping them in memory."""
+
+import heapq
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+AUDIO_SUFFIXES = frozenset(
+    (
+        *(".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".mp4", ".aac", ".wma", ".webm", ".amr", ".gsm"),
+        *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
+    )
+)
+SORTED_IN_MEMORY = 200_000
+"""Names of one folder that are sorted in memory; of a larger folder, sorted pieces on the disk are merged."""
+_WORK = ".prepcli"
+
+
+@dataclass
+class Walk:
+    """A walk through a folder, following symbolic links. `left_out` counts files by suffix, `loops` links back up."""
+
+    root: str
+    left_out: Counter[str] = field(default_factory=Counter)
+    loops: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+    def files(self) -> Iterator[str]:
+        """Paths of audio files relative to the root, in the order of their characters.
+
+        Hidden files and folders, and the records of prepcli's runs, are left out. A link to a folder above itself is
+        not followed.
+        """
+        status = os.stat(self.root)
+        yield from self._below("", ((status.st_dev, status.st_ino),))
+
+    def notes(self) -> Iterator[str]:
+        """What a user should know about files that were not taken."""
+        others = sum(self.left_out.values())
+        if others:
+            common = ", ".join(
+                f"{count:,} {suffix or 'without suffix'}" for suffix, count in self.left_out.most_common(4)
+            )
+            yield f"{others:,} files are not audio by their name ({common})"
+        if self.loops:
+            yield f"{self.loops:,} links to a folder above themselves were not followed"
+        if self.unreadable:
+            yield f"{len(self.unreadable):,} folders cannot be read, the first is {self.unreadable[0]}"
+
+    def _below(self, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
+        for name in self._names(folder):
+            path = folder + name
+            if not name.endswith("/"):
+                yield path
+                continue
+            try:
+                status = os.stat(os.path.join(self.root, path))
+            except OSError:
+                self.unreadable.append(path)
+                continue
+            identity = status.st_dev, status.st_ino
+            if identity in above:
+                self.loops += 1
+            else:
+                yield from self._below(path, (*above, identity))
+
+    def _names(self, folder: str) -> Iterator[str]:
+        """Audio files, and folders with a slash behind: so they sort as the paths below them."""
+        pieces: list[IO[bytes]] = []
+        names: list[str] = []
+        try:
+            entries = os.scandir(os.path.join(self.root, folder))
+        except OSError:
+            if not folder:
+                raise
+            self.unreadable.append(folder)
+            return
+        with entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] == ".":
+                    continue
+                suffix = os.path.splitext(name)[1]
+                if suffix.lower() in AUDIO_SUFFIXES and not entry.is_dir():
+                    names.append(name)
+                elif entry.is_dir():
+                    if suffix != _WORK:
+                        names.append(name + "/")
+                else:
+                    self.left_out[suffix] += 1
+                if len(names) >= SORTED_IN_MEMORY:
+                    pieces.append(_spill(names))
+                    names = []
+        names.sort()
+        if not pieces:
+            yield from names
+            return
+        try:
+            yield from heapq.merge(*map(_spilled, pieces), names)
+        finally:
+            for piece in pieces:
+                piece.close()
+
+
+def _spill(names: list[str]) -> IO[bytes]:
+    names.sort()
+    piece = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
+    for name in names:
+        piece.write(os.fsencode(name) + b"\0")
+    piece.seek(0)
+    return piece
+
+
+def _spilled(piece: IO[bytes]) -> Iterator[str]:
+    rest = b""
+    while block := piece.read(1 << 16):
+        *whole, rest = (rest + block).split(b"\0")
+        yield from map(os.fsdecode, whole)

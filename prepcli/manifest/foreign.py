@@ -1,0 +1,109 @@
+"""Files of other kinds that are given as a manifest: recognised by their beginning, before anything is made of them."""
+
+import os
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import UsageError
+from prepcli.manifest.sources import open_bytes
+
+HEAD_BYTES = 64 << 10
+_MAKE = "`prepcli make-manifest {} OUT.json` reads it"
+_OF_FOLDER = "`prepcli make-manifest FOLDER OUT.json` makes a manifest of a folder of audio"
+_MAGIC = (
+    (0, b"RIFF", "a WAV file", _OF_FOLDER),
+    (0, b"fLaC", "a FLAC file", _OF_FOLDER),
+    (0, b"OggS", "an Ogg file", _OF_FOLDER),
+    (0, b"ID3", "an MP3 file", _OF_FOLDER),
+    (0, b"\xff\xfb", "an MP3 file", _OF_FOLDER),
+    (0, b"NIST_1A", "a SPHERE file", _OF_FOLDER),
+    (257, b"ustar", "a tar archive", "unpack it, or give its manifest"),
+    (0, b"PK\x03\x04", "a zip archive", "unpack it"),
+    (0, b"\x1f\x8b", "compressed with gzip", "give it a name that ends with .gz"),
+    (0, b"PAR1", "a Parquet file", "write its rows as one JSON object per line"),
+)
+_SEPARATORS = "\t,;|"
+_SHOWN = 60
+_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph", ".m4a")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def check_is_json_lines(path: str) -> None:
+    """Refuse a file that is certainly not a manifest: of another kind, and without one JSON object in its beginning.
+
+    Lines that are broken, among others or in any number, are rejects: only what was never meant as JSON lines is
+    refused. A file that cannot be read is left to whoever reads it.
+
+    Raises:
+        UsageError: what the file is, and what to do with it.
+    """
+    if not os.path.isfile(path):
+        return
+    try:
+        with open_bytes(path) as file:
+            head = file.read(HEAD_BYTES)
+    except (OSError, EOFError):
+        return
+    except Exception as error:
+        if type(error).__module__ != "zlib":  # zlib.error: damage, which reading it reports
+            raise
+        return
+    found = _foreign(head, path)
+    if found is not None:
+        kind, advice = found
+        raise UsageError(f"{path} is not a manifest of JSON lines ({kind}); {advice}")
+
+
+def _foreign(head: bytes, path: str) -> tuple[str, str] | None:
+    """What the file is instead, and what to do; None if it may be a manifest."""
+    for at, magic, kind, advice in _MAGIC:
+        if head[at:].startswith(magic):
+            return kind, advice
+    text = head.removeprefix(b"\xef\xbb\xbf").strip()
+    is_whole = len(head) < HEAD_BYTES
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines or (len(lines) == 1 and not is_whole):
+        return None
+    if text[:1] == b"[":
+        is_list = _is_list(text) if is_whole else not _is_json(lines[0])
+        return ("a JSON list", f"write one object per line: jq -c '.[]' {path} > lines.json") if is_list else None
+    if text[:1] == b"{" and not _is_object(lines[0]):
+        is_one = _is_object(text) if is_whole else lines[0] == b"{"
+        return ("a JSON object over several lines", f"write one object per line: jq -c . {path}") if is_one else None
+    if any(line.startswith(b"{") for line in lines) or head.startswith(_UTF_16):
+        return None
+    if b"\0" in head:
+        return "a binary file", "give the path of a manifest"
+    described = _describe(lines[0].decode("utf-8", "replace"))
+    return (described, _MAKE.format(path)) if described else None
+
+
+def _describe(line: str) -> str | None:
+    """What lines without JSON may be, by the first of them; None for text of any other kind, whose lines are broken."""
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+    separator = next((one for one in _SEPARATORS if one in line), None)
+    if separator is None:
+        return f"a list of paths such as {shown!r}" if line.lower().endswith(_AUDIO) else None
+    if any(char.isdigit() or char == "/" for char in line):
+        return f"lines such as {shown!r}"
+    return f"a {'TSV' if separator == chr(9) else 'CSV'} with header {shown!r}"
+
+
+def _is_json(text: bytes) -> bool:
+    return _decoded(text) is not None
+
+
+def _is_list(text: bytes) -> bool:
+    return isinstance(_decoded(text), list)
+
+
+def _is_object(text: bytes) -> bool:
+    return isinstance(_decoded(text), dict)
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

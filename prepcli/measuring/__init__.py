@@ -1,0 +1,1 @@
+"""fix-durations: the records of a manifest with durations as measured."""

@@ -1,0 +1,34 @@
+"""`fix-durations` from its options to its report."""
+
+from dataclasses import replace
+
+from prepcli.engine.file_output import FileWorkspace, real_file
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.manifest.sources import expand_paths
+from prepcli.measuring.job import DurationsJob
+from prepcli.measuring.options import FixDurations
+
+
+def fix_durations(options: FixDurations) -> Report:
+    """Measure the durations of a manifest again.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
+        durations that differed by more.
+
+    Raises:
+        UsageError: options that do not go together, or a manifest that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
+        >>> report.records_out, report.details["more_than_20_ms"]
+        (48, 0)
+    """
+    engine = options.engine()
+    options = replace(options, out=real_file(options.out))
+    job = DurationsJob(expand_paths(options.manifest), options)
+    return run_command(job, FileWorkspace(options.out), options, engine)

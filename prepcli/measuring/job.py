@@ -1,0 +1,205 @@
+"""fix-durations: each record's audio is measured, and its duration corrected."""
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.probe import probe_file
+from prepcli.engine.job import Advance
+from prepcli.engine.plan import Plan
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.rejects import Origin
+from prepcli.engine.workers import UnitJob
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.names import normal_path
+from prepcli.in_hand import take_in_hand
+from prepcli.manifest.fields import parse_fields
+from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
+from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
+from prepcli.measuring.options import FixDurations
+from prepcli.records import base_directories, settings_over
+
+CHUNK_BYTES = 1 << 20
+_CHANGED, _WITHOUT = "changed", "without"
+
+
+class _Place(msgspec.Struct):
+    audio_filepath: str = ""
+    offset: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The lines, the base folder of each manifest, and the hashes of paths of which there are segments, sorted."""
+
+    slices: LineSlices
+    base_dirs: list[str]
+    segmented: NDArray[np.int64]
+
+
+DurationsPlan = Plan[LineSlice, Contents]
+
+
+class DurationsJob(UnitJob[LineSlice, Contents]):
+    """Writes one manifest. A unit is a slice of a manifest's lines."""
+
+    command: ClassVar[str] = "fix-durations"
+
+    def __init__(self, manifests: Sequence[str], options: FixDurations) -> None:
+        """`manifests` are the files that `options.manifest` names."""
+        if options.out.is_dir():
+            raise UsageError(f"{options.out} is a folder; name a file, such as {options.out / 'manifest.json'}")
+        if options.out.name.endswith(".gz"):
+            raise UsageError(f"{options.out}: fix-durations writes plain JSON lines; leave .gz off the name")
+        self.manifests = manifests
+        self.options = options
+
+    def plan(self, workspace: Workspace) -> DurationsPlan:
+        """Cut the manifests into units, and find out of which files there are segments."""
+        base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
+        if len(set(base_dirs)) > 1:
+            raise UsageError(
+                "the manifests are in several folders, and relative paths of one manifest must start from one: give "
+                "--audio-base-dir, or fix them one by one"
+            )
+        segmented: set[int] = set()
+        slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, segmented))
+        if not slices.num_records:
+            raise UsageError(f"no records in {', '.join(self.manifests)}: it has no lines")
+        contents = Contents(slices, base_dirs, np.array(sorted(segmented), np.int64))
+        return Plan(slices.units, slices.num_records, contents, slices.inputs)
+
+    def settings(self, plan: DurationsPlan) -> dict[str, Any]:
+        """The options, and where the audio lies."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def output_patterns(self, plan: DurationsPlan) -> Sequence[str]:
+        """The manifest."""
+        return (glob.escape(self.options.out.name),)
+
+    def process(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
+        """Measure the files of a slice, and write their lines."""
+        contents = plan.contents
+        source = plan.inputs[unit.source].path
+        measure = _Measure(contents, contents.base_dirs[unit.source])
+        lines: list[bytes] = []
+        seconds = 0.0
+        differences: list[float] = []
+        for number, line in contents.slices.lines(unit):
+            duration = 0.0
+            try:
+                fields = parse_fields(line)
+                before, duration = measure.durations(fields)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, Origin(source, number))
+            else:
+                lines.append(_corrected(line, fields, before, duration))
+                seconds += duration
+                if before is None:
+                    writer.extra[_WITHOUT] += 1
+                elif abs(before - duration) > SAME_SECONDS:
+                    differences.append(abs(before - duration))
+                writer.extra[_CHANGED] += before != duration
+            advance(1, duration)
+        part = writer.open_part(f"parts/{unit.id}.jsonl")
+        if lines:
+            part.write(b"\n".join(lines) + b"\n")
+        writer.open_part(f"parts/{unit.id}.f64").write(np.array(differences, "<f8").tobytes())
+        writer.count(len(lines), seconds)
+
+    def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the parts, and say how far the durations were off."""
+        root = writer.workspace.root
+        merged = writer.open(self.options.out.name)
+        differences = [np.empty(0)]
+        for marker in markers:
+            with (root / f"parts/{marker.unit}.jsonl").open("rb") as part:
+                while block := part.read(CHUNK_BYTES):
+                    merged.write(block)
+            differences.append(np.fromfile(root / f"parts/{marker.unit}.f64", "<f8"))
+        details: dict[str, Any] = {"manifest": self.options.out}
+        base = plan.contents.base_dirs[0]
+        if os.path.realpath(base) != os.path.realpath(self.options.out.parent):
+            details["audio_base_dir"] = base
+        return details | _summary(np.concatenate(differences), markers)
+
+
+def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:
+    """The record's line with its duration; as it was where that is right (unless it is from a list of rejects)."""
+    if before == duration and b'"reject_reason"' not in line:
+        return line
+    return fields_to_json(fields, {"duration": duration})
+
+
+def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, Any]:
+    changed, without = (sum(int(marker.extra.get(name, 0)) for marker in markers) for name in (_CHANGED, _WITHOUT))
+    details: dict[str, Any] = {"changed": changed, "more_than_20_ms": len(off)}
+    if without:
+        details["without_duration"] = without
+    if len(off):
+        median, most = float(np.median(off)), float(off.max())
+        details["off_by"] = f"{median:.3f} s in the median, {most:.3f} s at most"
+    return details
+
+
+class _Measure:
+    """Measures the audio of records; neighbours of one file are measured once."""
+
+    def __init__(self, contents: Contents, base_dir: str) -> None:
+        self._segmented = contents.segmented
+        self._base_dir = base_dir
+        self._last: tuple[str, AudioInfo] | None = None
+
+    def durations(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
+        """The duration that a record has (None: no number of seconds), and the one that it should have.
+
+        Raises:
+            RecordRejected: its audio cannot be read, or the segment begins after it.
+        """
+        name = audio_filepath_of(fields)
+        offset = offset_of(fields)
+        before = number_of(fields["duration"]) if "duration" in fields else None
+        info = self._probe(os.path.join(self._base_dir, normal_path(name)))
+        if offset is None or (not offset and not self._has_segments(name)):
+            return before, info.duration
+        if offset >= info.duration:
+            detail = f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)"
+            raise RecordRejected(RejectReason.BEYOND_AUDIO, detail)
+        left = round(info.duration - offset, 9)
+        return before, before if before is not None and 0 < before <= left else left
+
+    def _probe(self, path: str) -> AudioInfo:
+        if self._last is None or self._last[0] != path:
+            take_in_hand(path)
+            self._last = path, probe_file(path)
+        return self._last[1]
+
+    def _has_segments(self, name: str) -> bool:
+        key = hash(name)
+        at = int(np.searchsorted(self._segmented, key))
+        return at < len(self._segmented) and int(self._segmented[at]) == key
+
+
+_place_decoder = msgspec.json.Decoder(_Place)
+
+
+def _add_segmented(block: bytes, segmented: set[int]) -> None:
+    """Add the hashes of paths that records with an offset above 0 name; forks of this process hash alike."""
+    if b'"offset"' not in block:
+        return
+    for line in block.split(b"\n"):
+        try:
+            place = _place_decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue  # processing says what is wrong with it
+        if place.offset:
+            segmented.add(hash(place.audio_filepath))

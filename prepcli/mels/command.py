@@ -1,0 +1,45 @@
+"""`manifest-to-mels` from its options to its report."""
+
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.engine.workspace import Workspace
+from prepcli.input_files import refuse_swapped
+from prepcli.manifest.sources import expand_paths
+from prepcli.mels.job import MelsJob
+from prepcli.mels.on_device import MelsOnDevice
+from prepcli.mels.options import ManifestToMels
+from prepcli.models.ranks import run_on_devices
+
+
+def manifest_to_mels(options: ManifestToMels) -> Report:
+    """Turn manifests into mel-spectrograms and file lists.
+
+    Returns:
+        The report of the run; `outputs` has the file lists of each manifest.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or PyTorch is not installed.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_mels("manifest.json", "mels", devices="cpu")
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest_mel_text_filelist"]
+        'mels/filelists/manifest_mel_text_filelist.txt'
+    """
+    refuse_swapped(options.manifest, options.out)
+    engine = options.engine()
+    workspace = Workspace(options.out)
+    job = MelsJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    if options.lists_only:
+        return run_command(job, workspace, options, engine)
+    return run_on_devices(
+        lambda device: job if device == "cpu" else MelsOnDevice(job, device),
+        options.devices,
+        workspace,
+        options,
+        engine,
+    )

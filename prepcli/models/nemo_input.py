@@ -1,0 +1,31 @@
+"""NeMo's reader of an `input_cfg`: does it open the config, and does a first record come out?"""
+
+from pathlib import Path
+from typing import Any
+
+from prepcli.errors import UsageError
+
+
+def input_cuts(path: Path, **options: Any) -> Any:
+    """The cuts of an `input_cfg`, as a training run draws them: endless and in random order by weight."""
+    from nemo.collections.common.data.lhotse.cutset import read_cutset_from_config
+    from omegaconf import OmegaConf
+
+    settings = {"shuffle": False, "shard_seed": 0, "force_iterable_dataset": True} | options
+    config = OmegaConf.create({"input_cfg": OmegaConf.load(path), **settings})
+    cuts, _ = read_cutset_from_config(config)
+    return cuts
+
+
+def open_input_cfg(path: Path) -> None:
+    """Open an `input_cfg` and draw one record.
+
+    Raises:
+        UsageError: NeMo cannot read it.
+    """
+    try:
+        next(iter(input_cuts(path)))
+    except Exception as error:  # of any kind: NeMo and lhotse have no common one
+        why = " ".join(str(error).split())[:300]
+        what = f"NeMo cannot read {path}: {type(error).__name__}: {why}"
+        raise UsageError(f"{what}; look at the sets that it names") from None

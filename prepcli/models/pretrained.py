@@ -1,0 +1,50 @@
+"""Names of pretrained models: what can be known of them without network, and without importing NeMo."""
+
+import difflib
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
+_LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
+
+
+def problem_of(name: str, model_class: str, collection: str) -> str | None:
+    """Why there can be no pretrained model of this name; None if there is one, or only a download could tell.
+
+    Args:
+        name: a word, which must be in NeMo's own list, or `owner/name` on Hugging Face's hub.
+        model_class: a class of `nemo.collections.<collection>.models`.
+        collection: NeMo's collection of the model.
+    """
+    if _NAME.fullmatch(name) is None or name.endswith(_OTHER_FILES):
+        return "there is no such file, and a name is one of NeMo's or owner/name"
+    if "/" in name:
+        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE") and not _is_downloaded(name):
+            return "HF_HUB_OFFLINE is set, and the model is not in the cache of this machine"
+        return None
+    listed = listed_models(model_class, collection)
+    if not listed or name in listed:
+        return None
+    close = difflib.get_close_matches(name, listed, 1, 0.6)
+    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(listed)}"
+    return f"NeMo has no {model_class} of this name; {hint}"
+
+
+def listed_models(model_class: str, collection: str) -> list[str]:
+    """The names in NeMo's list for a class, read from its source file; importing NeMo takes ten seconds."""
+    spec = importlib.util.find_spec("nemo")
+    for root in (spec.submodule_search_locations or []) if spec is not None else []:
+        for file in sorted(Path(root, "collections", collection, "models").glob("*.py")):
+            text = file.read_text(encoding="utf-8", errors="replace")
+            if f"class {model_class}(" in text:
+                return _LISTED.findall(text)
+    return []
+
+
+def _is_downloaded(name: str) -> bool:
+    home = os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface"))
+    cache = os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))
+    return os.path.isdir(os.path.join(cache, f"models--{name.replace('/', '--')}"))

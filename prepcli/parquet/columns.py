@@ -1,0 +1,136 @@
+"""Which columns the fields of manifests become, and of which type: the same for all files of a set."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.errors import RecordRejected
+from prepcli.formats.parquet import ColumnType
+from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
+from prepcli.manifest.record import Record
+from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
+from prepcli.manifest.sources import check_file
+from prepcli.worker_pools import map_in_order
+
+# What other columns are made of: the audio, its place in the file, and marks of the manifest itself.
+_NOT_COLUMNS = frozenset({"audio_filepath", "offset", "_skipme", *REJECT_FIELDS})
+_RENAMED = {"id": "source_id", "audio": "source_audio"}
+"""Fields of manifests with the name of a column of ours."""
+OFFSET = "source_audio_offset"
+_FIRST: dict[str, ColumnType] = {"duration": "float64", "text": "string"}
+_MAX_INTEGER = 2**63
+
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, Any])
+
+Shapes = dict[tuple[str, str], None]
+"""Pairs of a field and the name of a type of its values, in the order of their first appearance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns beside `id` and `audio`.
+
+    Attributes:
+        types: the type of each column.
+        fields: the manifest field that each column holds.
+    """
+
+    types: dict[str, ColumnType]
+    fields: dict[str, str]
+
+    def values(self, record: Record) -> dict[str, Any]:
+        """The values of a record, by column."""
+        found: dict[str, Any] = {OFFSET: record.offset} if OFFSET in self.types else {}
+        for column, name in self.fields.items():
+            raw = record.fields.get(name)
+            if raw is not None:
+                found[column] = _converted(raw, self.types[column])
+        return found
+
+
+def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
+    value = decode_value(raw)
+    if value is None or kind == "bool":
+        return value
+    if kind == "string":
+        return value if isinstance(value, str) else bytes(raw).decode("utf-8")
+    return float(value) if kind == "float64" else value
+
+
+def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
+    """Read all fields of all lines, and choose a column for each."""
+    sizes = [Path(check_file(path)).stat().st_size for path in paths]
+    tasks = [part for path, size in zip(paths, sizes, strict=True) for part in ranges_of(path, size)]
+    shapes: Shapes = {}
+    for found in map_in_order(_shapes_of, tasks, workers_for(zip(paths, sizes, strict=True), num_workers)):
+        shapes |= found
+    return choose_columns(shapes)
+
+
+def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
+    """The columns for fields with values of these types."""
+    kinds: dict[str, set[str]] = {}
+    for name, kind in shapes:
+        kinds.setdefault(name, set()).add(kind)
+    types = dict(_FIRST)
+    fields = {name: name for name in types}
+    if "offset" in kinds:
+        types[OFFSET] = "float64"
+    for name, found in kinds.items():
+        if name in _NOT_COLUMNS or name in _FIRST:
+            continue
+        column = _RENAMED.get(name, name)
+        while column in types:
+            column = f"source_{column}"
+        types[column], fields[column] = _type_for(found - {"NoneType"}), name
+    return Columns(types, fields)
+
+
+def _type_for(kinds: set[str]) -> ColumnType:
+    if kinds == {"bool"}:
+        return "bool"
+    if kinds == {"int"}:
+        return "int64"
+    if kinds and kinds <= {"int", "float", "long"}:
+        return "float64"
+    return "string"
+
+
+def _shapes_of(part: Range) -> Shapes:
+    shapes: Shapes = {}
+    seen: set[tuple[Any, ...]] = set()
+    for block in lines_of(part):
+        for line in block.split(b"\n"):
+            if not line.strip():
+                continue
+            fields = _fields(line)
+            if fields is None:
+                continue
+            shape = (*fields, *map(type, fields.values()))
+            if shape in seen and int not in shape:
+                continue
+            seen.add(shape)
+            shapes |= {(name, _kind(value)): None for name, value in fields.items()}
+    return shapes
+
+
+def _kind(value: Any) -> str:
+    if type(value) is int and not -_MAX_INTEGER <= value < _MAX_INTEGER:
+        return "long"
+    return type(value).__name__
+
+
+def _fields(line: bytes) -> Mapping[str, Any] | None:
+    """The values of a line; None for a line that is rejected anyway."""
+    try:
+        found: dict[str, Any] = _decoder.decode(line)
+        return found
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return {name: decode_value(raw) for name, raw in parse_fields(line).items()}
+    except RecordRejected:
+        return None

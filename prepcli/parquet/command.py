@@ -1,0 +1,36 @@
+"""`manifest-to-parquet` from its options to its report."""
+
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.engine.workspace import Workspace
+from prepcli.formats.parquet import check_installed
+from prepcli.input_files import refuse_swapped
+from prepcli.manifest.sources import expand_paths
+from prepcli.parquet.job import ParquetJob
+from prepcli.parquet.options import ManifestToParquet
+
+
+def manifest_to_parquet(options: ManifestToParquet) -> Report:
+    """Turn manifests into Parquet files.
+
+    Returns:
+        The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_parquet("manifest.json", "parquet", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest_filepath"]
+        'parquet/data-_OP_000000..000002_CL_.parquet'
+    """
+    check_installed()
+    refuse_swapped(options.manifest, options.out)
+    engine = options.engine()
+    job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    return run_command(job, Workspace(options.out), options, engine)

@@ -1,0 +1,1 @@
+"""prepare-texts: records of text alone, for ASR training with audio that a TTS model makes of them."""

@@ -1,0 +1,32 @@
+"""`prepare-texts` from its options to its report."""
+
+from dataclasses import replace
+
+from prepcli.engine.file_output import FileWorkspace, real_file
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.manifest.sources import expand_paths
+from prepcli.texts.job import TextsJob
+from prepcli.texts.options import PrepareTexts
+
+
+def prepare_texts(options: PrepareTexts) -> Report:
+    """Prepare texts for ASR training with synthetic audio.
+
+    Returns:
+        The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
+
+    Raises:
+        UsageError: options that do not go together, a missing package, or an input that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
+        >>> report.records_out, report.outputs["speakers_filepath"]
+        (48, 'texts_speakers.txt')
+    """
+    engine = options.engine()
+    options = replace(options, out=real_file(options.out))
+    return run_command(TextsJob(expand_paths(options.input), options), FileWorkspace(options.out), options, engine)

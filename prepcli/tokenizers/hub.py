@@ -1,0 +1,104 @@
+"""Tokenizers on Hugging Face's hub: what is on this machine first, then one look at whether the hub can be reached."""
+
+import os
+import re
+import socket
+import urllib.parse
+import urllib.request
+
+from prepcli.errors import UsageError
+
+FILE = "tokenizer.json"
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Environment variables with which Hugging Face's packages use no network."""
+CONNECT_SECONDS = 5.0
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_ADVICE = "give a .model or tokenizer.json file, the folder of one, or the name of a tokenizer on the hub (owner/name)"
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether the hub could have a tokenizer of this name: `owner/name`, or one word as for the oldest ones."""
+    return _NAME.fullmatch(name) is not None and "--" not in name and ".." not in name
+
+
+def tokenizer_file(name: str) -> str:
+    """The `tokenizer.json` of a name on the hub: the copy on this machine, or else it is downloaded.
+
+    Raises:
+        UsageError: a package is missing, the hub cannot be reached, or it has no such tokenizer.
+    """
+    try:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, RepositoryNotFoundError
+    except ImportError:
+        raise UsageError("Hugging Face tokenizers need a package: pip install 'prepcli[hf]'") from None
+    cached = check_reachable(name, FILE)
+    if cached is not None:
+        return cached
+    host = _host()
+    try:
+        return str(hf_hub_download(name, FILE))
+    except GatedRepoError:
+        raise UsageError(
+            f"the tokenizer {name} on {host} is only for those who have agreed to its terms: agree there, and log in "
+            "with `hf auth login`"
+        ) from None
+    except RepositoryNotFoundError:
+        raise UsageError(f"{_not_here(name)}, and {host} has no public {name}; {_ADVICE}") from None
+    except EntryNotFoundError:
+        raise UsageError(f"{_not_here(name)}, and {name} on {host} has no {FILE}; {_ADVICE}") from None
+    except Exception as error:  # of the network, of the disk
+        raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {_first_line(error)}") from None
+
+
+def check_reachable(name: str, *files: str) -> str | None:
+    """Check that a name can be looked up, unless one of its files is on this machine; returns that file.
+
+    The packages try five times to reach a hub, which takes half a minute. This is one attempt.
+
+    Raises:
+        UsageError: the hub cannot be reached.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.constants import ENDPOINT
+
+    for file in files:
+        cached = try_to_load_from_cache(name, file)
+        if isinstance(cached, str):
+            return cached
+    why = _no_connection(ENDPOINT)
+    if why is not None:
+        raise UsageError(f"{_not_here(name)}, and it cannot be looked up on {_host()}: {why}; {_ADVICE}")
+    return None
+
+
+def _not_here(name: str) -> str:
+    return f"tokenizer not found: {name} is neither a file nor a folder"
+
+
+def _host() -> str:
+    from huggingface_hub.constants import ENDPOINT
+
+    return urllib.parse.urlsplit(ENDPOINT).hostname or str(ENDPOINT)
+
+
+def _no_connection(endpoint: str) -> str | None:
+    """Why the hub cannot be reached; None where it can, or where only a proxy knows."""
+    offline = next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), None)
+    if offline is not None:
+        return f"{offline} is set, so nothing is downloaded"
+    address = urllib.parse.urlsplit(endpoint)
+    host = address.hostname or ""
+    if address.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
+        return None
+    try:
+        port = address.port or (80 if address.scheme == "http" else 443)
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError as error:
+        return f"this machine is offline, or behind a firewall ({error.strerror or error})"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,47 @@
+"""Checks that indexes fit their data. Readers do not: of a stale index they read wrong bytes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from prepcli.formats.indexes import (
+    INDEX_SUFFIX,
+    MIRROR,
+    DamagedError,
+    IndexKind,
+    beside,
+    index_problem,
+    mirrored,
+)
+
+
+def index_problems(path: Path, kind: IndexKind, where: str, mirror: Path | None = None) -> Iterator[str]:
+    """What is wrong with the indexes of a data file, beside it and in a mirror, as far as there are any.
+
+    To be called for data that are all right; `where` names the file in messages.
+    """
+    for index in [beside(path), *([] if mirror is None else [mirror / mirrored(path)])]:
+        try:
+            problem = index_problem(path, kind, index.read_bytes())
+        except FileNotFoundError:
+            continue
+        except DamagedError as error:
+            problem = str(error)
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror or error}"
+        if problem is not None:
+            yield (
+                f"{where}{INDEX_SUFFIX}: {problem}; readers do not notice and read wrong bytes: run prepcli index "
+                "--overwrite"
+            )
+
+
+def moved_from(folder: Path, cuts: Path) -> str | None:
+    """A note if the mirror of a Shar set, to which `cuts` belong, has indexes for another place only."""
+    mirror = folder / MIRROR
+    if not mirror.is_dir() or (mirror / mirrored(cuts)).exists():
+        return None
+    others = sorted(mirror.rglob(f"{cuts.name}{INDEX_SUFFIX}"))
+    if not others:
+        return None
+    place = others[0].relative_to(mirror).parent.parent
+    return f"the indexes in {mirror} are those of /{place}; after a move: prepcli index --rebase {folder}"

@@ -1,0 +1,77 @@
+"""The runs that made what is verified: what they have published, and what they say of their records."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prepcli.engine.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.publish import Marker, PublishedFile
+from prepcli.engine.rejects import asked_for, commonest
+from prepcli.engine.report import Report
+from prepcli.engine.status import Status, read_status, workspaces_of
+from prepcli.engine.workspace import Workspace, read_document
+from prepcli.verification.report import VerifyReport
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of which the records are beside the output; `files` are those it has published, by name below OUT."""
+
+    workspace: Workspace
+    plan: StoredPlan
+    status: Status
+    is_finished: bool
+    files: dict[str, PublishedFile]
+
+
+def runs_of(out: Path) -> list[Run]:
+    """The runs by the records beside `out`."""
+    runs = []
+    for workspace in workspaces_of(out):
+        plan = read_document(workspace.plan_file, StoredPlan)
+        if plan is None:
+            continue
+        status = read_status(workspace)
+        # A file of the finishing step that has changed is a problem of its own.
+        merged = (
+            read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
+            and read_document(workspace.report_file, Report) is not None
+        )
+        is_finished = status.state == "finished" or (merged and status.units_done == status.units)
+        files: dict[str, PublishedFile] = {}
+        for path in sorted(workspace.done.glob("*.json")):
+            marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
+            files |= marker.files if marker else {}
+        runs.append(Run(workspace, plan, status, is_finished, files))
+    return runs
+
+
+def plan_of(name: str, runs: Sequence[Run]) -> StoredPlan | None:
+    """The plan of the run that published a file, or whose OUT is the file; of a single run also before it has ended."""
+    return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
+
+
+def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
+    """Add to the report that nothing has come out, and that a run had more rejects than it was allowed."""
+    if not report.records and not report.problems and not any(run.status.records_out for run in runs):
+        report.problems.append(f"empty: {_why_empty(runs)}")
+    for run in runs:
+        status = run.status
+        if status.too_many_rejects:
+            bad = sum(count for reason, count in status.rejects.items() if not asked_for(reason))
+            report.notes.append(
+                f"{bad:,} of {status.records_in:,} records were rejected, more than --max-rejects allows "
+                f"({status.max_rejects})"
+            )
+
+
+def _why_empty(runs: Sequence[Run]) -> str:
+    records_in = sum(run.status.records_in for run in runs)
+    if not records_in:
+        return "it has no records"
+    reasons: Counter[str] = Counter()
+    for run in runs:
+        reasons.update(run.status.rejects)
+    what = "left out by the settings" if all(map(asked_for, reasons)) else "rejected"
+    return f"all {records_in:,} records were {what} ({commonest(reasons)})"

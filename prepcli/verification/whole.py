@@ -1,0 +1,52 @@
+"""The manifest over all shards of a tarred set: its lines by their shard."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from prepcli.errors import RecordRejected
+from prepcli.formats.tar import open_regular
+from prepcli.manifest.record import Record
+from prepcli.verification.tarred import line_hash
+
+
+def lines_by_shard(whole: Path, prefix: str, problems: list[str]) -> tuple[Counter[int], Counter[int]]:
+    """Number and summed hash of the lines of each shard in the manifest of the whole set; adds to `problems`."""
+    totals: Counter[int] = Counter()
+    digests: Counter[int] = Counter()
+    try:
+        for number, (line, shard) in enumerate(_with_shard(whole), start=1):
+            if shard is None:
+                problems.append(f"{prefix}{whole.name}:{number}: no usable line with a shard_id")
+            else:
+                totals[shard] += 1
+                digests[shard] += line_hash(line)
+    except OSError as error:
+        problems.append(f"{prefix}{whole.name}: cannot be read: {error.strerror}")
+    return totals, digests
+
+
+def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
+    with open_regular(whole) as file:
+        for line in file:
+            try:
+                shard = Record.parse(line).get("shard_id")
+            except RecordRejected:
+                shard = None
+            yield line, shard if isinstance(shard, int) else None
+
+
+def split_manifest(whole: Path, scratch: Path) -> None:
+    """Write the whole manifest's lines shard by shard, for sets without sharded manifests."""
+    current: tuple[int, IO[bytes]] | None = None
+    for line, shard in _with_shard(whole):
+        if shard is None:
+            continue
+        if current is None or current[0] != shard:
+            if current is not None:
+                current[1].close()
+            current = (shard, (scratch / f"manifest_{shard}.json").open("ab"))
+        current[1].write(line)
+    if current is not None:
+        current[1].close()

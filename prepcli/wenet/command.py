@@ -1,0 +1,34 @@
+"""`manifest-to-wenet` from its options to its report."""
+
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.engine.workspace import Workspace
+from prepcli.input_files import refuse_swapped
+from prepcli.manifest.sources import expand_paths
+from prepcli.wenet.job import WenetJob
+from prepcli.wenet.options import ManifestToWenet
+
+
+def manifest_to_wenet(options: ManifestToWenet) -> Report:
+    """Turn manifests into shards for WeNet, or into a data list.
+
+    Returns:
+        The report of the run; `outputs["data_list"]` is the list to train with.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_wenet("manifest.json", "wenet", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["data_list"]
+        'wenet/shards.list'
+    """
+    refuse_swapped(options.manifest, options.out)
+    engine = options.engine()
+    job = WenetJob(expand_paths(options.manifest), options, options.out, num_workers=engine.num_workers)
+    return run_command(job, Workspace(options.out), options, engine)

@@ -1,0 +1,189 @@
+"""Pools of worker processes: tasks in order, and a report of workers that are killed or crash."""
+
+import contextlib
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prepcli.errors import IncompleteError
+from prepcli.processes import begin_worker, no_interruption, wait_for, worker_context
+
+if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
+    from concurrent.futures import Future
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def map_in_order(
+    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, *, always_fork: bool = False
+) -> Iterator[Result]:
+    """`map` over worker processes, in the order of `tasks`; a single worker runs in this process.
+
+    Only a few results are held at a time.
+
+    Args:
+        function: a module-level function; its exceptions are raised here.
+        tasks: its arguments.
+        num_workers: the maximum number of worker processes.
+        always_fork: whether one worker is a process of its own as well, because it may crash.
+
+    Raises:
+        IncompleteError: a worker was killed or died.
+    """
+    num_workers = min(num_workers, len(tasks))
+    if num_workers <= 1 and not (always_fork and tasks):
+        yield from map(function, tasks)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with WorkerPool(num_workers, worker_context(), begin_worker, ()) as pool:
+        for task in tasks:
+            waiting.append(pool.submit(function, task))
+            if len(waiting) > 4 * num_workers:
+                yield wait_for(waiting.popleft())
+        while waiting:
+            yield wait_for(waiting.popleft())
+
+
+CRASHES = frozenset(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
+"""Exit codes of processes that have crashed by themselves."""
+
+
+def map_past_crashes(
+    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, lost: Callable[[Task, str], Result]
+) -> Iterator[Result]:
+    """`map_in_order` where a task may crash its process: `lost` gives its result from the name of the signal.
+
+    One worker is a process of its own as well.
+
+    Raises:
+        IncompleteError: a worker was killed.
+    """
+    done = 0
+    while done < len(tasks):
+        try:
+            for result in map_in_order(function, tasks[done:], num_workers, always_fork=True):
+                done += 1
+                yield result
+        except WorkerDiedError as error:
+            if not set(error.dead.values()) <= CRASHES:
+                raise
+            # One of the tasks that were under way: each of the next ones in a process of its own tells which.
+            for task in tasks[done:]:
+                done += 1
+                try:
+                    yield from map_in_order(function, [task], 1, always_fork=True)
+                except WorkerDiedError as alone:
+                    if not alone.dead or not set(alone.dead.values()) <= CRASHES:
+                        raise
+                    yield lost(task, _exit_name(next(iter(alone.dead.values()))))
+                    break
+
+
+class WorkerDiedError(IncompleteError):
+    """A worker process was killed or died; `dead` has the exit codes (-9: SIGKILL) by process number."""
+
+    def __init__(self, message: str, dead: Mapping[int, int] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.dead = dead
+
+
+class WorkerPool:
+    """Worker processes that end with this `with` block; a killed worker is reported, never waited for.
+
+    `in_hand` takes the ids of dead processes and returns a description of their work, for the message.
+
+    Raises:
+        WorkerDiedError: on leaving the block, when a worker was killed or died.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        context: "BaseContext",
+        initializer: Callable[..., object],
+        arguments: tuple[Any, ...],
+        in_hand: Callable[[Sequence[int]], Sequence[str]] = lambda _: (),
+    ) -> None:
+        from concurrent.futures import ProcessPoolExecutor
+
+        self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
+        self._in_hand = in_hand
+        self._processes: list[BaseProcess] = []
+
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+        """Call a module-level function in a worker."""
+        with no_interruption():
+            future = self._pool.submit(function, *arguments)
+            self._processes = self._processes or self._started()
+        return future
+
+    def _started(self) -> "list[BaseProcess]":
+        # Not public, but the only way to find which process died and its exit code.
+        return list((getattr(self._pool, "_processes", None) or {}).values())
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        from concurrent.futures.process import BrokenProcessPool
+
+        with no_interruption():
+            try:
+                if kind is not None and issubclass(kind, BrokenProcessPool):
+                    raise self._what_died() from None
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        """Kill all workers, idle or not; their results have arrived.
+
+        Asking them to end could hang: an idle worker waits while it holds the lock of the queue, and if that worker
+        was killed, the others never receive the request.
+        """
+        processes = self._processes or self._started()
+        manager = getattr(self._pool, "_executor_manager_thread", None)
+        for process in processes:
+            with contextlib.suppress(ValueError, AttributeError):
+                process.kill()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            with contextlib.suppress(ValueError, AssertionError):
+                process.join(timeout=5)
+        if manager is not None:  # at the end of the interpreter, waking it would use a closed pipe
+            manager.join(timeout=5)
+
+    def _what_died(self) -> WorkerDiedError:
+        time.sleep(0.2)  # the executor ends the healthy workers with SIGTERM; let exit codes settle
+        dead = [(process.pid or 0, process.exitcode or 0) for process in self._processes if process.exitcode]
+        # The executor terminates the other workers with SIGTERM: the worker that died first has another exit code.
+        culprits = [(pid, code) for pid, code in dead if code != -signal.SIGTERM] or dead
+        found = self._in_hand([pid for pid, _ in culprits])
+        in_hand = f" while it worked on {', '.join(found)}" if found else ""
+        codes = {code for _, code in culprits}
+        if -signal.SIGKILL in codes:
+            cause = (
+                "was killed (SIGKILL), most likely for lack of memory; run the same command again to continue, "
+                "with a smaller --num-workers or more memory"
+            )
+        else:
+            names = ", ".join(sorted(_exit_name(code) for code in codes)) or "for an unknown reason"
+            cause = f"died ({names}); run the same command again to continue"
+        return WorkerDiedError(f"a worker process {cause.replace('; run', in_hand + '; run', 1)}", dict(culprits))
+
+
+def _exit_name(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"

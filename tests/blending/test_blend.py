@@ -1,0 +1,216 @@
+"""blend: weights at every level, hours from reports, and NeMo draws what the table says."""
+
+import json
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from prepcli.blending import reading
+from tests.conftest import MINI_CORPUS, write_lines
+from tests.running import Outcome, prepcli
+
+Entries = list[dict[str, Any]]
+
+
+def blend(*arguments: object, cwd: Path, code: int = 0) -> Outcome:
+    done = prepcli("blend", *arguments, "--no-check", cwd=cwd)
+    assert done.code == code, done.err
+    return done
+
+
+def entries(path: Path) -> Entries:
+    found = yaml.safe_load(path.read_text())
+    assert isinstance(found, list)
+    return found
+
+
+def weights(found: Entries) -> list[float]:
+    return [entry["weight"] for entry in found]
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tarred set, Shar, a set in buckets, manifests of 1, 2 and 8 hours, cuts, and a config without weights."""
+    folder = tmp_path_factory.mktemp("sets")
+    manifest = MINI_CORPUS / "manifest.json"
+    for command, out, *options in (
+        ("manifest-to-tarred", "tarred", "--num-shards", 2),
+        ("manifest-to-tarred", "buckets", "--num-shards", 1, "--buckets-num", 2, "--max-duration", 7),
+        ("manifest-to-shar", "shar", "--shard-size", 30),
+    ):
+        done = prepcli(command, manifest, folder / out, *options)
+        assert done.code == 0, done.err
+    for hours in (1, 2, 8):
+        record = {"audio_filepath": f"{hours}.wav", "duration": 360.0 * hours, "text": ""}
+        write_lines(folder / f"{hours}h.json", [record] * 10)
+    write_lines(folder / "cuts.jsonl", [{"id": "c", "type": "MonoCut", "duration": 7200.0}] * 5)
+    config = [{"type": "nemo", "manifest_filepath": f"{folder}/{hours}h.json"} for hours in (1, 8)]
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+def test_hours_are_weights(sets: Path, tmp_path: Path) -> None:
+    done = blend(f"a={sets}/1h.json", f"b={sets}/2h.json", f"c={sets}/cuts.jsonl", "mix.yaml", "--json", cwd=tmp_path)
+    assert weights(entries(tmp_path / "mix.yaml")) == pytest.approx([1 / 13, 2 / 13, 10 / 13], abs=1e-6)
+    assert [entry["type"] for entry in entries(tmp_path / "mix.yaml")] == ["nemo", "nemo", "lhotse"]
+    assert [(one["hours"], one["records"]) for one in done.json["sets"]] == [(1, 10), (2, 10), (10, 5)]
+    blend(f"a={sets}/1h.json", f"b={sets}/cuts.jsonl", "records.yaml", "--by", "records", cwd=tmp_path)
+    assert weights(entries(tmp_path / "records.yaml")) == pytest.approx([2 / 3, 1 / 3], abs=1e-6)
+
+
+def test_the_temperature_holds_at_every_level(sets: Path, tmp_path: Path) -> None:
+    """NeMo's estimate_data_weights.py applies a single temperature to the top level only."""
+    data = (f"x/a={sets}/1h.json", f"x/b={sets}/8h.json", f"y={sets}/2h.json", f"z={sets}/config.yaml")
+    blend(*data, "half.yaml", "--temperature", 0.5, cwd=tmp_path)
+    found = entries(tmp_path / "half.yaml")
+    total = 3 + 2**0.5 + 3
+    assert weights(found) == pytest.approx([3 / total, 2**0.5 / total, 3 / total], abs=1e-6)
+    inner = pytest.approx([1 / (1 + 8**0.5), 8**0.5 / (1 + 8**0.5)], abs=1e-6)
+    assert weights(found[0]["input_cfg"]) == inner
+    assert weights(found[2]["input_cfg"]) == inner
+    blend(*data, "levels.yaml", "--temperature", 0, "--temperature", 1, cwd=tmp_path)
+    found = entries(tmp_path / "levels.yaml")
+    assert weights(found) == pytest.approx([1 / 3] * 3, abs=1e-6)
+    assert weights(found[0]["input_cfg"]) == pytest.approx([1 / 9, 8 / 9], abs=1e-6)
+    done = blend(*data, "x.yaml", *["--temperature", 1] * 3, cwd=tmp_path, code=2)
+    assert "is given 3 times for 2 levels" in done.error_line
+
+
+def test_given_weights(sets: Path, tmp_path: Path) -> None:
+    blend(f"a={sets}/1h.json:3", f"b={sets}/8h.json:1", "mix.yaml", "--temperature", 0.5, cwd=tmp_path)
+    assert weights(entries(tmp_path / "mix.yaml")) == [0.75, 0.25]
+    blend("again=mix.yaml", f"c={sets}/1h.json", "more.yaml", cwd=tmp_path)
+    assert weights(entries(tmp_path / "more.yaml")[0]["input_cfg"]) == [0.75, 0.25]
+    done = blend(f"a={sets}/1h.json:3", f"b={sets}/8h.json", "x.yaml", cwd=tmp_path, code=2)
+    assert "b has no weight, but others have one" in done.error_line
+
+
+def test_how_often_a_set_is_seen(sets: Path, tmp_path: Path) -> None:
+    """Draws are of records: a set with records four times as long gives four times the hours."""
+    done = blend(f"a={sets}/2h.json:1", f"b={sets}/8h.json:1", "mix.yaml", "--json", cwd=tmp_path)
+    a, b = done.json["sets"]
+    assert (a["share"], b["share"]) == (0.5, 0.5)
+    assert (a["share_of_hours"], b["share_of_hours"]) == (0.2, 0.8)
+    assert a["seen_per_1000_hours"] == pytest.approx(100)
+    assert b["seen_per_1000_hours"] == pytest.approx(100)
+    printed = [line.split() for line in (tmp_path / "mix.yaml").read_text().splitlines()]
+    assert ["#", "a", "2.00", "10", "50.00%", "20.00%", "100.0"] in printed
+
+
+def test_finished_sets_are_not_read_again(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_measured", None)
+    done = blend(f"en/t={sets}/tarred", f"en/s={sets}/shar", "mix.yaml", "--json", cwd=tmp_path)
+    tarred, shar = entries(tmp_path / "mix.yaml")[0]["input_cfg"]
+    assert (tarred["weight"], shar["weight"]) == (0.5, 0.5)
+    assert tarred["tarred_audio_filepaths"] == f"{sets}/tarred/audio__OP_0..1_CL_.tar"
+    assert tarred["manifest_filepath"] == f"{sets}/tarred/sharded_manifests/manifest__OP_0..1_CL_.json"
+    assert shar["shar_path"] == {
+        "cuts": f"{sets}/shar/cuts/cuts._OP_000000..000001_CL_.jsonl.gz",
+        "target_audio": f"{sets}/shar/target_audio/recording._OP_000000..000001_CL_.tar",
+    }
+    report = json.loads((sets / "tarred.prepcli/report.json").read_text())
+    assert done.json["sets"][0]["hours"] == pytest.approx(report["seconds"] / 3600, abs=1e-4)
+
+
+def test_a_set_without_its_report(sets: Path, tmp_path: Path) -> None:
+    (tmp_path / "moved").symlink_to(sets / "tarred")
+    (tmp_path / "copy").mkdir()
+    for part in (sets / "tarred").iterdir():
+        (tmp_path / "copy" / part.name).symlink_to(part)
+    data = ("a=moved", "b=copy", f"c={sets}/buckets")
+    done = blend(*data, "mix.yaml", "--json", cwd=tmp_path)
+    hours = [one["hours"] for one in done.json["sets"]]
+    assert hours[0] == hours[1] == pytest.approx(hours[2] + hours[3], abs=2e-4)
+    assert [one["name"] for one in done.json["sets"]] == ["a", "b", "c/bucket1", "c/bucket2"]
+
+
+def test_a_set_that_is_not_finished(sets: Path, tmp_path: Path) -> None:
+    options = ("--num-shards", 4, "--rank", 0, "--world-size", 2)
+    assert prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "half", *options).code == 0
+    assert "half is not finished; prepcli status" in blend("a=half", "mix.yaml", cwd=tmp_path, code=2).error_line
+
+
+def test_tags(sets: Path, tmp_path: Path) -> None:
+    data = (f"en/a={sets}/1h.json", f"it={sets}/2h.json", "mix.yaml")
+    tags = ("--lang", "en", "--lang", "it=it", "--tag", "en/a:domain=books", "--tag", "task=asr")
+    blend(*data, *tags, cwd=tmp_path)
+    group, it = entries(tmp_path / "mix.yaml")
+    assert group["tags"] == {"lang": "en", "task": "asr"}
+    assert group["input_cfg"][0]["tags"] == {"domain": "books"}
+    assert it["tags"] == {"lang": "it", "task": "asr"}
+    assert "there is no set or group xx" in blend(*data, "--lang", "xx=en", cwd=tmp_path, code=2).error_line
+
+
+def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
+    data = (f"a={sets}/1h.json", "mix.yaml")
+    assert "a" in blend(*data, "--dry-run", cwd=tmp_path).out
+    assert not (tmp_path / "mix.yaml").exists()
+    blend(*data, cwd=tmp_path)
+    assert blend(*data, cwd=tmp_path).out == "blend: nothing to do, mix.yaml is complete\n"
+    other = (f"a={sets}/2h.json", "mix.yaml")
+    assert "--overwrite to replace it" in blend(*other, cwd=tmp_path, code=2).error_line
+    blend(*other, "--overwrite", cwd=tmp_path)
+    done = blend("a=mix.yaml", f"b={sets}/1h.json", "mix.yaml", "--overwrite", cwd=tmp_path, code=2)
+    assert "would replace the input mix.yaml" in done.error_line
+
+
+def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:
+    done = blend(f"a={sets}/1h.json", f"b={sets}/tarred", "mix.yaml", cwd=tmp_path)
+    assert "NeMo needs force_iterable_dataset: true" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("1h.json", "x.yaml"), "1h.json: give NAME=SET"),
+        (("a=gone.json", "x.yaml"), "a: there is no file or directory gone.json"),
+        (("a=gone.json:0.5", "x.yaml"), "a: there is no file or directory gone.json"),
+        (("a=1h.json:0", "x.yaml"), "a: the weight must be a number above 0, not 0"),
+        (("a=1h.json", "a=2h.json", "x.yaml"), "the name a stands for two data sets"),
+        (("a=1h.json", "a/b=2h.json", "x.yaml"), "a is a data set and a group"),
+        (("a=1h.json", "x.json"), "must be a file whose name ends in .yaml"),
+        (("a=empty.json", "x.yaml"), "a has no records"),
+        (("a=nothing", "x.yaml"), "nothing holds neither a tarred set"),
+        (("a=1h.json", "x.yaml", "--tag", "x"), "--tag takes FIELD=VALUE"),
+        (("a=1h.json", "x.yaml", "--lang", "=x"), "--lang takes LANG"),
+    ],
+)
+def test_refused(arguments: tuple[str, ...], message: str, sets: Path) -> None:
+    (sets / "nothing").mkdir(exist_ok=True)
+    write_lines(sets / "empty.json", [])
+    assert message in blend(*arguments, cwd=sets, code=2).error_line
+
+
+@pytest.mark.nemo
+@pytest.mark.slow
+def test_nemo_draws_what_the_weights_say(sets: Path, tmp_path: Path) -> None:
+    pytest.importorskip("nemo.collections.common")
+    from prepcli.models.nemo_input import input_cuts
+
+    data = (f"en/t={sets}/tarred:1", f"en/s={sets}/shar:3", f"it={sets}/buckets", "mix.yaml")
+    done = prepcli(
+        "blend", *data, "--temperature", 0.5, "--tag", "en:part=en", "--tag", "en/t:set=t", "--json", cwd=tmp_path
+    )
+    assert done.code == 0, done.err
+    assert done.json["checked"]
+    drawn = islice(input_cuts(tmp_path / "mix.yaml", seed=3), 6000)
+    # Tags of the group and of the data set.
+    counts = Counter((getattr(cut, "part", None), getattr(cut, "set", None)) for cut in drawn)
+    en, both = counts["en", "t"] + counts["en", None], sum(counts.values())
+    # Groups of equal hours but for en, which has the corpus twice: 2 ** 0.5 to 1.
+    assert en / both == pytest.approx(2**0.5 / (2**0.5 + 1), abs=0.03)
+    assert counts["en", "t"] / en == pytest.approx(0.25, abs=0.03)
+
+
+@pytest.mark.nemo
+@pytest.mark.slow
+def test_a_config_that_nemo_cannot_read(sets: Path, tmp_path: Path) -> None:
+    pytest.importorskip("nemo.collections.common")
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "gone.wav", "duration": 1.0, "text": ""}])
+    done = prepcli("blend", "a=m.json", "mix.yaml", cwd=tmp_path)
+    assert done.code == 2
+    assert "NeMo cannot read mix.yaml: " in done.error_line

@@ -1,0 +1,69 @@
+"""`--overwrite` that was killed while it removed files: the next run takes nothing of what is left for its own."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.rejects import Budget
+from prepcli.engine.run import RunOptions, run_job
+from prepcli.engine.workspace import Workspace, write_json
+from prepcli.errors import UsageError
+from tests.conftest import tree
+from tests.engine.toy import ToyJob
+
+OPTIONS = RunOptions(budget=Budget(1))
+
+
+def overwrite_in_a_process_that_dies(out: Path, num_units: int, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It dies when it has removed so many files or folders."""
+    pid = os.fork()
+    if pid == 0:
+        removed = 0
+
+        def dying(remove: Callable[..., object]) -> Callable[..., None]:
+            def call(*arguments: object, **more: object) -> None:
+                nonlocal removed
+                removed += 1
+                if removed > after:
+                    os._exit(9)
+                remove(*arguments, **more)
+
+            return call
+
+        monkeypatch.setattr(Path, "unlink", dying(Path.unlink))
+        monkeypatch.setattr(shutil, "rmtree", dying(shutil.rmtree))
+        try:
+            run_job(ToyJob(out, num_units=num_units), Workspace(out), replace(OPTIONS, overwrite=True))
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("after", [1, 5, 9, 14])
+@pytest.mark.parametrize("again", [True, False])
+def test_the_next_run_begins_from_nothing(
+    after: int, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the option or without it, and with fewer units than there were: no file of the former set stays."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS)
+    run_job(ToyJob(whole, num_units=3, seed=5), Workspace(whole), OPTIONS)
+    overwrite_in_a_process_that_dies(out, 8, after, monkeypatch)
+    report = run_job(ToyJob(out, num_units=3, seed=5), Workspace(out), replace(OPTIONS, overwrite=again))
+    assert (report.status, report.units_done) == ("done", 3)
+    assert tree(out) == tree(whole)
+    assert not (tmp_path / "out.prepcli/clearing.json").exists()
+
+
+def test_a_process_that_may_still_be_clearing_is_not_disturbed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "out.prepcli").mkdir()
+    elsewhere = {"owner": f"{'a' * 16}-{'b' * 16}-1-1", "patterns": ["*.txt"]}
+    write_json(tmp_path / "out.prepcli/clearing.json", elsewhere)
+    with pytest.raises(UsageError, match="another command is clearing"):
+        run_job(ToyJob(out), Workspace(out), OPTIONS)
+    assert run_job(ToyJob(out), Workspace(out), replace(OPTIONS, overwrite=True)).status == "done"

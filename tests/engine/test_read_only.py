@@ -1,0 +1,70 @@
+"""What a run has left on a disk that is read-only now: it can be looked at, and a run there is refused in one line."""
+
+import builtins
+import errno
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, tree
+from tests.running import prepcli
+
+MANIFEST = MINI_CORPUS / "manifest.json"
+
+
+@pytest.fixture
+def make_read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Everything that changes the disk below a folder fails as on a read-only file system, for root as well."""
+
+    def refusing(real: Any, folder: Path, writes: Callable[..., bool] = lambda *_, **__: True) -> Any:
+        def call(path: Any, *more: Any, **named: Any) -> Any:
+            name = path if isinstance(path, str | os.PathLike) else ""
+            if Path(os.path.abspath(name)).is_relative_to(folder) and writes(*more, **named):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+            return real(path, *more, **named)
+
+        return call
+
+    def opens_to_write(mode: str = "r", *_: Any, **__: Any) -> bool:
+        return not set(mode).isdisjoint("wax+")
+
+    def flags_to_write(flags: int = 0, *_: Any, **__: Any) -> bool:
+        return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+    def make(folder: Path) -> None:
+        for name in ("mkdir", "rmdir", "unlink", "remove", "rename", "replace", "link", "utime"):
+            monkeypatch.setattr(os, name, refusing(getattr(os, name), folder))
+        for module in (io, builtins):
+            monkeypatch.setattr(module, "open", refusing(module.open, folder, opens_to_write))
+        monkeypatch.setattr(os, "open", refusing(os.open, folder, flags_to_write))
+
+    return make
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_set_can_be_looked_at(is_finished: bool, tmp_path: Path, make_read_only: Callable[[Path], None]) -> None:
+    out = tmp_path / "disk/out"
+    command = ("manifest-to-tarred", MANIFEST, out, "--num-shards", 2)
+    assert prepcli(*command).code == 0
+    if not is_finished:
+        (tmp_path / "disk/out.prepcli/done/shard_000001.json").unlink()
+    before = tree(tmp_path)
+    make_read_only(tmp_path / "disk")
+    status = prepcli("status", out)
+    assert (status.code, status.err) == (0, "")
+    assert f"units    {1 + is_finished} of 2 done" in status.out
+    verified = prepcli("verify", out)
+    assert (verified.code, verified.err) == (int(not is_finished), "")
+    assert ("the run is not finished: 1 of 2 units" in verified.out) == (not is_finished)
+    assert prepcli("inspect", out).code == 0
+    assert prepcli("estimate-bins", out, "-b", 2).code == 0
+    assert prepcli(*command, "--dry-run").code == 0
+    for one in ((*command, "--overwrite"), ("manifest-to-tarred", MANIFEST, tmp_path / "disk/new", "--num-shards", 2)):
+        done = prepcli(*one)
+        assert done.code == 2
+        assert "Read-only file system; choose another output directory" in done.error_line
+    assert tree(tmp_path) == before

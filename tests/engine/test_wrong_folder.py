@@ -1,0 +1,139 @@
+"""A wrong or forgotten `--audio-base-dir`: found before the work, and corrected without `--overwrite`."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.progress import new_progress, progress_file
+from prepcli.engine.ranks import Rank
+from prepcli.engine.workspace import Workspace, write_json
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.running import Outcome, prepcli
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """The mini corpus' manifest, away from its audio."""
+    return Path(shutil.copy(MINI_CORPUS / "manifest.json", tmp_path / "m.json"))
+
+
+def tarred(manifest: Path, *more: object) -> Outcome:
+    return prepcli("manifest-to-tarred", manifest, manifest.parent / "out", "--num-shards", 2, *more)
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])
+def test_no_audio_is_found_before_the_work(manifest: Path, options: list[str]) -> None:
+    done = tarred(manifest, *options)
+    assert done.code == 2
+    line = done.error_line
+    assert "none of 20 audio files" in line
+    first = read_lines(manifest)[0]["audio_filepath"]
+    assert str(manifest.parent / first) in line
+    assert "--audio-base-dir" in line
+    assert [path.name for path in manifest.parent.iterdir()] == ["m.json"]
+
+
+@pytest.mark.parametrize("command", ["manifest-to-shar", "extend-context-audio"])
+def test_other_commands_look_as_well(manifest: Path, command: str) -> None:
+    more = ["--speaker-model", "resemblyzer"] if command == "extend-context-audio" else []
+    done = prepcli(command, manifest, manifest.parent / "out", "--dry-run", *more)
+    assert (done.code, "none of 20 audio files" in done.error_line) == (2, True)
+
+
+def test_absolute_paths_ask_for_the_mount(manifest: Path) -> None:
+    lines = [{**line, "audio_filepath": f"/mnt/away/{line['audio_filepath']}"} for line in read_lines(manifest)]
+    write_lines(manifest, lines)
+    done = tarred(manifest)
+    assert (done.code, "is the folder mounted?" in done.error_line) == (2, True)
+    assert "--audio-base-dir" not in done.error_line
+
+
+def test_one_file_of_the_sample_is_enough(manifest: Path) -> None:
+    first = read_lines(manifest)[0]["audio_filepath"]
+    (manifest.parent / first).parent.mkdir()
+    shutil.copy(MINI_CORPUS / first, manifest.parent / first)
+    assert tarred(manifest, "--dry-run").code == 0
+
+
+def test_whoever_allows_it_gets_rejects(manifest: Path) -> None:
+    """And a set of manifests alone needs no audio; nor does a run that is finished."""
+    assert tarred(manifest, "--max-rejects", 48).out.startswith("manifest-to-tarred: done")
+    other = prepcli("manifest-to-tarred", manifest, manifest.parent / "o", "--num-shards", 2, "--only-manifests")
+    assert other.code == 0
+
+
+def test_a_finished_run_needs_no_audio(tmp_path: Path) -> None:
+    corpus = Path(shutil.copytree(MINI_CORPUS, tmp_path / "corpus"))
+    arguments = ["manifest-to-tarred", corpus / "manifest.json", tmp_path / "out", "--num-shards", 2]
+    assert prepcli(*arguments).code == 0
+    corpus.rename(tmp_path / "away")
+    shutil.copytree(tmp_path / "away", corpus, ignore=shutil.ignore_patterns("s0*"))
+    again = prepcli(*arguments)
+    assert (again.code, again.out.startswith("manifest-to-tarred: nothing to do")) == (0, True)
+    assert prepcli(*arguments, "--retry-rejects").code == 2
+
+
+@pytest.fixture
+def failed(manifest: Path) -> Path:
+    """OUT of a run of which all records are rejects; there is a file of the user's in it."""
+    out = manifest.parent / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    assert tarred(manifest, "--max-rejects", 48, "--shuffle").code == 0
+    assert (out / "audio_1.tar").is_file()
+    return out
+
+
+def test_a_corrected_setting_starts_again(manifest: Path, failed: Path) -> None:
+    done = tarred(manifest, "--audio-base-dir", MINI_CORPUS)
+    assert done.code == 0
+    (note,) = [line for line in done.err.splitlines() if "starting again" in line]
+    assert "no record has succeeded" in note
+    assert f"--audio-base-dir was not given (the manifest's folder), now {MINI_CORPUS}" in note
+    assert (failed / "notes.txt").read_text() == "mine"
+    (failed / "notes.txt").unlink()
+    whole = prepcli(
+        "manifest-to-tarred", manifest, manifest.parent / "w", "--num-shards", 2, "--audio-base-dir", MINI_CORPUS
+    )
+    assert whole.code == 0
+    assert tree(failed) == tree(manifest.parent / "w")
+    refused = tarred(manifest, "--audio-base-dir", MINI_CORPUS, "--shuffle")
+    assert (refused.code, "--shuffle was False, now True" in refused.error_line) == (2, True)
+
+
+def test_fewer_shards_leave_nothing_of_the_failed_run(manifest: Path, failed: Path) -> None:
+    (failed / "notes.txt").unlink()
+    done = prepcli("manifest-to-tarred", manifest, failed, "--num-shards", 1, "--audio-base-dir", MINI_CORPUS)
+    assert done.code == 0
+    assert not (failed / "audio_1.tar").exists()
+    assert prepcli("verify", failed).code == 0
+
+
+def test_the_default_is_named_in_the_refusal(tmp_path: Path) -> None:
+    arguments = ["manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "out", "--num-shards", 2]
+    assert prepcli(*arguments).code == 0
+    corpus = shutil.copytree(MINI_CORPUS, tmp_path / "corpus")
+    done = prepcli(*arguments, "--audio-base-dir", corpus, "--force-codec", "flac")
+    assert done.code == 2
+    assert f"--audio-base-dir was not given (the manifest's folder), now {corpus}" in done.error_line
+    assert "--force-codec was not given (unchanged), now flac" in done.error_line
+
+
+def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> None:
+    """So are ranks that cannot agree, and the output of another command."""
+    right = ["--audio-base-dir", MINI_CORPUS]
+    before = tree(manifest.parent)
+    assert tarred(manifest, *right, "--rank", 0, "--world-size", 2).code == 2
+    assert prepcli("manifest-to-shar", manifest, failed, *right).code == 2
+    assert tree(manifest.parent) == before
+    workspace = Workspace(failed)
+    progress = new_progress(Rank(0, 1))
+    progress.place, progress.pid, progress.process_started = "elsewhere", 1, 1
+    write_json(progress_file(workspace, 0), progress)
+    assert tarred(manifest, *right).code == 2
+    progress_file(workspace, 0).unlink()
+    for rank in range(2):
+        launched = ["--rank", rank, "--world-size", 2, "--launch-id", "x"]
+        assert tarred(manifest, *right, *launched).code in (0, 4)
+    assert prepcli("verify", failed).code == 0

@@ -1,0 +1,257 @@
+"""Indexes of tars and JSONL files: byte for byte those of the readers' own tools, from headers and line ends alone."""
+
+import contextlib
+import importlib.util
+import io
+import os
+import random
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prepcli.formats import indexes, tar_walk
+from prepcli.formats.indexes import (
+    DamagedError,
+    IndexKind,
+    LineWriter,
+    PairTarWriter,
+    SampleTarWriter,
+    index_bytes,
+    index_problem,
+    is_current,
+    make_index,
+    member_name_stem,
+    mirrored,
+)
+
+LONG = "an_utterance_with_a_name_" + "x" * 120
+NAMES = {
+    "short": ["a.wav", "b.flac", "c.mp3"],
+    "long": [f"{LONG}.wav", "b.wav", f"{LONG}_2.wav"],
+    "not ASCII": ["ä.wav", "目录.flac", f"{'é' * 80}.wav"],
+    "folders": ["x/y/a.wav", "x/b.wav", "x/c.tar.gz", ".hidden", "dot."],
+    "samples of two files": ["a.wav", "a.json", "b.json", "b.wav", "b.wav", "c.txt"],
+    "pairs": ["id1.flac", "id1.json", "id2.nodata", "id2.nometa"],
+    "none": [],
+}
+
+
+def make_tar(path: Path, names: list[str], format: int, sizes: Callable[[int], int] = lambda n: 700 * n) -> Path:
+    with tarfile.open(path, "w", format=format) as tar:
+        for number, name in enumerate(names):
+            info = tarfile.TarInfo(name)
+            info.size = sizes(number)
+            tar.addfile(info, io.BytesIO(bytes([number + 1]) * info.size))
+    return path
+
+
+def by_tarfile(path: Path, kind: IndexKind) -> bytes:
+    """The rules of the readers (CONTRACTS 1), over what Python's tarfile finds."""
+    with tarfile.open(path) as tar:
+        members = tar.getmembers()
+    if kind == "shar_tar":
+        offsets = [member.offset for member in members[::2]]
+    else:
+        offsets, stem = [], None
+        for member in members:
+            if member.isreg() and Path(member.name).stem != stem:
+                stem = Path(member.name).stem
+                offsets.append(member.offset)
+    return struct.pack(f"<{len(offsets) + 1}Q", *offsets, path.stat().st_size)
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("names", NAMES)
+def test_indexes_of_tars(tmp_path: Path, names: str, format: int) -> None:
+    if format == tarfile.USTAR_FORMAT and names in ("long", "not ASCII"):
+        pytest.skip("USTAR has no such names")
+    path = make_tar(tmp_path / "x.tar", NAMES[names], format)
+    assert make_index(path, "nemo_tar") == by_tarfile(path, "nemo_tar")
+    if len(NAMES[names]) % 2 == 0:
+        assert make_index(path, "shar_tar") == by_tarfile(path, "shar_tar")
+    else:
+        with pytest.raises(DamagedError, match="come in pairs"):
+            make_index(path, "shar_tar")
+
+
+def test_other_members(tmp_path: Path) -> None:
+    """Folders, links, global headers and old headers: `tarfile` itself reads those."""
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "all"}) as tar:
+        for name, kind in (("d", tarfile.DIRTYPE), ("d/a.wav", tarfile.AREGTYPE), ("l", tarfile.SYMTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type, info.size = kind, 900 * (kind == tarfile.AREGTYPE)
+            tar.addfile(info, io.BytesIO(bytes(info.size)))
+        tar.addfile(tarfile.TarInfo("empty.wav"))
+    assert make_index(path, "nemo_tar") == by_tarfile(path, "nemo_tar")
+    assert make_index(path, "shar_tar") == by_tarfile(path, "shar_tar")
+
+
+def test_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are checked at once, and larger than what is read at once."""
+    monkeypatch.setattr(tar_walk, "_CHECKED_AT_ONCE", 4)
+    path = make_tar(tmp_path / "x.tar", [f"{n}.wav" for n in range(30)], tarfile.GNU_FORMAT, lambda n: n * n * 17)
+    assert make_index(path, "nemo_tar") == by_tarfile(path, "nemo_tar")
+
+
+def test_the_index_of_nemo(tmp_path: Path) -> None:
+    """Of its own function, in a file that imports nothing of NeMo."""
+    found = importlib.util.find_spec("nemo")
+    if found is None or found.origin is None:
+        pytest.skip("NeMo is not installed")
+    source = Path(found.origin).parent / "collections/common/data/lhotse/indexed_adapters.py"
+    if not source.exists():
+        pytest.skip("this NeMo has no indexes")
+    spec = importlib.util.spec_from_file_location("indexed_adapters", source)
+    assert spec is not None
+    assert spec.loader is not None
+    adapters: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(adapters)
+    for number, names in enumerate(NAMES.values()):
+        path = make_tar(tmp_path / f"{number}.tar", names, tarfile.GNU_FORMAT)
+        adapters.create_tar_index(str(path), str(tmp_path / "theirs.idx"))
+        assert make_index(path, "nemo_tar") == (tmp_path / "theirs.idx").read_bytes()
+    lines = tmp_path / "x.json"
+    lines.write_bytes(b'{"a": 1}\n{}\n\n{"b": 2}')
+    adapters.create_index(str(lines), str(tmp_path / "theirs.idx"))
+    assert make_index(lines, "jsonl") == (tmp_path / "theirs.idx").read_bytes()
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"{}\n", b'{"a": 1}\n\n{}\r\n{"b": 2}', b"\n", b"\n\n{}\n"])
+@pytest.mark.parametrize("block", [1, 3, 1 << 20])
+def test_indexes_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, block: int) -> None:
+    monkeypatch.setattr(indexes, "_BLOCK_BYTES", block)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(text)
+    lengths = [len(line) for line in io.BytesIO(text)]
+    offsets = [sum(lengths[:n]) for n in range(len(lengths))]
+    assert make_index(path, "jsonl") == struct.pack(f"<{len(offsets) + 1}Q", *offsets, len(text))
+
+
+@pytest.mark.parametrize("names", [["a.wav", "b.wav"], [f"{LONG}.flac", f"{LONG}.json"], []])
+def test_what_is_known_while_writing(tmp_path: Path, names: list[str]) -> None:
+    for kind, writer_class in (("nemo_tar", SampleTarWriter), ("shar_tar", PairTarWriter)):
+        path = tmp_path / f"{kind}.tar"
+        with path.open("wb") as file:
+            writer: Any = writer_class(file)
+            for name in names:
+                writer.add(name, name.encode() * 50)
+            writer.close()
+        assert writer.index == make_index(path, kind) == by_tarfile(path, kind)  # type: ignore[arg-type]
+    with (tmp_path / "x.jsonl").open("wb") as file:
+        lines = LineWriter(file)
+        for name in names:
+            lines.add(name.encode() + b"\n")
+    assert lines.index == make_index(tmp_path / "x.jsonl", "jsonl")
+
+
+def test_long_names_are_counted(tmp_path: Path) -> None:
+    writer = PairTarWriter(io.BytesIO())
+    for name in ("a" * 96 + ".wav", "ä" * 60 + ".wav", "b" * 97 + ".wav"):
+        writer.add(name, b"")
+    assert writer.num_long_names == 2
+
+
+def cut_in_data(data: bytes) -> bytes:
+    return data[:1800]
+
+
+def cut_in_header(data: bytes) -> bytes:
+    return data[:1300]
+
+
+def change_header(data: bytes) -> bytes:
+    return data[:1030] + b"X" + data[1031:]
+
+
+def is_text(data: bytes) -> bytes:
+    return b"no tar at all" * 100
+
+
+def is_empty(data: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize("damage", [cut_in_data, cut_in_header, change_header, is_text, is_empty])
+def test_a_damaged_tar_has_no_index(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = make_tar(tmp_path / "x.tar", ["a.wav", "b.wav"], tarfile.GNU_FORMAT, lambda _: 700 - 200)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedError, match="it is"):
+        make_index(path, "nemo_tar")
+
+
+def test_a_size_below_zero_ends(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "x.tar", ["a.wav", "b.wav"], tarfile.GNU_FORMAT)
+    data = bytearray(path.read_bytes())
+    data[124:136] = b"-0000001000\0"
+    data[148:156] = b"%06o\0 " % (sum(data[:148]) + sum(data[156:512]) + 8 * 32)
+    path.write_bytes(data)
+    with pytest.raises(DamagedError):
+        make_index(path, "nemo_tar")
+
+
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_any_damage_is_said_or_harmless(tmp_path: Path, draw: random.Random, format: int) -> None:
+    """Never another exception, and never an index with which a reader would seek outside the file."""
+    whole = make_tar(tmp_path / "x.tar", ["a.wav", f"{LONG}.wav", "c.wav"], format).read_bytes()
+    path = tmp_path / "y.tar"
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(data) // 512) * 512 + draw.randrange(512)
+            data[at] = draw.choice([0, 32, 45, 48, 55, 57, 120, 128, 255])
+        path.write_bytes(data[: draw.choice([len(data), draw.randrange(len(data))])])
+        with contextlib.suppress(DamagedError):
+            index = make_index(path, "nemo_tar")
+            offsets = struct.unpack(f"<{len(index) // 8}Q", index)
+            assert list(offsets) == sorted(set(offsets))
+            assert offsets[-1] == path.stat().st_size
+
+
+def test_wrong_indexes_are_told_from_right_ones(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "x.tar", ["a.wav", "b.wav"], tarfile.GNU_FORMAT, lambda _: 600)
+    right = make_index(path, "nemo_tar")
+    size = path.stat().st_size
+    assert index_problem(path, "nemo_tar", right) is None
+    # Energon ends with the end of the last member, lhotse 2 in some cases between the zero blocks.
+    for end in (2 * (512 + 1024), 2 * (512 + 1024) + 512):
+        assert index_problem(path, "nemo_tar", index_bytes([0, 1536], end)) is None
+    for wrong, message in (
+        (b"", "0 bytes"),
+        (right[:-1], "23 bytes"),
+        (right[:-8], "1 records, the data 2"),
+        (index_bytes([0, 1536], size + 512), f"{size + 512:,} bytes, the data have {size:,}"),
+        (index_bytes([0, 512], size), "record 1 begins at byte 512, that of the data at byte 1,536"),
+        (bytes(24), "of a file of 0 bytes"),
+    ):
+        found = index_problem(path, "nemo_tar", wrong)
+        assert found is not None
+        assert message in found
+
+
+def test_current_indexes(tmp_path: Path) -> None:
+    data, index = tmp_path / "x.jsonl", tmp_path / "x.jsonl.idx"
+    data.write_bytes(b"{}\n{}\n")
+    assert not is_current(index, data.stat())
+    index.write_bytes(make_index(data, "jsonl"))
+    assert is_current(index, data.stat())
+    os.utime(index, ns=(0, data.stat().st_mtime_ns - 1))
+    assert not is_current(index, data.stat())
+    for wrong in (b"", b"1234567", index_bytes([0, 3], 7)):
+        index.write_bytes(wrong)
+        assert not is_current(index, data.stat())
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a", "a.b.c", ".a", "a.", "x/y.z/a", "x/.a", "..a", "a/", ""])
+def test_stems_are_those_of_paths(name: str) -> None:
+    assert member_name_stem(name) == Path(name).stem
+
+
+def test_names_in_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    expected = f"{str(tmp_path)[1:]}/set/x.tar.idx"
+    assert mirrored("set/x.tar") == mirrored(tmp_path / "set/x.tar") == mirrored("./set//x.tar") == expected

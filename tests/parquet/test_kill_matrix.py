@@ -1,0 +1,32 @@
+"""The kill matrix over Parquet files."""
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
+
+pytestmark = pytest.mark.slow
+
+NUM_FILES = 12
+BAD = 3
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """The mini corpus five times over as segments that are resampled, and three records without audio."""
+    folder = tmp_path_factory.mktemp("kill")
+    records = []
+    for turn in range(5):
+        for record in read_lines(MINI_CORPUS / "manifest.json"):
+            path = str(MINI_CORPUS / record["audio_filepath"])
+            records.append(record | {"audio_filepath": path, "offset": turn * 0.01, "duration": 0.9})
+    for number in range(BAD):
+        records.insert(60 * number, {"audio_filepath": f"missing_{number}.wav", "duration": 1.0, "text": ""})
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--shard-size", -(-len(records) // NUM_FILES), "--target-sample-rate", 44100, "--shuffle")
+    return undisturbed_case(folder, "manifest-to-parquet", manifest, options, NUM_FILES, BAD)
+
+
+class TestKills(KillMatrix):
+    kills = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 2))
+    world_sizes = (2,)

@@ -1,0 +1,38 @@
+"""The recipe from folders of audio to a training config with two languages."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import MINI_CORPUS, read_lines
+from tests.recipes.test_recipes import run
+
+pytestmark = pytest.mark.slow
+
+
+def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
+    done = run("own_audio", tmp_path, "--mini", WORK="my work")
+    assert done.returncode == 0, done.stderr
+    work = tmp_path / "my work"
+    config = yaml.safe_load((work / "train.yaml").read_text())["train_ds"]
+    assert config["input_cfg"] == str(work / "input_cfg.yaml")
+    assert config["num_buckets"] == 4
+    entries = yaml.safe_load((work / "input_cfg.yaml").read_text())
+    assert [entry["tags"] for entry in entries] == [{"lang": "en"}, {"lang": "it"}]
+    assert sum(entry["weight"] for entry in entries) == pytest.approx(1)
+    corpus = read_lines(MINI_CORPUS / "manifest.json")
+    italian = sorted(record["text"] for record in corpus if record["lang"] == "it")
+    assert sorted(record["text"] for record in read_lines(work / "it.json")) == italian
+    before = {path: path.read_bytes() for path in sorted(work.glob("*.*")) if path.is_file()}
+    again = run("own_audio", tmp_path, "--mini", WORK="my work")
+    assert again.returncode == 0, again.stderr
+    assert " done, " not in again.stdout
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    done = run("own_audio", tmp_path, WORK="work")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "own_audio: set FIRST and SECOND to LANGUAGE:FOLDER, or give --mini\n"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,56 @@
+"""Phrases that readers stumbled over stay away from all that is read: help, messages, docs, comments, scripts."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+RULED_OUT = {
+    r"\ba (AudioCodecModel|EncDec\w+)": "name the class without an article",
+    r"(?<!there )\b(is|are) no (WAV|FLAC|tar|gzip|manifest|directory|folder)\b": "is not a ...",
+    r"\bLeast (cosine|number|seconds|duration)": "Minimum ...",
+    r"\bMost (records|seconds|number)\b": "Maximum ...",
+    r"\b(shard|rank|batch|worker), at most\b": "at most ... per ...",
+    r"\bhas no say\b": "has no effect on ...",
+    r"\bhow far runs are\b": "the progress of runs",
+    r"\bbeats? cluster\.env": "overrides cluster.env",
+    r"\blooked into, ": "checked",
+    r"\bpassed over\b": "skipped",
+    r"\bright to the sample\b": "sample-exact",
+    r"\brank process each\b": "one rank process per ...",
+    r"\bbucket bins\b": "bins for bucketed training",
+    r"\bwhy_none\b|\bof_config\b|\b_LEAST_\w+|\bMOST_\w+": "see the names in DESIGN.md's table",
+}
+"""Patterns, each with what to write instead."""
+
+
+def texts() -> Iterator[Path]:
+    """The files that people read."""
+    yield REPOSITORY / "README.md"
+    yield REPOSITORY / "CONTRIBUTING.md"
+    for folder, patterns in {
+        "prepcli": ("*.py", "*.pyi"),
+        "docs": ("*.md",),
+        "scripts": ("*.py", "*.sh", "*.env", "*.md"),
+        "recipes": ("*.py", "*.sh", "*.yaml", "*.md"),
+    }.items():
+        for pattern in patterns:
+            yield from (file for file in sorted((REPOSITORY / folder).rglob(pattern)) if "work" not in file.relative_to(REPOSITORY).parts)
+
+
+@pytest.fixture(scope="module")
+def contents() -> dict[str, str]:
+    return {str(file.relative_to(REPOSITORY)): file.read_text(encoding="utf-8") for file in texts()}
+
+
+@pytest.mark.parametrize("pattern", RULED_OUT)
+def test_ruled_out_phrases_stay_away(contents: dict[str, str], pattern: str) -> None:
+    assert len(contents) > 150
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]!r}"
+        for name, text in contents.items()
+        for match in re.finditer(pattern, text)
+    ]
+    assert found == [], f"write: {RULED_OUT[pattern]}"

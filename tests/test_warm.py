@@ -1,0 +1,136 @@
+"""A fork of the server must be what a new process is: else tests of signals and kills would show nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import warm
+from tests.killing import gone, wait_until_gone
+from tests.running import HANG_SECONDS, Process, clean_environment, start_prepcli
+
+SHOWS_ITSELF = """
+import json, os, signal, sys, threading
+print(json.dumps({
+    "arguments": sys.argv[1:], "folder": os.getcwd(), "path": sys.path[0], "name": __name__, "main": sys.argv[0],
+    "environ": dict(os.environ), "streams": [[s.encoding, s.errors, s.line_buffering, s.fileno()] for s in
+    (sys.stdin, sys.stdout, sys.stderr)], "open": sorted(map(int, os.listdir("/proc/self/fd")))[:3],
+    "handlers": {n: str(signal.getsignal(n)).split(" at ")[0] for n in signal.valid_signals()},
+    "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "wakeup": signal.set_wakeup_fd(-1),
+    "threads": threading.active_count(), "children": open("/proc/thread-self/children").read(),
+    "leads": [os.getpid() == os.getsid(0), os.getpid() == os.getpgid(0)],
+    "num_open": len(os.listdir("/proc/self/fd")), "umask": os.umask(0),
+}))
+"""
+
+
+def start(folder: Path, code: str, *arguments: str, **environ: str) -> warm.WarmProcess:
+    (folder / "program.py").write_text(code)
+    return warm.WarmProcess("program", arguments, clean_environment(**environ), cwd=folder)
+
+
+def start_anew(folder: Path, code: str, *arguments: str, **environ: str) -> "subprocess.Popen[str]":
+    (folder / "program.py").write_text(code)
+    return subprocess.Popen(
+        [sys.executable, "-m", "program", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=clean_environment(**environ),
+        start_new_session=True,
+    )
+
+
+def ends(process: Process) -> tuple[int | None, str, str]:
+    out, err = process.communicate(timeout=HANG_SECONDS)
+    return process.returncode, out, err
+
+
+def test_a_fork_is_like_a_new_process(tmp_path: Path) -> None:
+    arguments = ("--a", "b c", "\udcff", "")
+    shown = []
+    for starting in (start, start_anew):
+        code, out, err = ends(starting(tmp_path, SHOWS_ITSELF, *arguments, X="y"))
+        assert code == 0, err
+        shown.append(json.loads(out))
+    assert shown[0] == shown[1]
+    assert shown[0]["arguments"] == list(arguments)
+
+
+def test_faulthandler_can_be_enabled(tmp_path: Path) -> None:
+    code = "import faulthandler; print(faulthandler.is_enabled())"
+    assert ends(start(tmp_path, code, PYTHONFAULTHANDLER="1"))[1] == "True\n"
+
+
+@pytest.mark.parametrize(
+    "how", ["import sys; sys.exit(7)", "raise SystemExit('no')", "1 / 0", "raise KeyboardInterrupt"]
+)
+def test_it_ends_like_a_new_process(tmp_path: Path, how: str) -> None:
+    """With the same exit code, what it has not flushed, its `atexit` and its threads."""
+    code = (
+        "import atexit, threading, time; atexit.register(print, 'at exit'); print('begin', end=' ')\n"
+        f"threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()\n{how}"
+    )
+    new, fork = ends(start_anew(tmp_path, code)), ends(start(tmp_path, code))
+    assert fork[:2] == new[:2]
+    assert fork[2].splitlines()[-1:] == new[2].splitlines()[-1:]
+
+
+def test_it_is_killed_and_collected(tmp_path: Path) -> None:
+    code = "import os, time; print('here', flush=True); os.fork() or time.sleep(900); time.sleep(900)"
+    process = start(tmp_path, code)
+    assert process.stdout.readline() == "here\n"
+    assert process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=0.01)
+    assert not gone(process.pid)
+    os.killpg(process.pid, signal.SIGKILL)  # it leads its session
+    assert ends(process) == (-signal.SIGKILL, "", "")
+    assert process.wait() == process.poll() == -signal.SIGKILL
+    wait_until_gone([process.pid])
+    process.kill()  # harmless
+
+
+def test_signals_reach_it(tmp_path: Path) -> None:
+    # What a shell starts with `&` ignores SIGINT, and so do its children, forks or not.
+    heeds = "import signal, time; signal.signal(2, signal.default_int_handler)"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = start(tmp_path, f"{heeds}; print('here', flush=True); time.sleep(900)")
+        process.stdout.readline()
+        process.send_signal(number)
+        code, _, err = ends(process)
+        assert (code, "KeyboardInterrupt" in err) == (-number, number == signal.SIGINT)
+
+
+def test_many_at_once_and_random_numbers_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "draws.py").write_text("import random; print(random.random())")
+    processes = [warm.WarmProcess("draws", [], clean_environment(), cwd=tmp_path) for _ in range(5)]
+    assert len({ends(process)[1] for process in processes}) == 5
+
+
+def test_other_settings_of_python_need_a_new_process() -> None:
+    assert isinstance(start_prepcli("--version"), warm.WarmProcess)
+    for process in (start_prepcli("--version", environ={"PYTHONUTF8": "1"}), start_prepcli("--version", is_cold=True)):
+        assert isinstance(process, subprocess.Popen)
+        assert ends(process)[0] == 0
+
+
+def test_the_server_ends_with_its_client_and_takes_all_along(tmp_path: Path) -> None:
+    (tmp_path / "sleeps.py").write_text("import time; print('here', flush=True); time.sleep(900)")
+    code = (
+        "import os, sys, time; from pathlib import Path; from tests import warm; from tests.killing import children\n"
+        "one = warm.WarmProcess('sleeps', [], os.environ, ('json',), Path(sys.argv[1])); one.stdout.readline()\n"
+        "print(one.pid, *children(os.getpid()), flush=True); time.sleep(900)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        pids = list(map(int, client.stdout.readline().split()))
+        assert len(pids) == 2
+        assert not any(map(gone, pids))
+        client.kill()
+    wait_until_gone(pids)

@@ -1,0 +1,120 @@
+"""prepare-texts: records that NeMo's TextToTextDataset reads, and no others."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.running import Outcome, prepcli
+
+
+def prepare(source: Path, out: Path, *options: object) -> Outcome:
+    done = prepcli("prepare-texts", source, out, *options)
+    assert done.code == 0, done.err
+    return done
+
+
+def test_lines_of_text(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_bytes("\ufeffHello, you.\r\n\n Dr. Ünal\u2019s 3 cats!\n...\n".encode() + b"\xff\n")
+    options = ("--asr-text", "plain", "--speakers", "7,0-2", "--max-rejects", 2)
+    done = prepare(tmp_path / "texts.txt", tmp_path / "out.json", *options)
+    assert read_lines(tmp_path / "out.json") == [
+        {"text": "hello you", "tts_text": "Hello, you."},
+        {"text": "dr ünal's 3 cats", "tts_text": "Dr. Ünal\u2019s 3 cats!"},
+    ]
+    assert (tmp_path / "out_speakers.txt").read_text().split() == ["7", "0", "1", "2"]
+    assert f"speakers_filepath  {tmp_path}/out_speakers.txt" in done.out
+    rejects = read_lines(tmp_path / "out.json.prepcli/rejects.jsonl")
+    assert [(r["reject_reason"], r["manifest_line"]) for r in rejects] == [("empty_text", 4), ("not_utf8", 5)]
+
+
+def test_a_manifest(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"text": "A 1", "normalized_text": "a one"},
+        {"text": "B", "normalized_text": None},
+        {"text": 3, "normalized_text": "x"},
+        {"normalized_text": "x"},
+    ]
+    write_lines(tmp_path / "m.json", records)
+    options = ("--tts-text-field", "normalized_text", "--asr-text", "lower", "--max-rejects", 3)
+    prepare(tmp_path / "m.json", tmp_path / "out.json", *options)
+    assert read_lines(tmp_path / "out.json") == [{"text": "a 1", "tts_text_normalized": "a one"}]
+    reasons = [r["reject_reason"] for r in read_lines(tmp_path / "out.json.prepcli/rejects.jsonl")]
+    assert reasons == ["missing_field", "bad_field", "missing_field"]
+
+
+def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in with the names of nemo_text_processing, which cannot be installed everywhere."""
+
+    class Normalizer:
+        def __init__(self, input_case: str, lang: str, whitelist: str | None) -> None:
+            assert (input_case, whitelist) == ("cased", None)
+            if lang != "en":
+                raise NotImplementedError(f"Language {lang} has not been supported yet.")
+
+        def normalize(self, text: str, verbose: bool, punct_pre_process: bool, punct_post_process: bool) -> str:
+            assert (verbose, punct_pre_process, punct_post_process) == (False, True, True)
+            return text.replace("3", "three")
+
+    (tmp_path / "texts.txt").write_text("3 cats\n")
+    options = ("prepare-texts", tmp_path / "texts.txt", tmp_path / "out.json", "--normalize")
+    assert "pip install nemo_text_processing" in prepcli(*options, "en").error_line
+    for name in ("", ".text_normalization", ".text_normalization.normalize"):
+        module = ModuleType(f"nemo_text_processing{name}")
+        module.__spec__ = pytest.__spec__  # `find_spec` looks at it
+        module.__path__ = []
+        module.__dict__["Normalizer"] = Normalizer
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert "--normalize xx: nemo_text_processing cannot load its grammars" in prepcli(*options, "xx").error_line
+    assert prepcli(*options, "en").code == 0
+    assert read_lines(tmp_path / "out.json") == [{"text": "3 cats", "tts_text_normalized": "three cats"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--speakers", "3-1"), "--speakers takes numbers and ranges"),
+        (("--speakers", "a"), "--speakers takes numbers and ranges"),
+        (("--is-normalized", "--tts-text-field", "x"), "give one of"),
+        (("--whitelist", "texts.txt"), "--whitelist is for --normalize"),
+        (("--tts-text-field", "x"), "is a file of texts"),
+    ],
+)
+def test_refused(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("a\n")
+    done = prepcli("prepare-texts", "texts.txt", "out.json", *options, cwd=tmp_path)
+    assert done.code == 2
+    assert message in done.error_line
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.nemo
+@pytest.mark.slow
+def test_nemo_reads_them(tmp_path: Path) -> None:
+    dataset_module = pytest.importorskip("nemo.collections.asr.data.text_to_text")
+    prepare(MINI_CORPUS / "manifest.json", tmp_path / "out.json", "--is-normalized", "--speakers", "3-5")
+
+    class Tokenizer:
+        bos_id, eos_id, pad_id = 1, 2, 0
+
+        def text_to_ids(self, text: str) -> list[int]:
+            return [ord(char) for char in text]
+
+    found = dataset_module.TextToTextDataset(
+        manifest_filepath=str(tmp_path / "out.json"),
+        speakers_filepath=str(tmp_path / "out_speakers.txt"),
+        asr_tokenizer=Tokenizer(),
+        asr_use_start_end_token=False,
+        tts_parser=lambda text: [ord(char) for char in text],
+        tts_text_pad_id=0,
+        tts_text_normalizer=None,
+        tts_text_normalizer_call_kwargs={},
+    )
+    texts = [record["text"] for record in read_lines(MINI_CORPUS / "manifest.json")]
+    items = [found[number] for number in range(len(found))]
+    assert ["".join(map(chr, item.transcript.tolist())) for item in items] == texts
+    assert ["".join(map(chr, item.tts_text.tolist())) for item in items] == texts
+    assert {item.speaker for item in items} <= {3, 4, 5}

@@ -1,0 +1,132 @@
+"""`python -m tests.warm_server SOCKET MODULE…`: a process that has imported what commands need, and forks for each.
+
+Each request comes over the socket with open files: the request itself (JSON), the three standard streams, and a pipe
+for what becomes of the process: its number, and later its exit code. The process is a child of this one, in a session
+of its own, with the arguments, environment, folder, streams and signal handlers that it would have if it were started
+anew; it leaves the server's stack, so that Python ends in it as in any other. The server ends with its client.
+"""
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+NUM_STREAMS = 3
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    for name in sys.argv[2:]:
+        _import(name)
+    os.environ.clear()
+    gc.collect()
+    gc.freeze()  # what is here now is neither searched for cycles nor copied by any fork
+    request = _serve(channel)
+    if request is not None:
+        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+def _import(name: str) -> None:
+    """A module, or with `.*` at its end all modules of a package but the program, which must not be imported twice."""
+    package = importlib.import_module(name.removesuffix(".*"))
+    if name.endswith(".*"):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith(".__main__"):
+                importlib.import_module(found.name)
+
+
+def _serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Fork for each request; the request in the new process, None in the server when its client has ended."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    outcomes: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([channel.fileno(), woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+            _collect(outcomes)
+        if channel.fileno() not in ready:
+            continue
+        message, files, _, _ = socket.recv_fds(channel, 1, NUM_STREAMS + 2)
+        if not message:
+            break
+        # A thread would not be in the fork, nor let go of a lock that it held.
+        threads = len(os.listdir("/proc/self/task"))
+        assert threads == 1, f"{threads} threads in the server"
+        with os.fdopen(files[0], encoding="ascii") as text:
+            request: dict[str, Any] = json.load(text)
+        outcome = files[-1]
+        pid = os.fork()
+        if pid == 0:
+            channel.detach()
+            _become(request, files[1:-1])
+            return request
+        for file in files[1:-1]:
+            os.close(file)
+        outcomes[pid] = outcome
+        with contextlib.suppress(BrokenPipeError):
+            os.write(outcome, b"%d\n" % pid)
+    for pid in outcomes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    return None
+
+
+def _collect(outcomes: dict[int, int]) -> None:
+    """Report all children that have ended."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        outcome = outcomes.pop(pid)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(outcome, b"%d\n" % os.waitstatus_to_exitcode(status))
+        os.close(outcome)
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """Make this fork what `python -m MODULE ARGUMENTS` is when it begins."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, file in enumerate(streams):
+        os.dup2(file, number)
+    os.closerange(NUM_STREAMS, os.sysconf("SC_OPEN_MAX"))
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        stream = _text_stream(number, mode, getattr(sys, name))
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.environ.update(request["environ"])
+    if "PYTHONFAULTHANDLER" in os.environ:
+        faulthandler.enable()
+    os.chdir(request["folder"])
+    sys.path[0] = str(Path.cwd())
+    sys.argv = ["", *request["arguments"]]
+
+
+def _text_stream(number: int, mode: str, before: TextIO) -> TextIO:
+    """A standard stream with Python's own settings, which depend on what the file is."""
+    file = open(number, f"{mode}b", closefd=False)  # noqa: SIM115 - open until the end
+    is_unbuffered = mode == "w" and isinstance(before, io.TextIOWrapper) and before.write_through
+    by_line = mode == "w" and not is_unbuffered and (number == 2 or file.isatty())
+    return io.TextIOWrapper(file, before.encoding, before.errors, line_buffering=by_line, write_through=is_unbuffered)
+
+
+if __name__ == "__main__":
+    main()
