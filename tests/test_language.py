@@ -37,7 +37,11 @@ def texts() -> Iterator[Path]:
         "recipes": ("*.py", "*.sh", "*.yaml", "*.md"),
     }.items():
         for pattern in patterns:
-            yield from (file for file in sorted((REPOSITORY / folder).rglob(pattern)) if "work" not in file.relative_to(REPOSITORY).parts)
+            yield from (
+                file
+                for file in sorted((REPOSITORY / folder).rglob(pattern))
+                if "work" not in file.relative_to(REPOSITORY).parts
+            )
 
 
 @pytest.fixture(scope="module")
