@@ -19,6 +19,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, normal_path
 from prepcli.hashing import hash_segments, mix64
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
+from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
@@ -29,9 +30,6 @@ LeftOut = Sequence[tuple[RejectReason, Indices]]
 
 AUDIO_BASE_DIRS = "audio folders"
 """The setting that holds the folders of relative audio paths."""
-
-SAMPLE_SIZE = 20
-"""How many audio files are looked for before the work, to find out that a folder is wrong or not mounted."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
@@ -92,26 +90,12 @@ class Records:
         return os.path.join(self.base_dir(record), normal_path(audio_filepath))
 
     def missing_sample(self) -> str | None:
-        """A message if none of `SAMPLE_SIZE` audio files, evenly over the records, is there; None for fewer records."""
-        if len(self) < SAMPLE_SIZE:
-            return None
-        named: list[tuple[int, str]] = []
-        for number in np.linspace(0, len(self) - 1, SAMPLE_SIZE).astype(int).tolist():
+        """A message if none of a few audio files, evenly over the records, is there (`explain_missing`); else None."""
+        named: list[tuple[str, str]] = []
+        for number in spread_over(len(self)):
             with contextlib.suppress(RecordRejected):
-                named.append((number, Record.parse(self.line(number)).audio_filepath))
-        if not named or any(os.path.exists(self.audio_path(*one)) for one in named):
-            return None
-        number, path = named[0]
-        where = (
-            "The paths are absolute: is the folder mounted? If it was moved, correct the paths in the manifest"
-            if os.path.isabs(path)
-            else f"Relative paths start from {self.base_dir(number)}: give the right folder with --audio-base-dir, or "
-            "mount it"
-        )
-        return (
-            f"none of {len(named)} audio files, looked for over the whole manifest, is there, such as "
-            f"{self.audio_path(number, path)}. {where}"
-        )
+                named.append((self.base_dir(number), Record.parse(self.line(number)).audio_filepath))
+        return explain_missing(named)
 
     @property
     def audio_base_dir(self) -> str | None:

@@ -1,5 +1,6 @@
 """Run a job as a command: plan or run it, name its continuation and check its rejects."""
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from prepcli.engine.options import JobOptions
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
-from prepcli.errors import IncompleteError, TooManyRejectsError
+from prepcli.errors import IncompleteError, TooManyRejectsError, UsageError
 from prepcli.printing import printable_command
 from prepcli.processes import is_own_rank
 
@@ -42,6 +43,11 @@ def run_command(
         report = run_job(job, workspace, engine, plan)
     except IncompleteError as error:
         raise with_continuation(error, job.command, workspace) from None
+    except UsageError:
+        if engine.rank.world_size == 1:  # another rank may be about to write to it
+            with contextlib.suppress(OSError):
+                workspace.root.rmdir()  # made by planning, and empty
+        raise
     return conclude(report, engine.budget, after)
 
 

@@ -40,13 +40,18 @@ def note_other_files(job: AnyJob, workspace: Workspace) -> None:
     if job.shares_out or adds_to_another or not workspace.out.is_dir():
         return
     with os.scandir(workspace.out) as entries:
-        names = sorted(entry.name for entry in islice(entries, MAX_LISTED))
+        names = sorted(entry.name for entry in islice(entries, MAX_LISTED) if not _is_without_files(entry))
     if names:
         count = f"{MAX_LISTED:,} or more files" if len(names) == MAX_LISTED else f"{len(names):,} file(s) or folder(s)"
         tell(
             f"note: {workspace.out} already holds {count}, such as {names[0]}; they are kept, and the output is "
             "written beside them. Choose an empty directory to keep the two apart"
         )
+
+
+def _is_without_files(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a folder with no file in it, at any depth; a run that was cleared leaves such."""
+    return entry.is_dir(follow_symlinks=False) and not any(files for _, _, files in os.walk(entry.path))
 
 
 def replace_failed(

@@ -110,6 +110,10 @@ class ExportJob(UnitJob[ExportShard, ExportContents]):
         """Index the manifests and divide their records into shards."""
         return plan_export(self, workspace)
 
+    def missing_sample(self, plan: ExportPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
+
     def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
         """Lines that could not be read, in input order."""
         return plan.contents.records.planned_rejects()

@@ -113,6 +113,12 @@ class Catalog:
                 yield decoder.decode(line)
             left -= min(left, len(lines))
 
+    def entry(self, number: int) -> Entry:
+        """The entry with this number, from 0."""
+        size = number % STEP + 1
+        *_, entry = self.read(Slice("", 0.0, size, self.starts[number // STEP], number - size + 1))
+        return entry
+
     def is_ambiguous(self, number: int) -> bool:
         """Whether another entry has the same key."""
         return bool(len(self.ambiguous)) and bool(self.ambiguous[number])

@@ -20,12 +20,14 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.input_files import state_of
 from prepcli.making.entries import Catalog, Entry, Slice, encodable, write_catalog
 from prepcli.making.formats import open_source, with_stems
+from prepcli.making.kaldi import in_archive, is_command
 from prepcli.making.options import MakeManifest
 from prepcli.making.paths import PathNames
 from prepcli.making.recording import Recordings, audio_folder
 from prepcli.making.source import Source, stem_of
 from prepcli.making.tables import Split, Table, read_table
 from prepcli.making.texts import Fields
+from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.options import settings_of
 
 CHUNK_BYTES = 1 << 20
@@ -108,6 +110,17 @@ class MakeJob(UnitJob[Slice, Contents]):
         name = glob.escape(self.options.out.name)
         made = f"{glob.escape(audio_folder(self.options.out.name))}/*"
         return (name, made) if self.options.run_commands else (name,)
+
+    def missing_sample(self, plan: MakePlan) -> str | None:
+        """Looks for a few files that the source names; None where commands or archives hold the audio."""
+        source, catalog = plan.contents.source, plan.contents.catalog
+        if source.kind == "folder":  # they are there; a link may be broken, and its reject says so
+            return None
+        sample = [catalog.entry(number) for number in spread_over(catalog.count)]
+        paths = [path for one in sample if not one.reason and (path := source.audio_of(one)) is not None]
+        if any(is_command(path) or in_archive(path) for path in paths):
+            return None
+        return explain_missing([(source.base, path) for path in paths], source.path)
 
     def process(self, plan: MakePlan, unit: Slice, writer: UnitWriter, advance: Advance) -> None:
         """Measure the files of a slice, and write their records."""

@@ -63,10 +63,7 @@ class Recordings:
         return os.path.join(self._source.base, self._value(entry))
 
     def _value(self, entry: Entry) -> str:
-        """What the source gives for the audio: a path, or in Kaldi's wav.scp also a command."""
-        if self._source.recordings is None:
-            return entry.path
-        found = self._source.recordings.find(entry.path)
+        found = self._source.audio_of(entry)
         if found is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no recording {entry.path} in wav.scp")
         return found

@@ -44,6 +44,14 @@ class Source:
     notes: Callable[[], Iterator[str]] = lambda: iter(())
     hint: str = ""
 
+    def audio_of(self, entry: Entry) -> str | None:
+        """What the source gives for the audio of an entry: a path, or in Kaldi's wav.scp also a command.
+
+        Returns:
+            None for a segment of a recording that the source does not know, or several times.
+        """
+        return entry.path if self.recordings is None else self.recordings.find(entry.path)
+
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
     """The lines of a file that are not blank, with their numbers from 1, without line ends.

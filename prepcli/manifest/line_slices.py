@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from prepcli.engine.plan import InputFile, Unit
 from prepcli.input_files import check_unchanged, state_of
+from prepcli.manifest.missing import spread_over
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import spool_gzip
@@ -49,6 +52,20 @@ class LineSlices:
         for number, line in enumerate(_without_mark(data, unit.offset).split(b"\n"), start=unit.first_line):
             if line and not line.isspace():
                 yield number, line.rstrip(b"\r")
+
+    def sample(self) -> Iterator[tuple[int, bytes]]:
+        """A few lines, evenly over all that are not blank, each with the number of its file; read once, in order."""
+        ends = np.cumsum([unit.num_records for unit in self.units])
+        for source, plain in enumerate(self.plain):
+            with open_bytes(plain) as file:
+                for number in spread_over(self.num_records):
+                    at = int(np.searchsorted(ends, number, side="right"))
+                    unit = self.units[at]
+                    if unit.source == source:
+                        file.seek(unit.offset)
+                        lines = _without_mark(file.read(unit.length), unit.offset).split(b"\n")
+                        whole = [line for line in lines if line and not line.isspace()]
+                        yield source, whole[number - int(ends[at])]
 
 
 def slice_lines(

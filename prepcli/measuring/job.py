@@ -1,5 +1,6 @@
 """fix-durations: each record's audio is measured, and its duration corrected."""
 
+import contextlib
 import glob
 import os
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from prepcli.formats.names import normal_path
 from prepcli.in_hand import take_in_hand
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
+from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
 from prepcli.measuring.options import FixDurations
 from prepcli.records import base_directories, settings_over
@@ -85,6 +87,15 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
     def output_patterns(self, plan: DurationsPlan) -> Sequence[str]:
         """The manifest."""
         return (glob.escape(self.options.out.name),)
+
+    def missing_sample(self, plan: DurationsPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        contents = plan.contents
+        named: list[tuple[str, str]] = []
+        for source, line in contents.slices.sample():
+            with contextlib.suppress(RecordRejected):
+                named.append((contents.base_dirs[source], audio_filepath_of(parse_fields(line))))
+        return explain_missing(named)
 
     def process(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
         """Measure the files of a slice, and write their lines."""

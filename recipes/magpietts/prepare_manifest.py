@@ -140,6 +140,10 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
         ]
         return records.plan(units, _Contents(records, uses[inverse] == 1))
 
+    def missing_sample(self, plan: _Plan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
+
     def planned_rejects(self, plan: _Plan) -> Iterator[bytes]:
         """Lines that could not be read, in input order."""
         return plan.contents.records.planned_rejects()

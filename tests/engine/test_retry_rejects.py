@@ -137,11 +137,16 @@ def test_a_folder_that_is_not_mounted_stops_the_run(corpus: Path, large: Path, t
 
 
 def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, tmp_path: Path) -> None:
-    """--max-rejects says so; and few records say nothing."""
+    """--max-rejects says so; and of few records the missing ones are rejects."""
     for folder in corpus.glob("s0*"):
         shutil.rmtree(folder)
     allowed = prepcli("manifest-to-tarred", large, tmp_path / "a", "--num-shards", 8, "--max-rejects", 96)
     assert allowed.code == 0
     write_lines(corpus / "few.json", read_lines(corpus / "manifest.json")[:19])
-    few = prepcli("manifest-to-tarred", corpus / "few.json", tmp_path / "b", "--num-shards", 8)
-    assert few.code == 3
+    lost = {line["audio_filepath"] for line in read_lines(corpus / "few.json")[1:]}
+    for record in read_lines(corpus / "few.json"):
+        if record["audio_filepath"] not in lost:
+            (corpus / record["audio_filepath"]).parent.mkdir()
+            shutil.copy(MINI_CORPUS / record["audio_filepath"], corpus / record["audio_filepath"])
+    few = prepcli("manifest-to-tarred", corpus / "few.json", tmp_path / "b", "--num-shards", 8, "--json")
+    assert (few.code, few.json["rejects_by_reason"]) == (3, {"missing_audio": 18})

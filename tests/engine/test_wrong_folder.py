@@ -1,5 +1,6 @@
 """A wrong or forgotten `--audio-base-dir`: found before the work, and corrected without `--overwrite`."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -27,18 +28,66 @@ def test_no_audio_is_found_before_the_work(manifest: Path, options: list[str]) -
     done = tarred(manifest, *options)
     assert done.code == 2
     line = done.error_line
-    assert "none of 20 audio files" in line
+    assert "none of the 20 audio files" in line
     first = read_lines(manifest)[0]["audio_filepath"]
     assert str(manifest.parent / first) in line
     assert "--audio-base-dir" in line
     assert [path.name for path in manifest.parent.iterdir()] == ["m.json"]
 
 
-@pytest.mark.parametrize("command", ["manifest-to-shar", "extend-context-audio"])
-def test_other_commands_look_as_well(manifest: Path, command: str) -> None:
-    more = ["--speaker-model", "resemblyzer"] if command == "extend-context-audio" else []
-    done = prepcli(command, manifest, manifest.parent / "out", "--dry-run", *more)
-    assert (done.code, "none of 20 audio files" in done.error_line) == (2, True)
+COMMANDS: list[list[object]] = [
+    ["manifest-to-shar"],
+    ["extend-context-audio", "--speaker-model", "resemblyzer"],
+    ["manifest-to-wenet"],
+    ["manifest-to-wenet", "--raw"],
+    ["manifest-to-mels", "--lists-only"],
+    ["manifest-to-parquet"],
+    ["fix-durations"],
+    ["make-manifest"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "".join(map(str, command)))
+@pytest.mark.parametrize("options", [[], ["--dry-run"]], ids=["", "dry"])
+def test_every_command_that_reads_audio_looks(manifest: Path, command: list[object], options: list[str]) -> None:
+    """However few records there are."""
+    lines = read_lines(manifest)[:12]
+    write_lines(manifest, lines)
+    if command[0] == "make-manifest":
+        manifest.write_text("".join(f"{line['audio_filepath']}\n" for line in lines))
+    done = prepcli(command[0], manifest, manifest.parent / "out", *command[1:], *options)
+    assert done.code == 2
+    assert "none of the 12 audio files looked for exists" in done.error_line
+    assert str(manifest.parent / lines[0]["audio_filepath"]) in done.error_line
+    assert "--audio-base-dir" in done.error_line
+    assert [path.name for path in manifest.parent.iterdir()] == ["m.json"]
+
+
+def test_a_compressed_manifest_is_sampled_as_well(manifest: Path) -> None:
+    """In a dry run it is not unpacked to a file."""
+    packed = manifest.with_name("m.json.gz")
+    packed.write_bytes(gzip.compress(manifest.read_bytes() * 500))
+    done = prepcli("fix-durations", packed, manifest.parent / "out.json", "--dry-run")
+    assert (done.code, "none of the 20 audio files" in done.error_line) == (2, True)
+    whole = prepcli("fix-durations", packed, manifest.parent / "out.json", "--dry-run", "--audio-base-dir", MINI_CORPUS)
+    assert whole.code == 0
+
+
+def test_the_only_record(manifest: Path) -> None:
+    """Several segments of one file are one file."""
+    line = read_lines(manifest)[0]
+    write_lines(manifest, [{**line, "offset": offset, "duration": 0.1} for offset in (0, 0.1, 0.2)])
+    done = tarred(manifest)
+    assert done.code == 2
+    path = manifest.parent / line["audio_filepath"]
+    assert f"the audio file {path} does not exist, and the manifest names no other" in done.error_line
+
+
+def test_of_a_few_records_those_without_audio_are_rejects(manifest: Path) -> None:
+    lines = [{**line, "audio_filepath": str(MINI_CORPUS / line["audio_filepath"])} for line in read_lines(manifest)[:3]]
+    write_lines(manifest, [lines[0], {**lines[1], "audio_filepath": "away.wav"}, lines[2]])
+    done = tarred(manifest, "--json")
+    assert (done.code, done.json["records_out"], done.json["rejects_by_reason"]) == (3, 2, {"missing_audio": 1})
 
 
 def test_absolute_paths_ask_for_the_mount(manifest: Path) -> None:
@@ -100,6 +149,13 @@ def test_a_corrected_setting_starts_again(manifest: Path, failed: Path) -> None:
     assert tree(failed) == tree(manifest.parent / "w")
     refused = tarred(manifest, "--audio-base-dir", MINI_CORPUS, "--shuffle")
     assert (refused.code, "--shuffle was False, now True" in refused.error_line) == (2, True)
+
+
+def test_its_own_empty_folders_are_not_files_of_others(manifest: Path, failed: Path) -> None:
+    (failed / "notes.txt").unlink()
+    done = tarred(manifest, "--audio-base-dir", MINI_CORPUS)
+    assert done.code == 0
+    assert "already holds" not in done.err
 
 
 def test_fewer_shards_leave_nothing_of_the_failed_run(manifest: Path, failed: Path) -> None:

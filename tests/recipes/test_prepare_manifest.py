@@ -117,6 +117,16 @@ def test_wrong_use(corpus: Path, options: tuple[str, ...]) -> None:
     assert not (corpus / "out").exists()
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_forgotten_base_folder_is_found_before_the_work(corpus: Path, options: list[str]) -> None:
+    manifest = write_lines(corpus.parent / "m.json", [GOOD, {**GOOD, "audio_filepath": "long.wav"}])
+    done = prepare(manifest, corpus.parent / "out", *options)
+    assert (done.code, done.error_line.count("none of the 2 audio files looked for exists")) == (2, 1)
+    assert f"such as {corpus.parent / 'a.wav'}" in done.error_line
+    assert not (corpus.parent / "out").exists()
+    assert prepare(manifest, corpus.parent / "out", "--audio-base-dir", corpus).code == 0
+
+
 def test_ranks_resuming_and_status(corpus: Path) -> None:
     """Three units: the first of two ranks, then one rank does the rest; the bytes are those of one run."""
     records = read_lines(MINI_CORPUS / "manifest.json")

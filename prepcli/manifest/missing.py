@@ -1,0 +1,48 @@
+"""Is any audio there? Before the work a sample of the audio files is looked for: their folder may be wrong."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from prepcli.formats.names import normal_path
+
+SAMPLE_SIZE = 20
+"""Maximum number of audio files that are looked for."""
+
+
+def spread_over(count: int) -> list[int]:
+    """Up to `SAMPLE_SIZE` of the numbers from 0 to `count`, from the first to the last."""
+    return np.linspace(0, count - 1, min(SAMPLE_SIZE, count)).astype(int).tolist()  # type: ignore[no-any-return]
+
+
+def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest") -> str | None:
+    """A message if no audio file of a sample is there, with a path that was tried; None if one is, or none is named.
+
+    Args:
+        sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
+        source: what names the audio.
+    """
+    tried = {os.path.join(base, normal_path(path)): (base, path) for base, path in sample if path}
+    if not tried or any(map(_is_there, tried)):
+        return None
+    example, (base, path) = next(iter(tried.items()))
+    where = (
+        f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"
+        if os.path.isabs(path)
+        else f"Relative paths start from {base}: give the right folder with --audio-base-dir, or mount it"
+    )
+    if len(tried) == 1:
+        return f"the audio file {example} does not exist, and {source} names no other. {where}"
+    return f"none of the {len(tried)} audio files looked for exists, such as {example}. {where}"
+
+
+def _is_there(path: str) -> bool:
+    """Also if it cannot be reached: then its own reject says more."""
+    try:
+        os.stat(path)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
