@@ -39,7 +39,7 @@ def _in_one_line(error: Any) -> UsageError:
     text = " ".join(error.format_message().split()).removesuffix(".")
     for word, plain in _PLAIN.items():
         text = text.replace(word, plain)
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     if text.startswith("Got unexpected extra argument"):
         text = f"u{text.removeprefix('Got u')}: {_takes(context.command)}"
     return UsageError(f"{text[:1].lower()}{text[1:]} (see {_named(context)} --help)")
