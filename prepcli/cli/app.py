@@ -21,6 +21,7 @@ from prepcli.cli.groups import GroupedHelp
 from prepcli.cli.hints import ExplainingCommand
 from prepcli.cli.indexing import show_indexes
 from prepcli.cli.inspection import show_inspection
+from prepcli.cli.mistakes import run_app
 from prepcli.cli.output import show_report
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.status import show_status
@@ -156,10 +157,12 @@ def _is_said_elsewhere(error: PrepcliError) -> bool:
 def _command() -> None:
     """Run the command, and flush stdout while an error can still be reported."""
     try:
-        build_app(sys.argv[1:])()
+        code = run_app(build_app(sys.argv[1:]))
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()
+    if code:
+        sys.exit(code)
 
 
 def _give_up_stdout() -> None:

@@ -7,7 +7,10 @@ from typer.core import TyperCommand
 
 from prepcli.errors import UsageError
 
-_INPUTS = ("manifest", "manifest-path", "manifest-filepath", "manifest-paths", "input-manifest", "input", "input-path")
+_INPUTS = (
+    *("manifest", "manifest-path", "manifest-filepath", "manifest-paths", "input-manifest", "input", "input-path"),
+    *("shar-dir", "cuts-dir", "target-audio-dir", "context-audio-dir"),
+)
 _OUTPUTS = ("target-dir", "output-dir", "output", "out", "out-dir", "output-path", "dest-dir")
 _RENAMED = {
     "workers": "--num-workers",
@@ -17,8 +20,33 @@ _RENAMED = {
     "num-buckets": "--buckets",
     "tokenizers": "--tokenizer",
     "cuts-per-shard": "--shard-size",
+    "gpus": "--devices",
+    "num-gpus": "--devices",
+    "codec-model-name": "--codec-model",
+    "codec-model-path": "--codec-model",
 }
 """Options of NeMo's scripts and of lhotse, and ours that do the same."""
+_NOT_NEEDED = {
+    "num-nodes": "it starts no other nodes",
+    "processing-chunk-size": "memory does not grow with the size of the input",
+    "buffer-size": "memory does not grow with the size of the input",
+    "codec-frame-rate": "the model has its frame rate",
+    "write-metadata": "metadata.yaml is always written",
+}
+"""Options of NeMo's scripts that have no counterpart, and why."""
+_OTHERWISE = {
+    "num-nodes": (
+        "--world-size",
+        "run it on every node with srun or torchrun, which set the ranks, or give --rank and --world-size",
+    ),
+    "batch-size": ("--batch-duration", "did you mean --batch-duration? It is in seconds of audio"),
+    "concat-manifest-paths": (
+        "--concat-to",
+        "give the manifests to add as MANIFEST, and the set that they are added to with --concat-to",
+    ),
+    "metadata-path": ("--concat-to", "name the folder of the set that is added to with --concat-to"),
+}
+"""Options of NeMo's scripts, the one of ours that the advice is about, and the advice."""
 
 
 class ExplainingCommand(TyperCommand):
@@ -57,6 +85,11 @@ class ExplainingCommand(TyperCommand):
         for names, number, ordinal in ((_INPUTS, 0, "first"), (_OUTPUTS, 1, "second")):
             if plain in names and len(arguments) > number:
                 return f"{arguments[number]} is the {ordinal} argument, without an option"
+        about, advice = _OTHERWISE.get(plain, ("", ""))
+        if about in known:
+            return advice
+        if plain in _NOT_NEEDED:
+            return f"leave it out: {_NOT_NEEDED[plain]}"
         renamed = _RENAMED.get(plain)
         if renamed in known:
             return f"did you mean {renamed}?"

@@ -29,6 +29,7 @@ from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.calls import CONTINUE_WITH
 from prepcli.cli.building import build_command
+from prepcli.cli.mistakes import run_app
 from prepcli.cli.output import show_report
 from prepcli.corpora.speaker import speaker_name
 from prepcli.engine.job import Advance
@@ -317,7 +318,7 @@ if __name__ == "__main__":
     try:
         app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
         app.command()(build_command([], PrepareManifest, lambda: prepare_manifest, show_report))
-        app()
+        sys.exit(run_app(app))
     except PrepcliError as error:
         print(f"prepare_manifest: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)

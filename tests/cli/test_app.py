@@ -98,6 +98,14 @@ def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
         ("manifest-to-tarred m.json out --workers 3", "did you mean --num-workers?"),
         ("estimate-bins-2d m.json -t a b --num_buckets 3", "did you mean --buckets?"),
         ("download an4 --data_root x", "did you mean --data-root?"),
+        ("extend-codec-codes --cuts-dir x", "SHAR_DIR is the first argument, without an option"),
+        ("extend-codec-codes x --codec_frame_rate 21", "leave it out: the model has its frame rate"),
+        ("extend-codec-codes x --codec-model-path m.nemo", "did you mean --codec-model?"),
+        ("extend-codec-codes x --batch-size 8", "did you mean --batch-duration? It is in seconds of audio"),
+        ("extend-codec-codes x --num-nodes 2", "run it on every node with srun or torchrun"),
+        ("estimate-bins m.json --num-nodes 2", "leave it out: it starts no other nodes"),
+        ("manifest-to-shar m.json out --processing-chunk-size 8", "leave it out: memory does not grow"),
+        ("manifest-to-tarred --concat_manifest_paths a b", "the set that they are added to with --concat-to"),
         ("estimate-bins --input m.json", "INPUT is the first argument"),
     ],
 )
@@ -115,7 +123,34 @@ def test_what_looks_like_an_option_and_is_none(tmp_path: Path) -> None:
     assert "manifest not found: --num_shards" in done.error_line
     done = prepcli("estimate-bins", "x.json", "--entirely-unknown")
     assert done.code == 2
-    assert "No such option: --entirely-unknown" in done.err
+    assert "no such option: --entirely-unknown" in done.error_line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("manifest-to-tarred", "missing argument 'MANIFEST' (see prepcli manifest-to-tarred --help)"),
+        ("download an4", "missing option '--data-root' (see prepcli download an4 --help)"),
+        ("download an4 --data-root", "option '--data-root' requires an argument (see prepcli download an4 --help)"),
+        ("download an5", "no such command 'an5'. Did you mean 'an4'? (see prepcli download --help)"),
+        ("frobnicate", "no such command 'frobnicate' (see prepcli --help)"),
+        ("--frobnicate", "no such option: --frobnicate (see prepcli --help)"),
+        (
+            "manifest-to-tarred m out --num-shards x",
+            "invalid value for '--num-shards': 'x' is not a whole number (see prepcli manifest-to-tarred --help)",
+        ),
+        (
+            "manifest-to-tarred a.json b.json out",
+            "unexpected extra argument(s) (out): the command takes MANIFEST and OUT; several manifests are one "
+            "argument, a.json,b.json (see prepcli manifest-to-tarred --help)",
+        ),
+        ("status --watch x y --no", "no such option: --no (similar: --json) (see prepcli status --help)"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments: str, message: str) -> None:
+    done = prepcli(*arguments.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.error_line == f"prepcli: {message}"
 
 
 @pytest.mark.parametrize("command", ["manifest-to-tarred", "manifest-to-shar", "extend-context-audio"])

@@ -103,7 +103,7 @@ def test_the_config(manifest: Path, bpe: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["few.json"], "Missing option"),
+        (["few.json"], "missing option"),
         (["few.json", "-t", "few.json"], "few.json is not a Hugging Face tokenizer"),
         (["few.json", "-t", "bad.model"], "bad.model is not a SentencePiece model"),
         (["few.json", "-t", "none.model"], "tokenizer not found: none.model"),

@@ -360,7 +360,7 @@ def test_paths_that_cannot_be_indexed(tmp_path: Path, make: Any, message: str) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "Missing argument"),
+        ([], "missing argument"),
         (["x", "--check", "--overwrite"], "--check writes nothing"),
         (["x", "--rebase", "--index-beside"], "--rebase only renames"),
         (["x", "--indexes-root", "d", "--index-beside"], "name two places"),
