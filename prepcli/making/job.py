@@ -30,6 +30,7 @@ from prepcli.options import settings_of
 
 CHUNK_BYTES = 1 << 20
 _WITH_TEXT = "with_text"
+_ADVANCED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +117,16 @@ class MakeJob(UnitJob[Slice, Contents]):
         recordings = Recordings(source, options, writer)
         fields = Fields(source, options, recordings)
         encode = msgspec.json.Encoder().encode
+        has_keys = len(catalog.ambiguous) > 0
         lines: list[bytes] = []
         seconds, with_text = 0.0, 0
+        done, done_seconds = 0, 0.0
         for number, entry in enumerate(catalog.read(unit), start=unit.first):
-            duration = 0.0
             record: dict[str, Any] = {}
             try:
                 if entry.reason:
                     raise entry.rejected()
-                if catalog.is_ambiguous(number):
+                if has_keys and catalog.ambiguous[number]:
                     raise fields.ambiguous(entry)
                 record, duration = recordings.measure(entry)
                 fields.add(record, entry)
@@ -135,7 +137,11 @@ class MakeJob(UnitJob[Slice, Contents]):
             else:
                 seconds += duration
                 with_text += "text" in record
-            advance(1, duration)
+            done += 1
+            if done == _ADVANCED_AT_ONCE:
+                advance(done, seconds - done_seconds)
+                done, done_seconds = 0, seconds
+        advance(done, seconds - done_seconds)
         part = writer.open_part(f"parts/{unit.id}.jsonl")
         if lines:
             part.write(b"\n".join(lines) + b"\n")
