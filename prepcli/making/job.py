@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan
@@ -70,8 +69,8 @@ class MakeJob(UnitJob[Slice, Contents]):
         if not catalog.count:
             raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
         notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
-        if transcripts is not None:
-            unused = int(np.count_nonzero(~np.isin(transcripts.hashes, catalog.keys)))
+        if transcripts is not None and catalog.keys is not None:
+            unused = transcripts.num_unused(catalog.keys)
             notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
         units = catalog.units()
         return Plan(units, catalog.count, Contents(source, catalog), self._inputs(source, catalog), notes=notes)
@@ -113,11 +112,10 @@ class MakeJob(UnitJob[Slice, Contents]):
     def process(self, plan: MakePlan, unit: Slice, writer: UnitWriter, advance: Advance) -> None:
         """Measure the files of a slice, and write their records."""
         contents, options = plan.contents, self.options
-        source, catalog = contents.source, contents.catalog
+        source, catalog, ambiguous = contents.source, contents.catalog, contents.catalog.ambiguous
         recordings = Recordings(source, options, writer)
         fields = Fields(source, options, recordings)
         encode = msgspec.json.Encoder().encode
-        has_keys = len(catalog.ambiguous) > 0
         lines: list[bytes] = []
         seconds, with_text = 0.0, 0
         done, done_seconds = 0, 0.0
@@ -126,7 +124,7 @@ class MakeJob(UnitJob[Slice, Contents]):
             try:
                 if entry.reason:
                     raise entry.rejected()
-                if has_keys and catalog.ambiguous[number]:
+                if ambiguous is not None and ambiguous[number]:
                     raise fields.ambiguous(entry)
                 record, duration = recordings.measure(entry)
                 fields.add(record, entry)

@@ -125,4 +125,5 @@ def test_a_catalog_gives_back_its_entries(tmp_path: Path) -> None:
     assert found[4100].reason == "not_utf8"
     assert found[:4100] == entries[:4100]
     assert found[4101:] == entries[4101:]
+    assert catalog.ambiguous is not None
     assert np.flatnonzero(catalog.ambiguous).tolist() == [*range(10), *range(9_000, 9_010)]
