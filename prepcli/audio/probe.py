@@ -14,7 +14,7 @@ from prepcli.audio import containers, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
 from prepcli.audio.quiet import no_notes
-from prepcli.audio.source import ByteSource, Source, open_source
+from prepcli.audio.source import READING, ByteSource, Source, open_source
 
 _HEAD_BYTES = 1024
 _BLOCK = 4096
@@ -46,6 +46,25 @@ def probe_file(path: str | Path) -> AudioInfo:
     name = str(path)
     with open_source(path, name) as source:
         return _probe(source, source.read(0, _HEAD_BYTES), name)
+
+
+def plain_wav_seconds(path: str) -> float | None:
+    """Return the duration in seconds of a WAV file with a plain header, in half the time of `probe_file`.
+
+    Returns:
+        None for all other files, also where there is none: `probe_file` tells what they are, or why they are rejected.
+    """
+    try:
+        file = os.open(path, READING)
+    except (OSError, ValueError):
+        return None
+    try:
+        size = os.lseek(file, 0, os.SEEK_END)
+        return riff.plain_seconds(os.pread(file, riff.PLAIN_BYTES, 0), size)
+    except OSError:  # such as a folder
+        return None
+    finally:
+        os.close(file)
 
 
 def _probe(source: Source, head: bytes, name: str) -> AudioInfo:

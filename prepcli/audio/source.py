@@ -12,6 +12,8 @@ from typing import IO, Any, NoReturn, Protocol
 from prepcli.audio.info import unreadable
 from prepcli.errors import RecordRejected, RejectReason
 
+READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""Flags to open a file whose kind is not known: a named pipe does not block."""
 # Errors of the machine, not of the record: they stop the run instead of rejecting all records.
 _NOT_THE_RECORDS_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -151,7 +153,7 @@ def open_file(path: str | Path, name: str) -> int:
         RecordRejected: as by `open_source`.
     """
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(path, READING)
     except OSError as error:
         refuse(error, name)
     except ValueError as error:  # a NUL in the path

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan
@@ -32,6 +31,7 @@ from prepcli.options import settings_of
 
 CHUNK_BYTES = 1 << 20
 _WITH_TEXT = "with_text"
+_ADVANCED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class MakeJob(UnitJob[Slice, Contents]):
         if not catalog.count:
             raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
         notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
-        if transcripts is not None:
-            unused = int(np.count_nonzero(~np.isin(transcripts.hashes, catalog.keys)))
+        if transcripts is not None and catalog.keys is not None:
+            unused = transcripts.num_unused(catalog.keys)
             notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
         units = catalog.units()
         return Plan(units, catalog.count, Contents(source, catalog), self._inputs(source, catalog), notes=notes)
@@ -125,19 +125,19 @@ class MakeJob(UnitJob[Slice, Contents]):
     def process(self, plan: MakePlan, unit: Slice, writer: UnitWriter, advance: Advance) -> None:
         """Measure the files of a slice, and write their records."""
         contents, options = plan.contents, self.options
-        source, catalog = contents.source, contents.catalog
+        source, catalog, ambiguous = contents.source, contents.catalog, contents.catalog.ambiguous
         recordings = Recordings(source, options, writer)
         fields = Fields(source, options, recordings)
         encode = msgspec.json.Encoder().encode
         lines: list[bytes] = []
         seconds, with_text = 0.0, 0
+        done, done_seconds = 0, 0.0
         for number, entry in enumerate(catalog.read(unit), start=unit.first):
-            duration = 0.0
             record: dict[str, Any] = {}
             try:
                 if entry.reason:
                     raise entry.rejected()
-                if catalog.is_ambiguous(number):
+                if ambiguous is not None and ambiguous[number]:
                     raise fields.ambiguous(entry)
                 record, duration = recordings.measure(entry)
                 fields.add(record, entry)
@@ -148,7 +148,11 @@ class MakeJob(UnitJob[Slice, Contents]):
             else:
                 seconds += duration
                 with_text += "text" in record
-            advance(1, duration)
+            done += 1
+            if done == _ADVANCED_AT_ONCE:
+                advance(done, seconds - done_seconds)
+                done, done_seconds = 0, seconds
+        advance(done, seconds - done_seconds)
         part = writer.open_part(f"parts/{unit.id}.jsonl")
         if lines:
             part.write(b"\n".join(lines) + b"\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.audio.info import AudioInfo, unreadable
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.engine.publish import UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
@@ -36,6 +36,8 @@ class Recordings:
         self._writer = writer
         self._names = PathNames(options.out.parent, options.absolute_paths)
         self._last: tuple[str, AudioInfo, str] | None = None
+        self._are_paths = source.kind != "kaldi"
+        self._base = source.base.rstrip("/") + "/"
 
     def measure(self, entry: Entry) -> tuple[dict[str, Any], float]:
         """The record's path, duration in seconds and, of a segment, offset; and the duration.
@@ -43,6 +45,11 @@ class Recordings:
         Raises:
             RecordRejected: the audio is missing or unreadable, or the segment is not in it.
         """
+        if entry.offset is None and self._are_paths:
+            path = self._base + entry.path if entry.path[:1] != "/" else entry.path
+            seconds = plain_wav_seconds(path)
+            if seconds is not None:
+                return {"audio_filepath": self._names.name(path), "duration": seconds}, seconds
         if self._last is None or self._last[0] != entry.path:
             self._last = (entry.path, *self._probe(entry))
         _, info, name = self._last

@@ -3,16 +3,19 @@
 import hashlib
 import os
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.input_files import FileState, state_of
 from prepcli.manifest.sources import check_file, is_gzip
+
+if TYPE_CHECKING:  # a source without tables does not need it
+    import numpy as np
+    from numpy.typing import NDArray
 
 _BOM = b"\xef\xbb\xbf"
 Split = Callable[[str], tuple[str, str]]
@@ -27,12 +30,18 @@ class Table:
     split: Split
     sha256: str = ""
     state: FileState | None = None
-    hashes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    hashes: "array[int]" = field(default_factory=lambda: array("q"))
+    places: "array[int]" = field(default_factory=lambda: array("q"))
     _file: int = -1
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def num_unused(self, keys: "NDArray[np.int64]") -> int:
+        """The number of lines whose key is none of `keys`, which are hashes."""
+        import numpy as np
+
+        return int(np.count_nonzero(~np.isin(np.array(self.hashes, np.int64), keys)))
 
     def find(self, key: str) -> str | None:
         """The value for a key; None where there is no line for it.
@@ -42,10 +51,10 @@ class Table:
         """
         wanted = hash(key)
         found = []
-        for at in range(int(np.searchsorted(self.hashes, wanted)), len(self.hashes)):
+        for at in range(bisect_left(self.hashes, wanted), len(self.hashes)):
             if self.hashes[at] != wanted:
                 break
-            line = self._line(int(self.places[at]))
+            line = self._line(self.places[at])
             own, value = self.split(line)
             if own == key:
                 found.append(value)
@@ -90,11 +99,16 @@ def read_table(path: Path, what: str, split: Split | None = None) -> Table:
                 places.append(place)
             place += len(line)
     table.sha256 = digest.hexdigest()
-    if hashes:
-        found = np.frombuffer(hashes, np.int64)
-        order = np.argsort(found, kind="stable")
-        table.hashes, table.places = found[order], np.frombuffer(places, np.int64)[order]
+    table.hashes, table.places = _sorted_by_first(hashes, places)
     return table
+
+
+def _sorted_by_first(hashes: "array[int]", places: "array[int]") -> "tuple[array[int], array[int]]":
+    import numpy as np
+
+    order = np.argsort(np.array(hashes, np.int64), kind="stable")
+    first, second = (np.array(numbers, np.int64)[order].tobytes() for numbers in (hashes, places))
+    return array("q", first), array("q", second)
 
 
 def by_white_space(line: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import IO
 
 AUDIO_SUFFIXES = frozenset(
@@ -17,6 +18,7 @@ AUDIO_SUFFIXES = frozenset(
 SORTED_IN_MEMORY = 200_000
 """Names of one folder that are sorted in memory; of a larger folder, sorted pieces on the disk are merged."""
 _WORK = ".prepcli"
+_YIELDED_AT_ONCE = 1024
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Walk:
         not followed.
         """
         status = os.stat(self.root)
-        yield from self._below("", ((status.st_dev, status.st_ino),))
+        return chain.from_iterable(self._below("", ((status.st_dev, status.st_ino),)))
 
     def notes(self) -> Iterator[str]:
         """What a user should know about files that were not taken."""
@@ -50,12 +52,18 @@ class Walk:
         if self.unreadable:
             yield f"{len(self.unreadable):,} folders cannot be read, the first is {self.unreadable[0]}"
 
-    def _below(self, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
+    def _below(self, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[list[str]]:
+        files: list[str] = []
         for name in self._names(folder):
             path = folder + name
-            if not name.endswith("/"):
-                yield path
+            if name[-1] != "/":
+                files.append(path)
+                if len(files) == _YIELDED_AT_ONCE:
+                    yield files
+                    files = []
                 continue
+            yield files
+            files = []
             try:
                 status = os.stat(os.path.join(self.root, path))
             except OSError:
@@ -66,6 +74,7 @@ class Walk:
                 self.loops += 1
             else:
                 yield from self._below(path, (*above, identity))
+        yield files
 
     def _names(self, folder: str) -> Iterator[str]:
         """Audio files, and folders with a slash behind: so they sort as the paths below them."""
@@ -78,13 +87,17 @@ class Walk:
                 raise
             self.unreadable.append(folder)
             return
+        is_audio: dict[str, bool] = {}
         with entries:
             for entry in entries:
                 name = entry.name
                 if name[0] == ".":
                     continue
-                suffix = os.path.splitext(name)[1]
-                if suffix.lower() in AUDIO_SUFFIXES and not entry.is_dir():
+                dot = name.rfind(".")
+                suffix = name[dot:] if dot > 0 else ""
+                if suffix not in is_audio:
+                    is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
+                if is_audio[suffix] and not entry.is_dir():
                     names.append(name)
                 elif entry.is_dir():
                     if suffix != _WORK:

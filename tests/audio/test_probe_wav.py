@@ -1,5 +1,7 @@
 """WAV headers as all sorts of writers leave them."""
 
+import os
+import random
 import struct
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from tests.audio.conftest import Samples
@@ -71,3 +73,35 @@ def test_wav_without_samples(after: bytes) -> None:
     with pytest.raises(RecordRejected) as caught:
         probe_bytes(riff(FMT, chunk(b"data", b""), after), "x")
     assert caught.value.detail == "x holds no samples"
+
+
+def test_plain_headers_are_judged_in_the_same_way(tmp_path: Path) -> None:
+    """A header with a few random bytes has the duration that `probe_file` finds, or is left to it."""
+    generator = random.Random(0)
+    plain = riff(FMT, chunk(b"data", BODY))
+    path = tmp_path / "x.wav"
+    num_plain = 0
+    for turn in range(600):
+        data = bytearray(plain)
+        for _ in range(turn and generator.randint(0, 3)):
+            data[generator.choice([*range(20, 36), *range(44)])] = generator.choice([0, 1, 2, 3, 6, 8, 16, 32, 255])
+        if turn % 7 == 6:
+            del data[generator.randrange(len(data)) :]
+        path.write_bytes(data)
+        found = plain_wav_seconds(str(path))
+        if found is not None:
+            num_plain += 1
+            assert found == probe_file(path).duration
+    assert num_plain > 50
+
+
+def test_what_is_not_a_plain_wav_file_is_left_to_the_probe(tmp_path: Path) -> None:
+    sizes = [struct.pack("<I", size) for size in (0, 1, 2001, 0x7FFFF000, 0xFFFFFFFF)]
+    (tmp_path / "x").write_bytes(b"")
+    assert plain_wav_seconds(str(tmp_path / "x")) is None
+    for size in sizes:
+        (tmp_path / "x").write_bytes(riff(FMT, chunk(b"data", BODY)).replace(struct.pack("<I", len(BODY)), size))
+        assert plain_wav_seconds(str(tmp_path / "x")) is None
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "missing", "", "a\0b"):
+        assert plain_wav_seconds(str(tmp_path / name)) is None

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from prepcli.making.entries import Entry, write_catalog
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.running import Outcome, prepcli
@@ -103,3 +105,25 @@ def test_an_awkward_name(awkward: Path) -> None:
     assert len(read_lines(out)) == 6
     done = prepcli("manifest-to-tarred", out, awkward.parent / "tarred", "--num-shards", 2)
     assert done.code == 0, done.err
+
+
+def test_units_of_files_that_are_decoded_are_smaller(tmp_path: Path) -> None:
+    def sizes(names: list[str]) -> list[int]:
+        return [unit.num_records for unit in write_catalog(map(Entry, names), tmp_path, False).units()]
+
+    wav = [f"{number}.wav" for number in range(10_000)]
+    assert sizes(wav) == [640] * 15 + [400]
+    assert sizes(wav[:-700] + ["x.mp3"] * 700) == [160] * 62 + [80]
+
+
+def test_a_catalog_gives_back_its_entries(tmp_path: Path) -> None:
+    """Also long ones, and those with bytes that are not UTF-8, as rejects."""
+    entries = [Entry(f"{number}{'n' * (number % 5) * 997}.wav", key=str(number % 9_000)) for number in range(9_010)]
+    entries[4100].path = "\udcff.wav"
+    catalog = write_catalog(iter(entries), tmp_path, True)
+    found = [entry for unit in catalog.units() for entry in catalog.read(unit)]
+    assert found[4100].reason == "not_utf8"
+    assert found[:4100] == entries[:4100]
+    assert found[4101:] == entries[4101:]
+    assert catalog.ambiguous is not None
+    assert np.flatnonzero(catalog.ambiguous).tolist() == [*range(10), *range(9_000, 9_010)]
