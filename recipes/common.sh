@@ -11,11 +11,20 @@ case ${WORK:-} in
     /*) ;;
     *) WORK=$PWD/$WORK ;;
 esac
+called_in=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 if [[ -n ${1:-} && $1 != --mini ]]; then
     echo "$recipe: the only option is --mini, not $1" >&2
     exit 2
 fi
+
+# from_caller FOLDER: its absolute path; a relative one starts from the folder in which the recipe was called.
+from_caller() {
+    case $1 in
+        /*) printf '%s' "$1" ;;
+        *) printf '%s/%s' "$called_in" "$1" ;;
+    esac
+}
 
 # set_up EXTRAS: finds the Python; .venv gets these extras ("none": no further ones).
 set_up() {

@@ -6,7 +6,7 @@
 #   scripts/setup.sh -v                    # shows what the installer says
 #
 # Uses uv if it is installed, else venv and pip. A second run does nothing unless pyproject.toml or the extras have
-# changed; installed extras stay.
+# changed; installed extras stay. Nothing is installed into a .venv that is a link to an environment elsewhere.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -57,6 +57,12 @@ wants_lhotse2() { [[ ,$extras, == *,dev,* || ,$extras, == *,all,* ]]; }
 if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras" ]] && venv_works \
     && { has_lhotse2 || ! wants_lhotse2; }; then
     say "up to date: .venv has prepcli${extras:+[$extras]}"
+    activate
+    exit 0
+fi
+
+if [[ -L .venv ]] && venv_works; then
+    say "up to date: .venv is a link to $(realpath .venv), which is used as it is"
     activate
     exit 0
 fi

@@ -17,7 +17,7 @@ bins=20
 texts=(--text-suffix .txt)
 check=()
 if [[ ${1:-} == --mini ]]; then
-    corpus=tests/data/mini_corpus
+    corpus=$PWD/tests/data/mini_corpus
     FIRST=en:$corpus/s01 SECOND=it:$corpus/s07
     texts=(--transcripts "$corpus/transcripts.txt")
     shards=2 bins=4 check=(--no-check)
@@ -30,7 +30,7 @@ set_up none
 sets=() langs=()
 for one in "$FIRST" "$SECOND"; do
     lang=${one%%:*}
-    show prepcli make-manifest "${one#*:}" "$WORK/$lang.json" "${texts[@]}" --lang "$lang"
+    show prepcli make-manifest "$(from_caller "${one#*:}")" "$WORK/$lang.json" "${texts[@]}" --lang "$lang"
     show prepcli manifest-to-tarred "$WORK/$lang.json" "$WORK/$lang" --num-shards "$shards" --shuffle
     show prepcli verify "$WORK/$lang"
     sets+=("$lang=$WORK/$lang") langs+=(--lang "$lang=$lang")

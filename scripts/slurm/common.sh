@@ -20,6 +20,21 @@ needs_program() {
     return 1
 }
 
+# Whether prepcli has a command of this name; without its source any name may be one.
+is_command() {
+    [[ $1 =~ ^[a-z][a-z0-9-]*$ ]] || return 1
+    local list=${slurm_dir%/scripts/slurm}/prepcli/commands.py
+    [[ ! -f $list || $(<"$list") =~ Command\([[:space:]]*\"$1[\ \"] ]]
+}
+
+# In a dry run: says that the program of the jobs is not on this machine.
+note_missing_prepcli() {
+    if [[ -n $CONTAINER_IMAGE ]] || "${PREPCLI[@]}" --version >/dev/null 2>&1; then return 0; fi
+    printf 'note: prepcli does not run on this machine (%s, from %s): run %s, or name another program there. ' \
+        "$(quoted "${PREPCLI[@]}")" "$cluster_env" "${slurm_dir%/scripts/slurm}/scripts/setup.sh" >&2
+    printf 'If only the nodes of the cluster have it, this is no problem.\n' >&2
+}
+
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS
 # Sets `job`. With --dry-run among the options it prints the sbatch line only.
 submit() {

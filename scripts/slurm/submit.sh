@@ -6,7 +6,7 @@
 #   submit.sh manifest-to-shar --array=0-15 -- train.json shar
 #   submit.sh extend-context-audio --dry-run -- train.json context     # prints the sbatch line
 #
-# Without a --, all arguments belong to the command. Commands with a model run on the GPU partition, one rank per GPU; the
+# Without a --, all arguments but --dry-run belong to the command. Commands with a model run on the GPU partition, one rank per GPU; the
 # others on the CPU partition. Settings of the site: cluster.env. See README.md.
 # shellcheck source=scripts/slurm/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -19,8 +19,8 @@ case ${1:-} in
 esac
 command=$1
 shift
-[[ $command =~ ^[a-z][a-z0-9-]*$ ]] \
-    || die "'$command' is not a command of prepcli: submit.sh COMMAND [SBATCH OPTIONS --] ARGUMENTS"
+is_command "$command" \
+    || die "'$command' is not a command of prepcli (prepcli --help lists them): submit.sh COMMAND [SBATCH OPTIONS --] ARGUMENTS"
 
 kind=cpu
 case $command in
@@ -33,6 +33,14 @@ if has_word -- "$@"; then
         shift
     done
     shift
+elif has_word --dry-run "$@"; then
+    options=(--dry-run)
+    arguments=()
+    for word in "$@"; do
+        if [[ $word != --dry-run ]]; then arguments+=("$word"); fi
+    done
+    set -- ${arguments[@]+"${arguments[@]}"}
 fi
 (($#)) || die "$command needs arguments: prepcli $command --help lists them"
+if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_prepcli; fi
 submit "$kind" "${DATA_SET:-$(stem "$1")}" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"

@@ -28,6 +28,7 @@ needs_program SUBMIT_PYTHON "${SUBMIT_PYTHON[0]}" || exit 2
 steps=$("${SUBMIT_PYTHON[@]}" "$slurm_dir/pipeline_steps.py" "${arguments[@]}") || exit 2
 if ((${#dry_run[@]})); then
     "${SUBMIT_PYTHON[@]}" "$slurm_dir/pipeline_table.py" "$CPU_TASKS" "$GPU_TASKS" <<<"$steps" >&2
+    note_missing_prepcli
     printf '\n' >&2
 fi
 

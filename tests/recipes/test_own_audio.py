@@ -1,12 +1,15 @@
 """The recipe from folders of audio to a training config with two languages."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.recipes.test_recipes import run
+from tests.recipes.test_recipes import ROOT, run
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +32,26 @@ def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert " done, " not in again.stdout
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
+    for name in ("s01", "s07"):
+        shutil.copytree(MINI_CORPUS / name, tmp_path / name)
+        for audio in list((tmp_path / name).glob("*.*")):
+            audio.with_suffix(".txt").write_text("some words\n")
+    folders = {"FIRST": "en:s01", "SECOND": f"it:{tmp_path / 's07'}"}
+    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", **folders)
+    assert f"make-manifest {tmp_path}/s01 " in done.stdout, done.stderr
+    assert {record["text"] for record in read_lines(tmp_path / "work/en.json")} == {"some words"}
+
+
+def test_a_linked_environment_is_used_as_it_is(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    done = subprocess.run([tmp_path / "scripts/setup.sh"], capture_output=True, text=True, check=True)
+    assert f"up to date: .venv is a link to {sys.prefix}, which is used as it is" in done.stdout
+    assert (tmp_path / ".venv").is_symlink()
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:

@@ -69,6 +69,36 @@ def test_what_is_not_a_command(words: tuple[str, ...]) -> None:
     assert "is not a command of prepcli" in done.error_line or "needs arguments" in done.error_line
 
 
+@pytest.mark.parametrize("command", ["manifest-to-tared", "tarred", "engine", "downloa", "index.py"])
+def test_a_misspelt_command_is_not_submitted(command: str) -> None:
+    done = run(SCRIPTS / "submit.sh", command, "train.json", "out")
+    assert (done.code, done.out) == (2, "")
+    assert f"'{command}' is not a command of prepcli (prepcli --help lists them)" in done.error_line
+
+
+def test_a_dry_run_needs_no_dashes() -> None:
+    line = sbatch_line("manifest-to-shar", "a.json", "out", "--shard-size", 8)  # `--dry-run a.json out ...`
+    assert line[-6:] == ["prepcli", "manifest-to-shar", "a.json", "out", "--shard-size", "8"]
+    last = run(SCRIPTS / "submit.sh", "manifest-to-shar", "a.json", "out", "--shard-size", 8, "--dry-run")
+    assert (last.code, shlex.split(last.out)[-6:]) == (0, line[-6:])
+
+
+def test_a_dry_run_says_that_prepcli_is_not_here(tmp_path: Path) -> None:
+    settings = tmp_path / "cluster.env"
+    settings.write_text(
+        f"source {SCRIPTS}/cluster.env\nPREPCLI=(/nowhere/prepcli)\nSUBMIT_PYTHON=({shlex.quote(sys.executable)})\n"
+    )
+    config = REPOSITORY / "recipes/magpietts/config.yaml"
+    for words in (["submit.sh", "verify", "--dry-run", "--", "out"], ["submit_pipeline.sh", "--dry-run", config]):
+        done = run(SCRIPTS / str(words[0]), *words[1:], CLUSTER_ENV=str(settings))
+        assert done.code == 0
+        (note,) = [line for line in done.err.splitlines() if line.startswith("note:")]
+        assert f"prepcli does not run on this machine (/nowhere/prepcli, from {settings})" in note
+        settings.write_text(settings.read_text() + "CONTAINER_IMAGE=x\n")
+        assert "note:" not in run(SCRIPTS / str(words[0]), *words[1:], CLUSTER_ENV=str(settings)).err
+        settings.write_text(settings.read_text() + "CONTAINER_IMAGE=\n")
+
+
 @pytest.mark.parametrize("words", [(), ("--help",)])
 def test_help(words: tuple[str, ...]) -> None:
     done = run(SCRIPTS / "submit.sh", *words)
