@@ -695,6 +695,7 @@ def extend_codec_codes(
     partial: bool = False,
     devices: str = "auto",
     codec_name: str | None = None,
+    num_codebooks: int | None = None,
     batch_duration: float = 120.0,
     pool_duration: float = 7200.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
@@ -726,11 +727,13 @@ def extend_codec_codes(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
-        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name.
+        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
+            Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
         output_dir: Directory for codes_<name>/. Default: SHAR_DIR.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
+        num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         pool_duration: Minimum seconds of neighbouring shards that are batched and published together. A smaller
             pool fills batches worse; with a larger one, a stopped run loses more work.

@@ -82,7 +82,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         """`partial`: accept a Shar set that is not complete yet."""
         super().__init__(device, num_workers)
         options.check()
-        check_codec_model(options.codec_model)
+        check_codec_model(options.codec_model, options.num_codebooks)
         self.folder = folder
         self.options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
         self._partial = partial
@@ -98,6 +98,8 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             "--codec-model": identity(self.options.codec_model),
             "bytes of audio": audio_bytes(plan.contents.shards),
         }
+        if self.options.num_codebooks is None:  # a run of a version without this option can be continued
+            del settings["--num-codebooks"]
         # The setting is the same for a complete set with and without the option.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
 
@@ -135,7 +137,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
 
     def load_model(self) -> Codec:
         """Load the codec."""
-        return load_codec(self.options.codec_model)
+        return load_codec(self.options.codec_model, self.options.num_codebooks)
 
     def set_up_device(self) -> None:
         """Make PyTorch use the same algorithms in every run."""

@@ -14,10 +14,19 @@ class CodesOptions:
     """The options that shape the codes; durations in seconds."""
 
     codec_model: Annotated[
-        str, Option("NeMo AudioCodecModel: a .nemo file or a pretrained name.", metavar="FILE.nemo|NAME")
+        str,
+        Option(
+            "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging Face: a "
+            "folder, or a name such as kyutai/mimi (extra hf-codecs).",
+            metavar="FILE.nemo|FOLDER|NAME",
+        ),
     ]
     codec_name: Annotated[
         str | None, Option("Name in codes_<name>.", shown_default="from the codec's file or name")
+    ] = None
+    num_codebooks: Annotated[
+        int | None,
+        Option("Use the first codebooks of Mimi, DAC or EnCodec.", shown_default="all", minimum=1),
     ] = None
     batch_duration: Annotated[float, Option("Maximum seconds of audio in a batch. Less takes less memory.")] = 120.0
     pool_duration: Annotated[

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from prepcli.errors import UsageError
+from prepcli.models.hf_codec import HfCodec, check_hf_codec, hf_identity, is_hf_codec
 from prepcli.models.nemo import check_nemo_file, file_identity, is_file, notes_on_name
 from prepcli.models.nemo_codec import MODEL_CLASS, NemoCodec
 from prepcli.models.protocols import Codec
@@ -12,13 +13,17 @@ OPTION = "--codec-model"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check_codec_model(name: str) -> None:
-    """Check in milliseconds, without loading it, that a `.nemo` file is there and contains a codec.
+def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
+    """Check in milliseconds, without loading it, that a file or folder is there and contains a codec.
 
     Raises:
-        UsageError: it is not, or does not.
+        UsageError: it is not, or does not, or `num_codebooks` is given for a codec whose codebooks belong together.
     """
-    if is_file(name):
+    if is_hf_codec(name):
+        check_hf_codec(name, OPTION)
+    elif num_codebooks is not None:
+        raise UsageError(f"--num-codebooks is for Mimi, DAC and EnCodec; all codebooks of {name} belong together")
+    elif is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)
 
 
@@ -31,7 +36,7 @@ def codec_name(model: str, given: str | None = None) -> str:
     """Return the name in `codes_<name>`.
 
     Args:
-        model: the `.nemo` file or the name of a pretrained model.
+        model: the `.nemo` file, the folder, or the name of a pretrained model.
         given: the name that the user wants; None: `model` without its folder and `.nemo`.
 
     Raises:
@@ -41,19 +46,20 @@ def codec_name(model: str, given: str | None = None) -> str:
         if not _NAME.fullmatch(given):
             raise UsageError(f"--codec-name {given!r}: use letters, digits, dots, dashes and underscores")
         return given
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(model).name.removesuffix(".nemo")).lstrip("._-")
+    last = Path(model).name or Path(model).absolute().name  # `.` is a folder as well
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
     return name or "codec"
 
 
 def identity(name: str) -> str:
-    """Return what identifies the codec in the settings of a run: its name, or the SHA-256 of its file."""
-    return file_identity(name)
+    """Return what identifies the codec in the settings of a run: its name, or the SHA-256 of its files."""
+    return hf_identity(name) if is_hf_codec(name) else file_identity(name)
 
 
-def load_codec(name: str) -> Codec:
-    """Load a codec, on the CPU.
+def load_codec(name: str, num_codebooks: int | None = None) -> Codec:
+    """Load a codec, on the CPU, with the first `num_codebooks` of its codebooks (None: all).
 
     Raises:
         UsageError: it cannot be loaded.
     """
-    return NemoCodec(name, OPTION)
+    return HfCodec(name, OPTION, num_codebooks) if is_hf_codec(name) else NemoCodec(name, OPTION)

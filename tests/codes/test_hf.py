@@ -1,0 +1,190 @@
+"""extend-codec-codes with Mimi, DAC and EnCodec: tiny models, each judged by transformers' own `encode`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from prepcli.errors import UsageError
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
+from prepcli.models.hf_codec import is_hf_codec
+from tests.codes_sets import codes_fields
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.hf_models import KINDS, NUM_CODEBOOKS, save_tiny_codec
+from tests.lazy import lazy
+from tests.running import prepcli
+from tests.shar_sets import make
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+OPTION = "--codec-model"
+
+
+def hf_folder(folder: Path, config: object = None, weights: bool = True) -> Path:
+    folder.mkdir()
+    if config is not None:
+        (folder / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    if weights:
+        (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "is_hf"),
+    [
+        ("kyutai/mimi", True),
+        ("descript/dac_44khz", True),
+        ("facebook/encodec_24khz", True),
+        ("someone/My-Encodec-v2", True),
+        ("nvidia/low-frame-rate-speech-codec-22khz", False),
+        ("nvidia/audio-codec-22khz", False),
+        ("mel_codec_22khz_fullband_medium", False),
+        ("models/mimi.nemo", False),
+        ("mimi", False),
+        ("someone/codac", False),
+    ],
+)
+def test_names_say_which_library_has_the_codec(name: str, is_hf: bool) -> None:
+    assert is_hf_codec(name) == is_hf
+    if is_hf:
+        assert identity(name) == name
+
+
+def test_what_is_wrong_with_a_folder_is_said_without_transformers(tmp_path: Path) -> None:
+    good = hf_folder(tmp_path / "good.d", {"model_type": "dac"})
+    check_codec_model(str(good), 3)
+    assert codec_name(str(good)) == "good.d"
+    assert codec_name(f"{good}/") == "good.d"
+    before = identity(str(good))
+    (good / "model.safetensors").write_bytes(b"others")
+    assert identity(str(good)) != before
+    for folder, message in (
+        (hf_folder(tmp_path / "empty"), "config.json: there is no such file"),
+        (hf_folder(tmp_path / "torn", '{"model_type": "da'), "is not a folder of Hugging Face's"),
+        (hf_folder(tmp_path / "list", "[]"), "is a model of the type None"),
+        (hf_folder(tmp_path / "bert", {"model_type": "bert"}), "is a model of the type bert; transformers' Mimi, DAC"),
+        (hf_folder(tmp_path / "bare", {"model_type": "mimi"}, weights=False), "there are no weights"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_codec_model(str(folder))
+
+
+def test_the_codebooks_of_a_nemo_codec_belong_together(tmp_path: Path) -> None:
+    shar = tmp_path / "shar"
+    make(MINI_CORPUS / "segments.json", shar)
+    done = prepcli("extend-codec-codes", shar, OPTION, "codec.nemo", "--num-codebooks", 2)
+    assert done.code == 2
+    assert "--num-codebooks is for Mimi, DAC and EnCodec; all codebooks of codec.nemo belong together" in done.err
+
+
+def test_without_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    folder = hf_folder(tmp_path / "tiny", {"model_type": "dac"})
+    with pytest.raises(UsageError, match=r"needs transformers: pip install 'prepcli\[hf-codecs\]'"):
+        load_codec(str(folder))
+
+
+@pytest.mark.slow
+def test_codes_of_three_codecs_beside_each_other(tmp_path: Path) -> None:
+    """One test, for one process imports transformers then."""
+    torch.set_num_threads(1)
+    records = read_lines(MINI_CORPUS / "manifest_with_context.json")[::4]
+    for record in records:
+        for field in ("audio_filepath", "context_audio_filepath"):
+            record[field] = str(MINI_CORPUS / record[field])
+    shar = tmp_path / "shar"
+    make(write_lines(tmp_path / "m.json", records), shar, "--shard-size", 5, "--target-sample-rate", 16000)
+    audio = torch.cat([_audio(cut.target_audio) for cut in _cuts(shar)])
+    folders = {kind: save_tiny_codec(kind, tmp_path, audio) for kind in KINDS}
+    for folder in folders.values():
+        done = prepcli("extend-codec-codes", shar, OPTION, folder, "--devices", "cpu", "--json")
+        assert (done.code, done.err) == (0, "")
+        assert done.json["records_out"] == len(records)
+    done = prepcli(
+        "extend-codec-codes", shar, OPTION, folders["mimi"], "--codec-name", "two", "--num-codebooks", 2, *DEVICE
+    )
+    assert done.code == 0, done.err
+    checked = prepcli("verify", shar)
+    assert checked.code == 0, checked.out
+    for kind, folder in folders.items():
+        check_codes(kind, folder, shar)
+    for whole, two in zip(_cuts(shar, "tiny_mimi"), _cuts(shar, "two"), strict=True):
+        np.testing.assert_array_equal(whole.target_codes.load()[:2], two.target_codes.load())
+    check_refused(folders, shar)
+
+
+DEVICE = ("--devices", "cpu")
+
+
+def check_codes(kind: str, folder: Path, shar: Path) -> None:
+    """The codes are transformers' own of each segment alone, zero-padded to whole frames."""
+    import transformers
+
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    used: set[int] = set()
+    cuts = _cuts(shar, folder.name)
+    for cut in cuts:
+        for recording, stored in ((cut.target_audio, cut.target_codes), (cut.context_audio, cut.context_codes)):
+            found, samples = stored.load(), _audio(recording)
+            frames = -(-len(samples) // 320)
+            wanted = _encode(kind, model, torch.nn.functional.pad(samples, (0, frames * 320 - len(samples))))
+            assert found.shape == (NUM_CODEBOOKS[kind], frames)
+            assert (found.dtype, stored.frame_shift) == (np.int16, 320 / 16000)
+            np.testing.assert_array_equal(found, wanted)
+            used |= set(found.ravel().tolist())
+    assert len(cuts) == 12
+    assert len(used) > 48
+
+
+def check_refused(folders: dict[str, Path], shar: Path) -> None:
+    too_many = prepcli("extend-codec-codes", shar, OPTION, folders["dac"], "--num-codebooks", 4, *DEVICE)
+    assert too_many.code == 2
+    assert "was made differently: --num-codebooks was not given" in too_many.err
+    codec = load_codec(str(folders["encodec"]))
+    rows = torch.randn(4, 320 * 30, generator=torch.Generator().manual_seed(0)) / 10
+    exact, short = (codec.encode(rows, torch.full((4,), 9600), precision)[0] for precision in ("fp32", "bf16"))
+    assert 0 < float((exact != short).float().mean()) < 0.6
+    for kind, wanted, message in (
+        ("dac", 4, "--num-codebooks 4: --codec-model .*tiny_dac has 3; give a number from 1"),
+        ("mimi", 5, "has 4; give a number from 1"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            load_codec(str(folders[kind]), wanted)
+    config = folders["encodec"] / "config.json"
+    whole = json.loads(config.read_text())
+    for change, message in (
+        ({"normalize": True}, "encodes chunks, each with a scale"),
+        ({"audio_channels": 2}, "is for 2 channels|cannot be loaded"),
+        ({"num_filters": 8}, "cannot be loaded"),
+    ):
+        config.write_text(json.dumps(whole | change))
+        with pytest.raises(UsageError, match=message):
+            load_codec(str(folders["encodec"]))
+
+
+def _cuts(shar: Path, codec: str | None = None) -> list[Any]:
+    from lhotse import CutSet
+
+    from tests.shar_sets import shar_fields
+
+    return list(CutSet.from_shar(fields=codes_fields(shar, shar / f"codes_{codec}") if codec else shar_fields(shar)))
+
+
+def _audio(recording: Any) -> torch.Tensor:
+    samples: torch.Tensor = torch.from_numpy(recording.load_audio()[0])
+    return samples
+
+
+def _encode(kind: str, model: Any, samples: torch.Tensor) -> Any:
+    with torch.no_grad():
+        if kind == "encodec":
+            return model.encode(samples[None, None], bandwidth=1.2).audio_codes[0][0].numpy()
+        return model.encode(samples[None, None]).audio_codes[0].numpy()
