@@ -79,6 +79,7 @@ def download_aishell(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -104,6 +105,8 @@ def download_aishell(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -134,6 +137,7 @@ def download_aishell2(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -153,6 +157,8 @@ def download_aishell2(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -187,6 +193,7 @@ def download_an4(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -212,6 +219,8 @@ def download_an4(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -246,6 +255,7 @@ def download_fisher(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -276,6 +286,8 @@ def download_fisher(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -307,6 +319,7 @@ def download_hub5(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -330,6 +343,8 @@ def download_hub5(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -366,6 +381,7 @@ def download_librispeech(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -394,6 +410,8 @@ def download_librispeech(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -431,6 +449,7 @@ def download_ljspeech(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -460,6 +479,8 @@ def download_ljspeech(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -702,6 +723,7 @@ def extend_codec_codes(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -742,6 +764,8 @@ def extend_codec_codes(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -782,6 +806,7 @@ def extend_context_audio(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -822,6 +847,8 @@ def extend_context_audio(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -853,6 +880,7 @@ def fix_durations(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -876,6 +904,8 @@ def fix_durations(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1012,6 +1042,7 @@ def make_manifest(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1050,6 +1081,8 @@ def make_manifest(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1090,6 +1123,7 @@ def manifest_to_mels(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1122,6 +1156,8 @@ def manifest_to_mels(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1162,6 +1198,7 @@ def manifest_to_parquet(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1192,6 +1229,8 @@ def manifest_to_parquet(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1232,6 +1271,7 @@ def manifest_to_shar(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1267,6 +1307,8 @@ def manifest_to_shar(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1320,6 +1362,7 @@ def manifest_to_tarred(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1361,6 +1404,8 @@ def manifest_to_tarred(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1403,6 +1448,7 @@ def manifest_to_wenet(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1434,6 +1480,8 @@ def manifest_to_wenet(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1473,6 +1521,7 @@ def prepare_texts(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -1502,6 +1551,8 @@ def prepare_texts(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.

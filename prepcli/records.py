@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from prepcli.engine.plan import Contents, InputFile, Plan, UnitT
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.split import Indices
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, normal_path
 from prepcli.hashing import hash_segments, mix64
-from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
+from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
+from prepcli.manifest.shared_index import shared_index
 from prepcli.options import settings_of
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
@@ -54,17 +56,19 @@ class Records:
         audio_base_dir: Path | None = None,
         *,
         keys: Mapping[str, KeyFunction] | None = None,
-        spool: Path | None = None,
+        workspace: Workspace | None = None,
         num_workers: int = 1,
     ) -> None:
-        """Read the manifests once; a compressed one is unpacked in `spool` (None: only when one of its lines is read).
+        """Read the manifests once, together with the other ranks of `workspace`.
+
+        A compressed one is unpacked there; without a workspace, only when one of its lines is read.
 
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
-        self.index: ManifestIndex = index_manifests(manifests, num_workers=num_workers, keys=keys, spool_dir=spool)
+        self.index: ManifestIndex = shared_index(manifests, workspace, num_workers=num_workers, keys=keys)
         self._lines = LineReader(self.index)
         if len(self) + len(self.index.problems) == 0:
             skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.records import Records
 
@@ -33,7 +34,7 @@ def test_a_dry_run_over_a_damaged_manifest_leaves_nothing(tmp_path: Path, scratc
 @pytest.mark.parametrize("has_work", [True, False])
 def test_lines_can_be_read_wherever_they_are_unpacked(tmp_path: Path, scratch: Path, has_work: bool) -> None:
     (tmp_path / "m.json.gz").write_bytes(gzip.compress(b"\n".join(LINES)))
-    records = Records([str(tmp_path / "m.json.gz")], spool=tmp_path / "work" if has_work else None)
+    records = Records([str(tmp_path / "m.json.gz")], workspace=Workspace(tmp_path / "out") if has_work else None)
     assert [records.line(n) for n in range(3)] == LINES
     assert has_work != any(scratch.iterdir())
     del records

@@ -149,7 +149,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         """Index the manifests and pack their voices into bundles."""
         keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
         base_dir = self.options.audio_base_dir
-        records = Records(self.manifests, base_dir, keys=keys, spool=workspace.spool, num_workers=self.num_workers)
+        records = Records(self.manifests, base_dir, keys=keys, workspace=workspace, num_workers=self.num_workers)
         layout = plan_bundles(records.index, base_dir)
         durations = records.index.duration[layout.order]
         units = [

@@ -17,9 +17,14 @@ from prepcli.engine.workspace import Workspace
 
 @contextlib.contextmanager
 def temporary_workspace(out: Path) -> Iterator[Workspace]:
-    """A workspace for planning only: nothing is written beside `out`, and compressed manifests are not unpacked."""
+    """A workspace for planning only: nothing is written beside `out`, and compressed manifests are not unpacked.
+
+    An index that an earlier run has left is used.
+    """
     with tempfile.TemporaryDirectory(prefix="prepcli-") as root:
-        yield Workspace(out, Path(root), spools=False)
+        workspace = Workspace(out, Path(root), spools=False)
+        workspace.index = Workspace(out).index
+        yield workspace
 
 
 def dry_run(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:

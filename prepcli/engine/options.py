@@ -46,6 +46,14 @@ class JobOptions:
         bool,
         Option("Try records with missing or unreadable audio again, when it is repaired.", shapes_output=False),
     ] = False
+    verify_inputs: Annotated[
+        bool,
+        Option(
+            "Compare the content of manifests with the index of an earlier start, even if their size and times are "
+            "the same.",
+            shapes_output=False,
+        ),
+    ] = False
     max_rejects: MaxRejects = 0.05
     num_workers: NumWorkers = None
     rank: Annotated[
@@ -77,6 +85,7 @@ class JobOptions:
             num_workers=self.num_workers or available_processors(),
             overwrite=self.overwrite,
             retry_rejects=self.retry_rejects,
+            verify_inputs=self.verify_inputs,
             budget=Budget(self.max_rejects),
         )
 

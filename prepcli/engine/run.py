@@ -34,6 +34,7 @@ class RunOptions:
     num_workers: int = 1
     overwrite: bool = False
     retry_rejects: bool = False
+    verify_inputs: bool = False
     budget: Budget = field(default_factory=Budget)
 
 
@@ -44,6 +45,7 @@ class Run:
         self.job = job
         self.workspace = workspace
         self.options = options
+        workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
         self.plan = job.plan(workspace) if plan is None else plan
         self.settings = job.settings(self.plan)
         self.digest = plan_digest(job.command, self.settings, self.plan)

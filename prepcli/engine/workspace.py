@@ -15,6 +15,7 @@ import msgspec
 from prepcli.engine.in_the_way import naming_what_is_in_the_way, refuse_directories, resolved
 from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.engine.plan import StoredPlan
+from prepcli.engine.ranks import Rank
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import FileState, state_of
 from prepcli.processes import no_interruption
@@ -47,6 +48,9 @@ class Workspace:
         self.tmp = self.root / "tmp"
         self.launches = self.root / "launches"
         self.spool = self.root / "spool" if spools else None
+        self.index = self.root / "index"  # what the ranks have read of the inputs, shared by all
+        self.rank = Rank()
+        self.verify_inputs = False  # whether inputs are read again, although they look unchanged
         self.rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it

@@ -67,7 +67,7 @@ class ShardWriter(Protocol):
 def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
     """Index the manifests, and divide their records into shards of nearly the same number of records."""
     base_dir = job.options.audio_base_dir
-    records = Records(job.manifests, base_dir, keys=ID_KEYS, spool=workspace.spool, num_workers=job.num_workers)
+    records = Records(job.manifests, base_dir, keys=ID_KEYS, workspace=workspace, num_workers=job.num_workers)
     size = len(records)
     order = np.arange(size) if job.shuffle_seed is None else shuffled(size, job.shuffle_seed)
     # Where every line is a reject there is one bound and no shard.

@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,17 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
-from prepcli.manifest.scan import Range, ranges_of, scan, workers_for
-from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.manifest.scan import RANGE_BYTES, Range, Reader, ranges_of, scan, workers_for
+from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import spool_gzip
 from prepcli.worker_pools import map_in_order
 
 # A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
 _MAX_POOLED_GZIP_BYTES = 32 << 20
 _MIN_PROBLEM_LINES = 1000
+_BLOCK_BYTES = 1 << 20
+KEY_PREFIX = "key."
+"""The name of a key as a column begins with it."""
 
 
 @dataclass(slots=True)
@@ -100,11 +103,8 @@ def index_manifests(
         check_is_json_lines(check_file(path))
     states = [state_of(path) for path in paths]
     plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
-    columns = Columns(
-        keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
-        field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
-    )
-    builder = _Builder(columns)
+    columns = columns_of(keys)
+    builder = IndexBuilder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers)):
         builder.add_source(paths[number], plain[number], states[number], parts)
     return builder.index
@@ -112,10 +112,25 @@ def index_manifests(
 
 def content_digest(path: str) -> str:
     """The `sha256` of a source, as `index_manifests` computes it; empty where the file cannot be read."""
+    digest = hashlib.sha256()
     try:
-        return index_manifests([path]).sources[0].sha256
-    except PrepcliError:
+        with open_bytes(path) as file:
+            reader = Reader(path, file)
+            while piece := _digest_of_range(reader):
+                digest.update(piece)
+    except (OSError, PrepcliError):
         return ""
+    return digest.hexdigest()
+
+
+def _digest_of_range(reader: Reader) -> bytes:
+    """SHA-256 of the next `RANGE_BYTES`; empty at the end."""
+    digest = hashlib.sha256()
+    left = RANGE_BYTES
+    while left and (data := reader.read(min(left, _BLOCK_BYTES))):
+        digest.update(data)
+        left -= len(data)
+    return digest.digest() if left < RANGE_BYTES else b""
 
 
 def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iterator[Iterator[Part]]:
@@ -150,14 +165,29 @@ def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:
         yield from next(results)
 
 
-class _Builder:
-    """Grows an index in place by reallocation, so that no column is ever held twice."""
+def columns_of(keys: Mapping[str, KeyFunction] | None) -> Columns:
+    """The columns of an index with these keys."""
+    return Columns(
+        keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
+        field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
+    )
 
-    def __init__(self, columns: Columns) -> None:
+
+class IndexBuilder:
+    """Puts the parts of sources together.
+
+    The columns grow in place by reallocation, so that none is ever held twice; with `append` they are given to that
+    function instead, with their names, and `index` has none.
+    """
+
+    def __init__(self, columns: Columns, append: Callable[[str, npt.NDArray[Any]], None] | None = None) -> None:
         self.index = ManifestIndex()
         self.index.keys = {name: np.empty(0, np.uint64) for name, _ in (*columns.keys, *columns.field_keys)}
+        self._append = append or self._grow
+        self._num_records = 0
 
     def add_source(self, path: str, plain_path: str, state: FileState, parts: Iterable[Part]) -> None:
+        """Add a manifest: the file itself, the one with its uncompressed bytes, its state, and its parts in order."""
         index, number = self.index, len(self.index.sources)
         digest = hashlib.sha256()
         num_bytes = num_lines = 0
@@ -172,15 +202,26 @@ class _Builder:
             gaps.append(np.array(part.gaps, np.int64) + num_lines)
             num_lines += part.num_lines
             index.num_skipped += part.num_skipped
-            for name in ("start", "length", "duration", "offset"):
-                _append(getattr(index, name), getattr(part, name))
-            for name, column in part.keys.items():
-                _append(index.keys[name], column)
+            self._num_records += len(part.duration)
+            for name, column in part_columns(part):
+                self._append(name, column)
         unpacked = None if is_gzip(plain_path) else plain_path
         index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked, state))
-        index.first.append(len(index.duration))
+        index.first.append(self._num_records)
         lines = np.concatenate([np.empty(0, np.int64), *gaps])
         index.records_before_gaps.append(lines - np.arange(len(lines)))
+
+    def _grow(self, name: str, values: npt.NDArray[Any]) -> None:
+        is_key = name.startswith(KEY_PREFIX)
+        _append(self.index.keys[name.removeprefix(KEY_PREFIX)] if is_key else getattr(self.index, name), values)
+
+
+def part_columns(part: Part) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """The columns of a part with their names; those of keys begin with `KEY_PREFIX`."""
+    for name in ("start", "length", "duration", "offset"):
+        yield name, getattr(part, name)
+    for name, column in part.keys.items():
+        yield KEY_PREFIX + name, column
 
 
 def _append(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:

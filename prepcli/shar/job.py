@@ -113,7 +113,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
             self.manifests,
             self.options.audio_base_dir,
             keys={"recording": recording_id},
-            spool=workspace.spool,
+            workspace=workspace,
             num_workers=self._num_workers,
         )
         layout = plan_shards(records.index, self.options)

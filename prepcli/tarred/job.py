@@ -119,7 +119,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             self.manifests,
             self.options.audio_base_dir,
             keys=keys,
-            spool=workspace.spool,
+            workspace=workspace,
             num_workers=self._num_workers,
         )
         taken = None if self.base is None else TakenNames.of_manifest(self.base.manifest, self._num_workers)

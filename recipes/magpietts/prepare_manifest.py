@@ -128,7 +128,7 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
             self._manifests,
             self._audio_base_dir,
             keys={"path": normal_path},
-            spool=workspace.spool,
+            workspace=workspace,
             num_workers=self._num_workers,
         )
         files = file_identity(records.index, self._audio_base_dir)

@@ -1,0 +1,287 @@
+"""An index as files: `.npy` columns that any number of processes map into memory, and the parts they are made of."""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.engine.workspace import atomic_file, read_document, write_json
+from prepcli.errors import RejectReason
+from prepcli.input_files import FileState
+from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
+from prepcli.manifest.parts import Columns, Part, Problem
+
+INDEX_NAME = "index.json"
+"""The file that is written last: an index without it is not complete."""
+_GAPS = "gaps"
+_PROBLEMS = "problems.msgpack"
+_LENGTH = struct.Struct("<q")
+_DTYPES = {"start": "<i8", "length": "<i4", "duration": "<f8", "offset": "<f8", _GAPS: "<i8"}
+_KEY_DTYPE = "<u8"
+
+
+class _StoredProblem(msgspec.Struct, array_like=True):
+    source: int
+    line: int
+    start: int
+    length: int
+    reason: str
+    detail: bytes
+
+
+class _StoredPart(msgspec.Struct, array_like=True):
+    """A `Part`, and the number of its file among those that were read together."""
+
+    file: int
+    digest: bytes
+    num_bytes: int
+    num_lines: int
+    num_skipped: int
+    num_problems: int
+    columns: dict[str, bytes]
+    gaps: list[int]
+    problems: list[_StoredProblem]
+
+
+class StoredSource(msgspec.Struct):
+    """A manifest in `index.json`; `spooled` is the name of its uncompressed copy, empty for a plain file."""
+
+    path: str
+    sha256: str
+    num_bytes: int
+    num_lines: int
+    spooled: str
+    state: FileState
+    first: int
+    num_gaps: int
+
+
+class StoredIndex(msgspec.Struct):
+    """`index.json`: everything of an index that is not a column."""
+
+    sources: list[StoredSource]
+    num_records: int
+    num_skipped: int
+    keys: list[str]
+
+
+def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[int, Part]]) -> None:
+    """Write parts, each with the number of its file among those in the states `states`; appears complete."""
+    with atomic_file(path) as file:
+        _write_block(file, msgspec.msgpack.encode(list(states)))
+        for number, part in parts:
+            stored = _StoredPart(
+                number,
+                part.digest,
+                part.num_bytes,
+                part.num_lines,
+                part.num_skipped,
+                part.num_problems,
+                {name: np.asarray(column, _dtype(name)).tobytes() for name, column in part_columns(part)},
+                part.gaps,
+                _stored_problems(part.problems),
+            )
+            _write_block(file, msgspec.msgpack.encode(stored))
+
+
+def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
+    """The parts in a file of `write_parts`, in order, one at a time."""
+    decoder = msgspec.msgpack.Decoder(_StoredPart)
+    with path.open("rb") as file:
+        _read_block(file)
+        while block := _read_block(file):
+            stored = decoder.decode(block)
+            columns = {name: np.frombuffer(data, _dtype(name)) for name, data in stored.columns.items()}
+            part = Part(stored.digest, stored.num_bytes, stored.num_lines, stored.num_skipped, stored.num_problems)
+            part.start, part.length = columns["start"], columns["length"]
+            part.duration, part.offset = columns["duration"], columns["offset"]
+            part.keys = {
+                name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
+            }
+            part.gaps, part.problems = stored.gaps, _problems(stored.problems)
+            yield stored.file, part
+
+
+def has_parts(path: Path, states: Sequence[FileState]) -> bool:
+    """Whether a file of `write_parts` is there, made of files in these states."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.msgpack.decode(_read_block(file), type=list[FileState]) == list(states)
+    except (OSError, msgspec.MsgspecError):
+        return False
+
+
+class ColumnFiles:
+    """Writes the columns of an index, piece by piece, as `.npy` files that appear when all are complete.
+
+    Several ranks may do so at once: each writes files of its own, and the last one to rename leaves the same bytes.
+    """
+
+    def __init__(self, folder: Path, names: Iterable[str], own: str) -> None:
+        """`own`: a name that no other process has."""
+        self._folder = folder
+        self._drafts = {name: folder / f".{name}~{own}" for name in names}
+        self._files = {name: draft.open("wb") for name, draft in self._drafts.items()}
+        self._counts = dict.fromkeys(self._drafts, 0)
+        for name in self._files:
+            self._write_header(name)
+
+    def append(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Add values to the end of a column."""
+        self._files[name].write(np.ascontiguousarray(values, _dtype(name)).data)
+        self._counts[name] += len(values)
+
+    def publish(self) -> None:
+        """Flush all files to the disk, and give them their names."""
+        for name, file in self._files.items():
+            file.seek(0)
+            self._write_header(name)
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+        for name, draft in self._drafts.items():
+            draft.replace(self._folder / f"{name}.npy")
+
+    def _write_header(self, name: str) -> None:
+        # NumPy leaves room for more digits: the header of any length has the same size.
+        header = {"descr": _dtype(name), "fortran_order": False, "shape": (self._counts[name],)}
+        np.lib.format.write_array_header_1_0(self._files[name], header)
+
+    def __enter__(self) -> "ColumnFiles":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for name, file in self._files.items():
+            file.close()
+            self._drafts[name].unlink(missing_ok=True)
+
+
+def column_names(columns: Columns) -> list[str]:
+    """The names of the columns of an index."""
+    return ["start", "length", "duration", "offset", *(KEY_PREFIX + name for name in _keys(columns)), _GAPS]
+
+
+def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns: Columns) -> None:
+    """Publish an index whose columns are in `files`; `index.json` comes last."""
+    index = builder.index
+    for gaps in index.records_before_gaps:
+        files.append(_GAPS, gaps)
+    files.publish()
+    with atomic_file(folder / _PROBLEMS) as file:
+        file.write(msgspec.msgpack.encode(_stored_problems(index.problems)))
+    sources = [
+        StoredSource(
+            path=one.path,
+            sha256=one.sha256,
+            num_bytes=one.num_bytes,
+            num_lines=one.num_lines,
+            spooled="" if one.plain_path in (None, one.path) else os.path.basename(str(one.plain_path)),
+            state=one.state,
+            first=first,
+            num_gaps=len(gaps),
+        )
+        for one, first, gaps in zip(index.sources, index.first[:-1], index.records_before_gaps, strict=True)
+    ]
+    save_stored(folder, StoredIndex(sources, index.first[-1], index.num_skipped, _keys(columns)))
+
+
+def save_stored(folder: Path, stored: StoredIndex) -> None:
+    """Write `index.json`."""
+    write_json(folder / INDEX_NAME, stored)
+
+
+def read_stored(folder: Path) -> StoredIndex | None:
+    """`index.json`, if the index is complete."""
+    return read_document(folder / INDEX_NAME, StoredIndex)
+
+
+def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
+    """Map a complete index into memory: nothing is read before it is used.
+
+    Raises:
+        OSError: a column, or the uncompressed copy of a manifest, is missing.
+        ValueError: a column is cut short, as a power failure may leave it.
+    """
+    index = ManifestIndex()
+    for name in ("start", "length", "duration", "offset"):
+        setattr(index, name, map_array(folder / f"{name}.npy", stored.num_records))
+    index.keys = {name: map_array(folder / f"{KEY_PREFIX}{name}.npy", stored.num_records) for name in stored.keys}
+    gaps = map_array(folder / f"{_GAPS}.npy", sum(one.num_gaps for one in stored.sources))
+    begin = 0
+    for one in stored.sources:
+        plain = str(spool / one.spooled) if one.spooled else one.path
+        if one.spooled:
+            os.stat(plain)
+        index.sources.append(SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state))
+        index.records_before_gaps.append(gaps[begin : begin + one.num_gaps])
+        begin += one.num_gaps
+    index.first = [*(one.first for one in stored.sources), stored.num_records]
+    index.num_skipped = stored.num_skipped
+    problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem])
+    index.problems = _problems(problems)
+    return index
+
+
+def map_array(path: Path, length: int) -> npt.NDArray[Any]:
+    """An array in a `.npy` file, mapped into memory, read only.
+
+    Raises:
+        OSError: it is missing.
+        ValueError: it has another length.
+    """
+    array = np.asarray(np.load(path, mmap_mode="r" if length else None, allow_pickle=False))
+    if len(array) != length:
+        raise ValueError(f"{path} has {len(array)} values, not {length}")
+    return array
+
+
+def _keys(columns: Columns) -> list[str]:
+    return [name for name, _ in (*columns.keys, *columns.field_keys)]
+
+
+def _dtype(name: str) -> str:
+    return _DTYPES.get(name, _KEY_DTYPE)
+
+
+def _stored_problems(problems: Iterable[Problem]) -> list[_StoredProblem]:
+    return [
+        _StoredProblem(
+            one.source, one.line, one.start, one.length, one.reason.value, one.detail.encode("utf-8", "surrogatepass")
+        )
+        for one in problems
+    ]
+
+
+def _problems(stored: Iterable[_StoredProblem]) -> list[Problem]:
+    return [
+        Problem(
+            one.source,
+            one.line,
+            one.start,
+            one.length,
+            RejectReason(one.reason),
+            one.detail.decode("utf-8", "surrogatepass"),
+        )
+        for one in stored
+    ]
+
+
+def _write_block(file: BinaryIO, block: bytes) -> None:
+    file.write(_LENGTH.pack(len(block)))
+    file.write(block)
+
+
+def _read_block(file: BinaryIO) -> bytes:
+    """The next block; empty at the end of the file."""
+    head = file.read(_LENGTH.size)
+    if not head:
+        return b""
+    return file.read(_LENGTH.unpack(head)[0])

@@ -1,0 +1,207 @@
+"""Ranks read manifests together: tasks, the parts that they publish, and the index that is made of these."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.claims import Claims, do_together
+from prepcli.engine.workspace import Workspace, read_document, write_json
+from prepcli.input_files import FileState, check_unchanged
+from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.index import IndexBuilder, check_is_manifest
+from prepcli.manifest.index_files import (
+    INDEX_NAME,
+    ColumnFiles,
+    column_names,
+    has_parts,
+    read_parts,
+    save_index,
+    write_parts,
+)
+from prepcli.manifest.parts import Columns, Part
+from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
+from prepcli.manifest.sources import is_gzip
+from prepcli.manifest.spool import spool_gzip
+
+COMPRESSION = 8
+"""How many times longer a manifest is than its compressed file, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A manifest, and its state before anything was read."""
+
+    path: str
+    state: FileState
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A range of the uncompressed bytes of an input, and the number of the input among all."""
+
+    number: int
+    input: Input
+    range: Range
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a rank reads or unpacks in one go, and the file that it publishes."""
+
+    name: str
+    result: Path
+    pieces: tuple[_Piece, ...]
+
+    @property
+    def states(self) -> list[FileState]:
+        """The state of each piece's file."""
+        return [piece.input.state for piece in self.pieces]
+
+
+class _Unpacked(msgspec.Struct, frozen=True):
+    """An uncompressed manifest: its file in the folder of unpacked ones, and the state of the compressed one."""
+
+    name: str
+    num_bytes: int
+    state: FileState
+
+
+def read_together(
+    folder: Path, inputs: Sequence[Input], columns: Columns, workspace: Workspace, spool: Path, num_workers: int
+) -> None:
+    """Make the index of the manifests in `folder`, together with the other ranks; returns when it is complete.
+
+    Compressed manifests are unpacked in `spool`.
+
+    Raises:
+        UsageError: a manifest is damaged.
+        InputChangedError: one was written to meanwhile.
+        IncompleteError: a worker process was killed.
+    """
+    parts = folder / "parts"
+    parts.mkdir(exist_ok=True)
+    rank = workspace.rank
+    claims = Claims(folder / "claims", rank.rank, workspace.rank_id)
+    together = partial(do_together, claims=claims, world_size=rank.world_size, num_workers=num_workers)
+    packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_gzip(one.path)]
+    unpacking = _tasks("unpack", parts, packed)
+    try:
+        together(unpacking, partial(_unpack, spool=spool), partial(_is_unpacked, folder=folder, spool=spool))
+        plain = _plain_files(inputs, unpacking, spool)
+        ranges = [_Piece(n, inputs[n], one) for n, (path, size) in enumerate(plain) for one in ranges_of(path, size)]
+        reading = _tasks("read", parts, ranges)
+        together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
+        join = partial(_join, inputs=inputs, plain=plain, reading=reading, columns=columns, rank_id=workspace.rank_id)
+        together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
+    except FileNotFoundError:
+        # Another rank may have completed the index, and removed the parts, while this one was about to use them.
+        if not _is_complete(folder):
+            raise
+
+
+def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:
+    """Consecutive pieces in tasks of at least `RANGE_BYTES`, if there is enough."""
+    tasks: list[_Task] = []
+    group: list[_Piece] = []
+    size = 0
+    for position, piece in enumerate(pieces):
+        group.append(piece)
+        size += _num_bytes(piece)
+        if size >= RANGE_BYTES or position + 1 == len(pieces):
+            number = f"{name}-{len(tasks):06d}"
+            tasks.append(_Task(number, parts / number, tuple(group)))
+            group, size = [], 0
+    return tasks
+
+
+def _num_bytes(piece: _Piece) -> int:
+    if piece.range.stop is None:
+        return piece.input.state.num_bytes * COMPRESSION
+    return piece.range.stop - piece.range.start
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / INDEX_NAME).exists()
+
+
+def _unpack(task: _Task, spool: Path) -> None:
+    found = []
+    for piece in task.pieces:
+        check_is_json_lines(piece.input.path)
+        unpacked = spool_gzip(piece.input.path, spool)
+        check_unchanged(piece.input.path, piece.input.state)
+        found.append(_Unpacked(unpacked.name, unpacked.stat().st_size, piece.input.state))
+    write_json(task.result, found)
+
+
+def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
+    if _is_complete(folder):
+        return True
+    found = read_document(task.result, list[_Unpacked]) or []
+    return [one.state for one in found] == task.states and all((spool / one.name).exists() for one in found)
+
+
+def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[tuple[str, int]]:
+    """For each input the file with its uncompressed bytes, and its size."""
+    plain = [(one.path, one.state.num_bytes) for one in inputs]
+    for task in unpacking:
+        found = read_document(task.result, list[_Unpacked])
+        if found is None:
+            raise FileNotFoundError(task.result)
+        for piece, one in zip(task.pieces, found, strict=True):
+            plain[piece.number] = (str(spool / one.name), one.num_bytes)
+    return plain
+
+
+def _read(task: _Task, columns: Columns) -> None:
+    write_parts(task.result, task.states, _read_pieces(task, columns))
+
+
+def _read_pieces(task: _Task, columns: Columns) -> Iterator[tuple[int, Part]]:
+    for piece in task.pieces:
+        path, is_first = piece.input.path, not piece.range.start
+        if is_first:
+            check_is_json_lines(path)
+        for part in scan(piece.range, columns):
+            if is_first:
+                check_is_manifest(path, part, part.num_bytes)
+            yield piece.number, part
+        check_unchanged(path, piece.input.state)
+
+
+def _is_read(task: _Task, folder: Path) -> bool:
+    return _is_complete(folder) or has_parts(task.result, task.states)
+
+
+def _join(
+    task: _Task,
+    inputs: Sequence[Input],
+    plain: Sequence[tuple[str, int]],
+    reading: Sequence[_Task],
+    columns: Columns,
+    rank_id: str,
+) -> None:
+    """Join the parts to an index, and remove them."""
+    folder = task.result.parent
+    stream = (part for one in reading for part in read_parts(one.result))
+    following = next(stream, None)
+
+    def parts_of(number: int) -> Iterator[Part]:
+        nonlocal following
+        while following is not None and following[0] == number:
+            yield following[1]
+            following = next(stream, None)
+
+    with ColumnFiles(folder, column_names(columns), f"{rank_id}-{os.getpid()}") as files:
+        builder = IndexBuilder(columns, files.append)
+        for number, one in enumerate(inputs):
+            builder.add_source(one.path, plain[number][0], one.state, parts_of(number))
+        save_index(folder, builder, files, columns)
+    for path in folder.iterdir():
+        if path.name == "parts" or path.name.startswith("."):  # drafts of processes that were killed, or too slow
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

@@ -1,0 +1,165 @@
+"""Claims: one rank at a time does a piece of work, and the work of a dead rank goes on."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine import claims as module
+from prepcli.engine.claims import Claims, do_together, holders
+from prepcli.engine.owner import Owner
+
+
+@dataclass(frozen=True)
+class Task:
+    name: str
+    result: Path
+
+
+def do(task: Task, by: int, seconds: float = 0.0) -> None:
+    time.sleep(seconds)
+    with task.result.open("a") as file:
+        file.write(f"{by}\n")
+
+
+def is_done(task: Task) -> bool:
+    return task.result.exists()
+
+
+def tasks_in(folder: Path, count: int) -> list[Task]:
+    return [Task(f"task-{number}", folder / f"result-{number}") for number in range(count)]
+
+
+def rank(folder: Path, number: int) -> Claims:
+    found = Claims(folder / "claims", number, f"rank{number}x{os.getpid()}")
+    found.begin()
+    return found
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Processes cannot look each other up, as on different machines; silence is noticed at once."""
+    monkeypatch.setattr(Owner, "is_gone", None)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.05)
+    yield
+
+
+def test_one_of_two_gets_it(tmp_path: Path) -> None:
+    first, second = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert first.take("unit")
+    assert first.take("unit"), "it is its own"
+    assert first.is_free("unit")
+    assert not second.is_free("unit")
+    assert not second.take("unit")
+    assert holders(tmp_path / "claims") == {"unit": 0}
+    first.release("unit")
+    assert second.is_free("unit")
+    assert second.take("unit")
+    assert holders(tmp_path / "claims") == {"unit": 1}
+
+
+def test_a_rank_gives_up_only_its_own_claims(tmp_path: Path) -> None:
+    first, second = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert first.take("a") and second.take("b")
+    second.give_up()
+    assert holders(tmp_path / "claims") == {"a": 0}
+
+
+def test_the_claim_of_an_ended_process_is_void(tmp_path: Path) -> None:
+    process = get_context("fork").Process(target=lambda: rank(tmp_path, 0).take("unit"))
+    process.start()
+    process.join()
+    second, third = rank(tmp_path, 1), rank(tmp_path, 2)
+    assert second.take("unit")
+    assert not third.take("unit"), "only one takes over"
+    assert holders(tmp_path / "claims") == {"unit": 1}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_silent_rank_loses_its_claim_and_a_beating_one_does_not(tmp_path: Path) -> None:
+    silent, beating, other = rank(tmp_path, 0), rank(tmp_path, 1), rank(tmp_path, 2)
+    assert silent.take("a") and beating.take("b")
+    assert not other.take("a"), "nothing is known of its silence yet"
+    assert not other.take("b")
+    for _ in range(8):
+        time.sleep(0.02)
+        beating.beat()
+        assert not other.take("b")
+    assert other.take("a")
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("shift", [-3600, 3600])
+def test_clocks_that_differ_by_an_hour_change_nothing(tmp_path: Path, shift: int) -> None:
+    beating, other = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert beating.take("unit")
+    for _ in range(6):
+        beating.beat()
+        for path in (tmp_path / "claims").iterdir():
+            os.utime(path, (time.time() + shift, time.time() + shift))
+        assert not other.take("unit")
+        time.sleep(0.02)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_empty_claim_of_a_killed_process_does_not_stay(tmp_path: Path) -> None:
+    other = rank(tmp_path, 0)
+    (tmp_path / "claims" / "unit.0").touch()
+    assert not other.take("unit")
+    time.sleep(0.1)
+    assert other.take("unit")
+
+
+def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:
+    tasks = tasks_in(tmp_path, 12)
+
+    def work(number: int) -> None:
+        claims = Claims(tmp_path / "claims", number, f"rank{number}")
+        do_together(tasks, partial(do, by=number, seconds=0.02), is_done, claims, world_size=3)
+
+    processes = [get_context("fork").Process(target=work, args=(number,)) for number in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    did = [task.result.read_text() for task in tasks]
+    assert all(one in ("0\n", "1\n", "2\n") for one in did), "each is done once"
+    assert holders(tmp_path / "claims") == {}
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["died", "never started"])
+def test_the_tasks_of_a_missing_rank_are_done(tmp_path: Path, killed: bool) -> None:
+    tasks = tasks_in(tmp_path, 4)
+    if killed:
+        process = get_context("fork").Process(target=lambda: rank(tmp_path, 1).take(tasks[3].name))
+        process.start()
+        process.join()
+    claims = Claims(tmp_path / "claims", 0, "rank0")
+    do_together(tasks, partial(do, by=0), is_done, claims, world_size=2)
+    assert [task.result.read_text() for task in tasks] == ["0\n"] * 4
+
+
+def test_an_error_frees_what_the_rank_has_claimed(tmp_path: Path) -> None:
+    def fail(task: Task) -> None:
+        raise ValueError(task.name)
+
+    claims = Claims(tmp_path / "claims", 0, "rank0")
+    with pytest.raises(ValueError, match="task-0"):
+        do_together(tasks_in(tmp_path, 2), fail, is_done, claims)
+    assert list((tmp_path / "claims").iterdir()) == []
+
+
+def test_no_hard_links_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no hard links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    first, second = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert first.take("unit")
+    assert not second.take("unit")

@@ -1,0 +1,377 @@
+"""Ranks read manifests together: the same index as one process makes, whoever read what, and nothing is read twice."""
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prepcli.engine.ranks import Rank
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
+from prepcli.manifest import index as index_module
+from prepcli.manifest import reading, scan, shared_index
+from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
+from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.reader import LineReader
+
+RANGE = 3000
+ODD = [b"", b"{oops", b'{"audio_filepath": "a.wav", "duration": -1, "speaker": "a"}', b'{"_skipme": true}']
+
+
+def upper(text: str) -> str:
+    if text == "nobody":
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{text} speaks")
+    return text.upper()
+
+
+KEYS: dict[str, KeyFunction] = {"name": upper, "speaker": FieldKey("speaker", upper)}
+Manifests = Callable[[Path], list[str]]
+
+
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is shared, and a range is short."""
+    monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 0)
+    for module in (scan, reading, index_module):
+        monkeypatch.setattr(module, "RANGE_BYTES", RANGE)
+
+
+def content(count: int, seed: int = 0) -> bytes:
+    """Lines of all kinds."""
+    draw = random.Random(seed)
+    lines = []
+    for number in range(count):
+        record = {"audio_filepath": f"{seed}/{number}.wav", "duration": number % 7 + 0.5, "speaker": f"s{number % 5}"}
+        if number % 11 == 3:
+            record["speaker"] = "nobody"
+        lines.append(draw.choice(ODD) if number % 9 == 5 else json.dumps(record | {"offset": 0.25}).encode())
+    return b"\n".join(lines) + b"\n"
+
+
+def one_large(folder: Path) -> list[str]:
+    (folder / "m.json").write_bytes(content(400))
+    return [str(folder / "m.json")]
+
+
+def compressed(folder: Path) -> list[str]:
+    for number in range(3):
+        (folder / f"{number}.json.gz").write_bytes(gzip.compress(content(150, number)))
+    return [str(folder / f"{number}.json.gz") for number in range(3)]
+
+
+def many_small(folder: Path) -> list[str]:
+    for number in range(300):
+        (folder / f"{number}.json").write_bytes(content(number % 12, number))
+    return [str(folder / f"{number}.json") for number in range(300)]
+
+
+def mixed(folder: Path) -> list[str]:
+    return [*compressed(folder), *one_large(folder), *compressed(folder)[:1]]
+
+
+def few(folder: Path) -> list[str]:
+    (folder / "a.json.gz").write_bytes(gzip.compress(content(70, 1)))
+    (folder / "b.json").write_bytes(content(90, 2))
+    return [str(folder / "a.json.gz"), str(folder / "b.json")]
+
+
+ALL = [one_large, compressed, many_small, mixed]
+
+
+def workspace(folder: Path, rank: int = 0, world_size: int = 1) -> Workspace:
+    found = Workspace(folder / "out")
+    found.rank = Rank(rank, world_size)
+    return found
+
+
+def make(folder: Path, paths: Sequence[str], rank: int = 0, world_size: int = 1, workers: int = 1) -> ManifestIndex:
+    return shared_index.shared_index(paths, workspace(folder, rank, world_size), num_workers=workers, keys=KEYS)
+
+
+def assert_same(found: ManifestIndex, expected: ManifestIndex, records: int = 20) -> None:
+    for name in ("start", "length", "duration", "offset"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+        assert getattr(found, name).dtype == getattr(expected, name).dtype
+    assert found.keys.keys() == expected.keys.keys()
+    for name, key in expected.keys.items():
+        assert np.array_equal(found.keys[name], key), name
+    assert found.first == expected.first
+    assert found.problems == expected.problems
+    assert found.num_skipped == expected.num_skipped
+    assert [one.tolist() for one in found.records_before_gaps] == [one.tolist() for one in expected.records_before_gaps]
+    for one, other in zip(found.sources, expected.sources, strict=True):
+        assert (one.path, one.sha256, one.num_bytes, one.num_lines) == (
+            other.path,
+            other.sha256,
+            other.num_bytes,
+            other.num_lines,
+        )
+    with LineReader(found) as reader, LineReader(expected) as other_reader:
+        for number in random.Random(0).sample(range(len(expected)), min(records, len(expected))):
+            assert reader.line(number) == other_reader.line(number)
+            assert found.line_number(number) == expected.line_number(number)
+
+
+def forked(functions: Sequence[Callable[[], object]]) -> list[int | None]:
+    """Call functions in processes of their own at once; returns their exit codes."""
+    processes = [get_context("fork").Process(target=function) for function in functions]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+@pytest.mark.parametrize("manifests", ALL)
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+def test_the_same_index_for_any_number_of_ranks(manifests: Manifests, ranks: int, tmp_path: Path) -> None:
+    paths = manifests(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+    assert expected.problems and expected.num_skipped
+
+    def check(rank: int) -> None:
+        assert_same(make(tmp_path, paths, rank, ranks), expected)
+
+    assert forked([partial(check, rank) for rank in range(ranks)]) == [0] * ranks
+    folders = list((tmp_path / "out.prepcli" / "index").iterdir())
+    assert len(folders) == 1
+    assert not (folders[0] / "parts").exists()
+    assert [path for path in folders[0].iterdir() if path.name.startswith(".")] == []
+
+
+def test_workers_of_one_rank(tmp_path: Path) -> None:
+    paths = one_large(tmp_path)
+    assert_same(make(tmp_path, paths, workers=2), index_manifests(paths, keys=KEYS))
+
+
+def test_columns_are_mapped_and_cannot_be_written(tmp_path: Path) -> None:
+    found = make(tmp_path, one_large(tmp_path))
+    assert isinstance(found.duration.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        found.duration[0] = 1
+
+
+def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the manifests are read again")
+
+    for module, name in ((reading, "scan"), (index_module, "scan"), (shared_index, "content_digest")):
+        monkeypatch.setattr(module, name, refuse)
+
+
+@pytest.mark.parametrize("manifests", [one_large, mixed])
+def test_the_next_start_reads_nothing(manifests: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = manifests(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+    make(tmp_path, paths)
+    refuse_to_read(monkeypatch)
+    assert_same(make(tmp_path, paths), expected)
+
+
+def test_a_touched_manifest_is_compared_by_its_content_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = mixed(tmp_path)
+    make(tmp_path, paths)
+    for path in paths:
+        os.utime(path, (1, 1))
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+    monkeypatch.setattr(reading, "scan", None)  # nothing is read as a manifest
+    assert_same(make(tmp_path, paths), expected)
+    refuse_to_read(monkeypatch)
+    assert_same(make(tmp_path, paths), expected)
+
+
+@pytest.mark.parametrize("same_time", [False, True])
+def test_other_content_of_the_same_size(tmp_path: Path, same_time: bool) -> None:
+    paths = one_large(tmp_path)
+    path = Path(paths[0])
+    make(tmp_path, paths)
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"0.5,", b"0.7,"))
+    if same_time:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    expected = index_manifests(paths, keys=KEYS)
+    assert (expected.duration == 0.7).any()
+    assert_same(make(tmp_path, paths), expected)
+    assert_same(make(tmp_path, paths), expected)
+    assert len(list((tmp_path / "out.prepcli" / "index").iterdir())) == 1
+
+
+def test_verify_inputs_reads_what_looks_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = one_large(tmp_path)
+    make(tmp_path, paths)
+    read: list[str] = []
+
+    def note(path: str) -> str:
+        read.append(path)
+        return content_digest(path)
+
+    monkeypatch.setattr(shared_index, "content_digest", note)
+    make(tmp_path, paths)
+    assert read == []
+    checked = workspace(tmp_path)
+    checked.verify_inputs = True
+    shared_index.shared_index(paths, checked, keys=KEYS)
+    assert read == paths
+
+
+def test_other_keys_have_an_index_of_their_own(tmp_path: Path) -> None:
+    paths = one_large(tmp_path)
+    make(tmp_path, paths)
+    keys = {"speaker": FieldKey("speaker", partial(re.sub, re.compile("s"), "t"))}
+    found = shared_index.shared_index(paths, workspace(tmp_path), keys=keys)
+    assert_same(found, index_manifests(paths, keys=keys))
+
+
+def test_a_dry_run_uses_the_index_and_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prepcli.engine.dry_run import temporary_workspace
+
+    paths = mixed(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+    with temporary_workspace(tmp_path / "out") as scratch:
+        assert_same(shared_index.shared_index(paths, scratch, keys=KEYS), expected)
+    assert not (tmp_path / "out.prepcli").exists()
+    make(tmp_path, paths)
+    refuse_to_read(monkeypatch)
+    with temporary_workspace(tmp_path / "out") as scratch:
+        assert_same(shared_index.shared_index(paths, scratch, keys=KEYS), expected)
+
+
+def test_damaged_columns_are_made_again(tmp_path: Path) -> None:
+    paths = one_large(tmp_path)
+    expected = index_manifests(paths, keys=KEYS)
+    make(tmp_path, paths)
+    folder = next((tmp_path / "out.prepcli" / "index").iterdir())
+    os.truncate(folder / "start.npy", 200)
+    assert_same(make(tmp_path, paths), expected)
+    (folder / "key.name.npy").unlink()
+    assert_same(make(tmp_path, paths), expected)
+
+
+def test_a_missing_unpacked_copy_is_made_again(tmp_path: Path) -> None:
+    paths = compressed(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+    make(tmp_path, paths)
+    shutil.rmtree(tmp_path / "out.prepcli" / "spool")
+    assert_same(make(tmp_path, paths), expected)
+
+
+def test_a_workspace_on_another_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no hard links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    paths = mixed(tmp_path)
+    folder = other / f"prepcli-test-{os.getpid()}"
+    folder.mkdir()
+    try:
+        assert_same(make(folder, paths), index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere"))
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("damage", ["cut short", "not JSON"])
+def test_a_damaged_manifest_is_named_by_all_ranks(damage: str, tmp_path: Path) -> None:
+    paths = compressed(tmp_path)
+    Path(paths[1]).write_bytes(Path(paths[1]).read_bytes()[:-9] if damage == "cut short" else gzip.compress(b"a\tb\n"))
+
+    def fail(rank: int) -> None:
+        with pytest.raises(UsageError, match=r"1\.json\.gz"):
+            make(tmp_path, paths, rank, 2)
+
+    assert forked([partial(fail, rank) for rank in range(2)]) == [0, 0]
+
+
+def test_a_manifest_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = one_large(tmp_path)
+    real = reading.scan
+
+    def append_first(*arguments: object) -> object:
+        with Path(paths[0]).open("ab") as file:
+            file.write(b"{}\n")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "scan", append_first)
+    with pytest.raises(InputChangedError, match=r"m\.json was changed"):
+        make(tmp_path, paths)
+
+
+def kill_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process ends without a word at the `count`-th change of a file's name."""
+    real, left = os.replace, [count]
+
+    def replace(*arguments: object) -> None:
+        left[0] -= 1
+        if not left[0]:
+            os._exit(9)
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(Path, "replace", lambda self, target: os.replace(self, target))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_killed_at_any_step(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that is killed at any change of a name holds a claim; others, and the next start, make the same index."""
+    paths = few(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+
+    def die(folder: Path, count: int) -> None:
+        kill_after(count, monkeypatch)
+        make(folder, paths, 0, ranks)
+
+    def live(folder: Path) -> None:
+        assert_same(make(folder, paths, 1, ranks), expected)
+
+    for count in range(1, 200, ranks):
+        folder = tmp_path / f"killed-{count}"
+        folder.mkdir()
+        codes = forked([partial(die, folder, count), partial(live, folder)][:ranks])
+        assert codes[0] in (0, 9)
+        assert codes[1:] == [0] * (ranks - 1)
+        assert_same(make(folder, paths), expected)
+        shutil.rmtree(folder)
+        if codes[0] == 0 and (ranks == 1 or count > 20):
+            assert count > 5
+            return
+    pytest.fail("it is killed each time")
+
+
+def test_a_slow_rank_does_not_change_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: random.Random
+) -> None:
+    paths = one_large(tmp_path)
+    expected = index_manifests(paths, keys=KEYS)
+
+    def slow(rank: int) -> None:
+        real = reading.write_parts
+
+        def delayed(*arguments: object) -> None:
+            time.sleep(draw.random() / 50)
+            real(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(reading, "write_parts", delayed)
+        assert_same(make(tmp_path, paths, rank, 3), expected)
+
+    assert forked([partial(slow, rank) for rank in range(3)]) == [0, 0, 0]
+
+
+def test_little_input_is_read_without_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 1 << 20)
+    paths = one_large(tmp_path)
+    assert_same(make(tmp_path, paths), index_manifests(paths, keys=KEYS))
+    assert not (tmp_path / "out.prepcli").exists()
