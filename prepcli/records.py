@@ -95,11 +95,13 @@ class Records:
 
     def missing_sample(self) -> str | None:
         """A message if none of a few audio files, evenly over the records, is there (`explain_missing`); else None."""
-        named: list[tuple[str, str]] = []
+        return explain_missing([(self.base_dir(number), record.audio_filepath) for number, record in self.sample()])
+
+    def sample(self) -> Iterator[tuple[int, Record]]:
+        """A few records with their numbers, evenly over all."""
         for number in spread_over(len(self)):
             with contextlib.suppress(RecordRejected):
-                named.append((self.base_dir(number), Record.parse(self.line(number)).audio_filepath))
-        return explain_missing(named)
+                yield number, Record.parse(self.line(number))
 
     @property
     def audio_base_dir(self) -> str | None:

@@ -34,6 +34,7 @@ from prepcli.engine.workspace import MAX_NAME_BYTES, Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
+from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32
 from prepcli.models.model_job import WALL, ModelJob
 from prepcli.models.prefetch import DecodingPool, SegmentDecoder
@@ -162,6 +163,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         )
         contents = ContextContents(records, layout, self._store(), workspace.root)
         notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
+        notes += notes_on_speakers(record for _, record in records.sample())
         return records.plan(units, contents, layout.left_out, notes)
 
     def input_files(self, plan: ContextPlan) -> list[str]:

@@ -56,7 +56,7 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
             raise UsageError(f"{path} is not a Kaldi data directory: it has no {WAV_SCP}")
         return kaldi_source(Path(path), how, base, options.run_commands)
     if kind == "folder":
-        walk = Walk(path)
+        walk = Walk(path, used_suffix=options.text_suffix)
         return Source(path, kind, how, absolute_folder(path), lambda: map(Entry, walk.files()), notes=walk.notes)
     if kind == "audiofolder":
         return _audiofolder(path, how, base, columns)

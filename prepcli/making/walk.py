@@ -23,9 +23,13 @@ _YIELDED_AT_ONCE = 1024
 
 @dataclass
 class Walk:
-    """A walk through a folder, following symbolic links. `left_out` counts files by suffix, `loops` links back up."""
+    """A walk through a folder, following symbolic links. `left_out` counts files by suffix, `loops` links back up.
+
+    Files with the suffix `used_suffix` are not audio either, but something else reads them.
+    """
 
     root: str
+    used_suffix: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)
     loops: int = 0
     unreadable: list[str] = field(default_factory=list)
@@ -102,7 +106,7 @@ class Walk:
                 elif entry.is_dir():
                     if suffix != _WORK:
                         names.append(name + "/")
-                else:
+                elif suffix != self.used_suffix:
                     self.left_out[suffix] += 1
                 if len(names) >= SORTED_IN_MEMORY:
                     pieces.append(_spill(names))

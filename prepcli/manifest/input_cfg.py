@@ -12,6 +12,9 @@ from prepcli.manifest.sources import check_file
 # NeMo has more types (texts, conversations, ...); these are the ones whose items are utterances with a duration.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
 
+DATA_KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
+"""The keys of a training config, and of inputs on the command line, that name data."""
+
 
 def parse_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None) -> DataSet | Mix:
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file that holds one.
@@ -50,12 +53,14 @@ def config_entries(
         value = _load(value)
     if isinstance(value, dict) and "input_cfg" in value:
         value = value["input_cfg"]
+    if isinstance(value, dict):
+        raise _not_a_list(value, seen)
     if not isinstance(value, list) or not value:
         raise UsageError(f"an input_cfg{in_file(seen)} must be a list of entries, and not an empty one")
     for entry in value:
         kind = entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(kind, str) or kind not in types:
-            raise UsageError(f"an entry{in_file(seen)} has the type {kind!r}; estimating bins knows {', '.join(types)}")
+            raise UsageError(f"an entry{in_file(seen)} has the type {kind!r}; prepcli reads {', '.join(types)}")
         tags = entry.get("tags") or {}
         if not isinstance(tags, dict):
             raise UsageError(f"the tags of an entry{in_file(seen)} must be a mapping, not {tags!r}")
@@ -63,6 +68,20 @@ def config_entries(
             if not isinstance(entry.get(name, ""), str):
                 raise UsageError(f"{name} of an entry{in_file(seen)} must be a field's name, not {entry[name]!r}")
         yield entry, kind, seen, _inherit(notes, entry, tags, seen)
+
+
+def _not_a_list(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
+    """The error for a mapping where a list of entries belongs; most often that is a whole training config."""
+    within = config.get("model") if isinstance(config.get("model"), dict) else config
+    train_ds = within.get("train_ds") if isinstance(within, dict) else None
+    if not isinstance(train_ds, dict):
+        return UsageError(
+            f"an input_cfg{in_file(seen)} must be a list of entries (- type: ...), not a mapping with the keys "
+            f"{', '.join(map(str, config))}"
+        )
+    named = next((f"{key}={train_ds[key]}" for key in DATA_KEYS if isinstance(train_ds.get(key), str)), None)
+    advice = f"give what its train_ds reads: {named}" if named else "its train_ds names no data (input_cfg, ...)"
+    return UsageError(f"{seen[-1] if seen else 'this'} is a training config, not an input_cfg; {advice}")
 
 
 def weighted_mix(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:

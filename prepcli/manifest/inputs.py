@@ -7,9 +7,7 @@ from typing import Any
 from prepcli.errors import UsageError
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory, parse_paths
-from prepcli.manifest.input_cfg import parse_input_cfg
-
-KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
+from prepcli.manifest.input_cfg import DATA_KEYS, parse_input_cfg
 
 
 def resolve_input(spec: str) -> DataSet | Mix:
@@ -17,15 +15,15 @@ def resolve_input(spec: str) -> DataSet | Mix:
 
     It is one of: paths of manifests as in `expand_paths`; `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`;
     a `.yaml` with an `input_cfg`; a Shar directory or one that holds `cuts/`; a directory that
-    `manifest-to-tarred` wrote; `key=value` with one of `KEYS`. A path that exists is always read as a path.
+    `manifest-to-tarred` wrote; `key=value` with one of `DATA_KEYS`. A path that exists is always read as a path.
 
     Raises:
         UsageError: it is none of these, or a file is missing.
     """
     key, equals, value = spec.partition("=")
     if equals and not os.path.exists(spec):
-        if key not in KEYS:
-            raise UsageError(f"unknown key in {spec!r}; known are {', '.join(KEYS)}")
+        if key not in DATA_KEYS:
+            raise UsageError(f"unknown key in {spec!r}; known are {', '.join(DATA_KEYS)}")
         value = value.strip("'\"")
         data = _parse_list(value) if _is_list(value) else value
         return parse_input_cfg(data) if key == "input_cfg" else parse_paths({key: data})

@@ -104,7 +104,7 @@ class MelsJob(ExportJob):
         if counts[SEGMENTS]:
             details["segments"] = f"{counts[SEGMENTS]:,.0f} records are parts of files and are not in the list of audio"
         if counts[OTHER_AUDIO]:
-            details["audio"] = (
+            details["audio_list"] = (
                 f"{counts[OTHER_AUDIO]:,.0f} files of the list of audio are not 16-bit mono WAV at "
                 f"{self.mels.sampling_rate} Hz, which is all that WaveGlow reads"
             )

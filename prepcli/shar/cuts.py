@@ -1,8 +1,6 @@
 """One manifest record as a cut: audio, text and speaker; an unusable record is rejected."""
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,12 +8,10 @@ import msgspec
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import CONTEXT, Cut, Recording, Supervision, recording_id, segment_id
-from prepcli.manifest.fields import decode_value
 from prepcli.manifest.record import Record
+from prepcli.manifest.speakers import language_of, speaker_of
 from prepcli.shar.plan import CONTEXT_FIELDS
 
-# As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses everything else.
-_SPEAKER = re.compile(r"\| Language:(\w+) Dataset:[\w\W]+ Speaker:[\w\W]+ \|")
 # Fields that NeMo's script does not copy to the supervision's custom fields; it copies all others.
 _NOT_CUSTOM = frozenset({"audio_filepath", "context_audio_filepath", "text", "offset", "duration", "speaker"})
 
@@ -134,18 +130,3 @@ def _context(record: Record) -> Part:
 def of_context(rejected: RecordRejected) -> RecordRejected:
     """The same reject with a message about the record's context."""
     return RecordRejected(rejected.reason, f"context: {rejected.detail}")
-
-
-def speaker_of(record: Record) -> str | None:
-    """The speaker, a number as text; None if it is missing. Raises `RecordRejected(BAD_FIELD)`."""
-    raw = record.fields.get("speaker")
-    if raw is not None and type(decode_value(raw)) is int:
-        return str(decode_value(raw))  # NeMo's FastPitch manifests number their speakers
-    return record.text("speaker")
-
-
-@lru_cache(maxsize=4096)
-def language_of(speaker: str) -> str | None:
-    """The language in a speaker of the form `| Language:xx Dataset:yy Speaker:zz |`; None for any other form."""
-    match = _SPEAKER.match(speaker)
-    return match[1] if match else None

@@ -35,6 +35,7 @@ from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.manifest.record import Record
+from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
 from prepcli.shar.cuts import Entry, of_context, read_entry
@@ -122,7 +123,8 @@ class SharJob(UnitJob[SharShard, SharContents]):
             SharShard(f"shard_{number:06d}", float(durations[lo:hi].sum()), hi - lo, number, lo, hi)
             for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
         ]
-        return records.plan(units, SharContents(records, layout))
+        notes = notes_on_speakers(record for _, record in records.sample())
+        return records.plan(units, SharContents(records, layout), notes=notes)
 
     def missing_sample(self, plan: SharPlan) -> str | None:
         """Looks for a few audio files of the manifests."""
@@ -201,8 +203,8 @@ class SharJob(UnitJob[SharShard, SharContents]):
             )
         if counts[OTHER_SPEAKER]:
             details["speakers"] = (
-                f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses; "
-                "it wants | Language:xx Dataset:yy Speaker:zz |"
+                f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses; it requires "
+                "| Language:xx Dataset:yy Speaker:zz |"
             )
         if counts[LONG_NAMES]:
             details["long_names"] = (

@@ -8,7 +8,7 @@ class VerifyReport(msgspec.Struct):
 
     `kind`: tarred, shar (codes are a Shar's), wenet, mels, parquet or manifest. `hashes_known`: OUT.prepcli tells what
     the bytes should be, except those of `files_not_compared` files, which no known run wrote. `notes` are not problems:
-    what could not be compared, and what the run has said of its rejects.
+    what could not be compared, and what the run has said of its rejects. Mels do not tell their seconds.
     """
 
     out: str

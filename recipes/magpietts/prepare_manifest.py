@@ -45,10 +45,10 @@ from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageErro
 from prepcli.formats.names import normal_path
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
+from prepcli.manifest.speakers import language_of, speaker_of
 from prepcli.options import AudioBaseDir, Manifest, Option
 from prepcli.printing import printable
 from prepcli.records import AUDIO_BASE_DIRS, Records, file_identity
-from prepcli.shar.cuts import language_of, speaker_of
 
 RECORDS_A_UNIT = 4096
 

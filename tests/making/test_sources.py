@@ -115,6 +115,7 @@ class TestTexts:
         (audio / "b/x.txt").write_bytes(b"\xff\xfe")
         done = make(audio, audio / "m.json", "--text-suffix", ".txt", "--set", "corpus=mine", "--lang", "en")
         assert "warning" not in done.out
+        assert "not audio" not in done.out  # the transcripts are not told of
         assert read_lines(audio / "m.json") == [
             {"audio_filepath": "a/x.wav", "duration": 0.5, "text": "naïve text", "lang": "en", "corpus": "mine"}
         ]

@@ -198,9 +198,14 @@ def test_input_cfg(files: Path) -> None:
     [
         ("", "must be a list of entries"),
         ("[]", "must be a list of entries"),
-        ("a: 1", "must be a list of entries"),
+        ("a: 1", "must be a list of entries (- type: ...), not a mapping with the keys a"),
+        ("train_ds: {shuffle: true}", "is a training config, not an input_cfg; its train_ds names no data"),
+        (
+            "model: {train_ds: {input_cfg: mix.yaml}}",
+            "is a training config, not an input_cfg; give what its train_ds reads: input_cfg=mix.yaml",
+        ),
         ("- a.json", "has the type None"),
-        ("- {type: txt, paths: x}", "has the type 'txt'; estimating bins knows nemo,"),
+        ("- {type: txt, paths: x}", "has the type 'txt'; prepcli reads nemo,"),
         ("- {type: nemo}", "type nemo has no manifest_filepath"),
         ("- {type: lhotse_shar}", "no shar_path or cuts_path"),
         ("- {type: lhotse_shar, shar_path: {recording: x.tar}}", "must have the field `cuts`"),

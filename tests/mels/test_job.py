@@ -75,7 +75,9 @@ def test_lists_and_mels(corpus: Path, made: Path) -> None:
 def test_other_rates_are_resampled_and_the_summary_says_what_waveglow_cannot_read(corpus: Path, made: Path) -> None:
     assert mel_of(made / "mels/d.pt").shape == (80, 1 + 11025 // 256)
     done = prepcli("manifest-to-mels", corpus / "val.json", corpus / "lists", "--lists-only", "--json")
-    assert done.json["details"]["audio"].startswith("1 files of the list of audio are not 16-bit mono WAV at 22050 Hz")
+    assert done.json["details"]["audio_list"].startswith(
+        "1 files of the list of audio are not 16-bit mono WAV at 22050 Hz"
+    )
 
 
 def test_lists_only(corpus: Path, made: Path) -> None:
@@ -221,3 +223,11 @@ def test_verify_compares_with_what_was_published(made: Path, tmp_path: Path) -> 
     done = prepcli("verify", out, "--json")
     assert done.code == 1
     assert any("mels/b.pt: not the bytes that were published" in one for one in done.json["problems"])
+
+
+def test_the_output_tells_of_mels_and_not_of_hours(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert prepcli("manifest-to-mels", MINI_CORPUS / "manifest.json", out, "--lists-only").code == 0
+    lines = prepcli("verify", out).out.splitlines()
+    assert lines[:2] == [f"verify: {out} is ok", "  records  48, without mels"]
+    assert "hours" not in "".join(lines)

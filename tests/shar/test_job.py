@@ -166,6 +166,10 @@ def test_speakers_and_languages(tmp_path: Path) -> None:
         assert item.supervision.get("language") == language
         assert item.cut["custom"].get("lang") == lang
     assert "4 records have a speaker that MagpieTTSLhotseDataset refuses" in report["details"]["speakers"]
+    plan = prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "other", "--dry-run").out
+    assert "speakers such as 'p225' do not have the form '| Language:xx Dataset:yy Speaker:zz |'" in plan
+    write_lines(tmp_path / "m.json", [record(speaker=MAGPIE), record(speaker=None)])
+    assert "speakers such as" not in prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "x", "--dry-run").out
 
 
 def test_texts(tmp_path: Path) -> None:
