@@ -50,6 +50,11 @@ def identity(name: str) -> str:
     return file_identity(name)
 
 
+def mixes_lengths(codec: Codec) -> bool:
+    """Return whether the codes of a row are those of its audio alone, apart from rounding, also beside longer rows."""
+    return bool(getattr(codec, "mixes_lengths", False))
+
+
 def load_codec(name: str) -> Codec:
     """Load a codec, on the CPU.
 
