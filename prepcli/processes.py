@@ -30,13 +30,14 @@ def available_processors() -> int:
     """The number of CPU cores that this process may use; a Slurm step or a container often has fewer than the machine.
 
     Slurm does not always bind a task to its cores, but an environment variable says how many a task has. Ranks that
-    the command itself has started, one per GPU, share them.
+    the command itself has started, one per GPU, share them, and so do those of torchrun on one machine.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if "SLURM_STEP_NUM_TASKS" in os.environ and of_task.isdecimal():
         count = min(count, int(of_task))
-    return max(1, count // int(os.environ.get("WORLD_SIZE", 1))) if is_own_rank() else count
+    of_machine = os.environ.get("WORLD_SIZE" if is_own_rank() else "LOCAL_WORLD_SIZE", "")
+    return max(1, count // int(of_machine)) if of_machine.isdecimal() and int(of_machine) else count
 
 
 def is_own_rank() -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from prepcli.codes.content import record_audio
 from prepcli.codes.indexes import index_name
+from prepcli.codes.on_device import BatchShape, encode_rows
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard, cut_lines
 from prepcli.codes.shard_index import Member, ShardIndex
@@ -21,13 +22,12 @@ from prepcli.engine.rejects import Origin
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.shar import TARGET, shard_text
-from prepcli.models.batches import equal_length_batches
-from prepcli.models.devices import to_device
+from prepcli.models.batches import equal_length_batches, full_batches
 from prepcli.models.model_job import UnitWork
 from prepcli.models.prefetch import Batch, Decoded
-from prepcli.models.protocols import Codec, Precision
-from prepcli.models.running import ModelRunner, Running
-from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
+from prepcli.models.protocols import Codec
+from prepcli.models.running import ModelRunner, Result, Running
+from prepcli.models.sinc import can_resample, resampled_length
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,14 +58,19 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         folder: Path,
         *,
         resamples: bool = False,
+        mixes_lengths: bool = False,
     ) -> None:
-        """`folder`: the Shar set. `resamples`: batches come at the audio's own rate; `compute` changes it."""
+        """`folder`: the Shar set. `resamples`: batches come at the audio's own rate; `compute` changes it.
+
+        `mixes_lengths`: the codec gives each segment its own codes in batches of mixed lengths, too.
+        """
         self.shards = shards
         self.indices = indices
         self._codec = codec
         self._options = options
         self._folder = folder
         self._resamples = resamples
+        self._mixes_lengths = mixes_lengths
         self._members: list[Member] = []
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
@@ -78,7 +83,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                     self._add(one, seconds if name == TARGET else None)
         self._num_frames = self._count_frames()
         self._unusable = dict(self._find_unusable())
-        self._batches = self._plan_batches()
+        self._batches = list(self._plan_batches())
 
     def _add(self, found: Member | RecordRejected | None, seconds: float | None) -> None:
         """Register a use of a segment; `seconds` are those of the cut if it is the target."""
@@ -124,28 +129,33 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                     ),
                 )
 
-    def _plan_batches(self) -> "list[Ints]":
-        """Batches, each with one number of frames and one sampling rate."""
+    def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
+        """Segments of a batch, and its shape: of one sampling rate, and of one number of frames if it must be."""
         codec = self._codec
         max_samples = int(self._options.batch_duration * codec.sampling_rate)
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
         is_usable = np.ones(len(rates), bool)
         is_usable[list(self._unusable)] = False
-        batches: list[Ints] = []
-        for rate in np.unique(rates):
+        for rate in np.unique(rates).tolist():
             own = np.flatnonzero((rates == rate) & is_usable)
-            num_samples = self._num_frames[own] * codec.samples_per_frame
-            batches += [own[batch] for batch in equal_length_batches(num_samples, max_samples)]
-        return batches
+            frames = self._num_frames[own]
+            if self._mixes_lengths:
+                batches = full_batches(frames, max_samples // codec.samples_per_frame)
+            else:
+                equal = equal_length_batches(frames * codec.samples_per_frame, max_samples)
+                batches = [(batch, len(batch), int(frames[batch[0]])) for batch in equal]
+            decoded_rate = rate if self._resamples else codec.sampling_rate
+            for batch, num_rows, num_frames in batches:
+                yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
 
     def batches(self) -> Iterator[Batch[Member]]:
         """The batches to decode, in the order of `compute`."""
-        for batch in self._batches:
+        for batch, shape in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
-            if self._resamples and members[0].sampling_rate != self._codec.sampling_rate:
+            if shape.sampling_rate != self._codec.sampling_rate:
                 yield Batch(members, max(member.num_samples for member in members))
             else:
-                yield Batch(members, int(self._num_frames[batch[0]]) * self._codec.samples_per_frame)
+                yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
 
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
         """Run all batches through the codec; the next batch is copied to the device while earlier ones are encoded."""
@@ -154,17 +164,17 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         advance(self.lost_records, self.lost_seconds)
         precision = self._options.precision
         under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
-        with ModelRunner(device, self._codec.rows_on_cpu) as runner:
-            for turn, batch in enumerate(self._batches):
+        with ModelRunner(device, self._codec.rows_on_cpu, to_host=True) as runner:
+            for turn, (batch, shape) in enumerate(self._batches):
                 started = time.monotonic()
                 audio = next(decoded)
                 begun = time.monotonic()
-                model = partial(self._encode, int(batch[0]), device)
-                rows, lengths = self._tensors(batch, audio)
-                codes = runner.run(partial(model, precision), rows, lengths, keys=audio.keys)
+                model = partial(encode_rows, self._codec, shape, device)
+                tensors = self._tensors(batch, audio)
+                codes = runner.run(partial(model, precision), *tensors, keys=audio.keys)
                 exact = None
                 if precision != "fp32" and turn % COMPARE_EVERY == 0:
-                    exact = runner.run(partial(model, "fp32"), rows, lengths, keys=audio.keys)
+                    exact = runner.run(partial(model, "fp32"), *tensors, keys=audio.keys)
                 under_way.append((batch, audio, codes, exact))
                 if len(under_way) > runner.depth:
                     self._take(found, *under_way.popleft(), device, advance)
@@ -176,39 +186,13 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
             self.extra[IN_CODEC] += time.monotonic() - begun
         return found
 
-    def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor]":
-        """The decoded rows (B, T) and the number of samples (B,) of each."""
+    def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor, Tensor]":
+        """The decoded rows (B, T), and of each the number of samples (B,) and of frames (B,)."""
         import torch
 
-        rows = decoded.audio
-        if not rows.size:  # all were rejected
-            rows = np.zeros((len(batch), self._padded_samples(int(batch[0]))), np.float32)
-        return torch.from_numpy(rows), torch.from_numpy(decoded.lengths)
-
-    def _padded_samples(self, number: int) -> int:
-        return int(self._num_frames[number]) * self._codec.samples_per_frame
-
-    def _encode(
-        self, number: int, device: str, precision: Precision, rows: "Tensor", lengths: "Tensor"
-    ) -> "tuple[Tensor, Tensor]":
-        """Codes of some rows of a batch, to which the segment `number` belongs.
-
-        On the device the rows are resampled to the codec's rate and zero-padded to whole frames.
-        """
-        import torch
-
-        codec = self._codec
-        num_samples = self._padded_samples(number)
-        rate = self._members[number].sampling_rate
-        audio, lengths = to_device(rows, device), to_device(lengths, device)
-        if self._resamples:
-            lengths = resampled_length(lengths, rate, codec.sampling_rate)
-            audio = resample_sinc(audio, rate, codec.sampling_rate)[:, :num_samples]
-            audio = torch.nn.functional.pad(audio, (0, num_samples - audio.shape[1]))
-            # The resampling filter writes beyond the end of a row that is shorter than others in the batch.
-            audio = audio * (torch.arange(num_samples, device=audio.device) < lengths[:, None])
-        # A row that could not be decoded is silence, and its codes are dropped.
-        return codec.encode(audio, lengths.clamp(min=num_samples - codec.samples_per_frame + 1), precision)
+        rows = decoded.audio if decoded.audio.size else np.zeros((len(batch), 1), np.float32)  # all were rejected
+        frames = torch.from_numpy(self._num_frames[batch])
+        return torch.from_numpy(rows), torch.from_numpy(decoded.lengths), frames
 
     def _take(
         self,
@@ -220,23 +204,31 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         device: str,
         advance: Advance,
     ) -> None:
-        """Add the codes of a batch to `found`; this is the only place that waits for the GPU."""
+        """Add the codes of a batch to `found`; this is the only place that waits for the GPU: for this batch alone."""
         result = encoded.result()
         compared = exact.result() if exact is not None else None
         if compared is not None and result.tensors and compared.too_large == result.too_large:
-            self.extra[COMPARED] += result.tensors[0].numel()
-            self.extra[DIFFERENT] += int((compared.tensors[0] != result.tensors[0]).sum())
+            self._compare(result, compared)
         numbers = batch.tolist()
         for row in result.too_large:
             found[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
         if result.tensors:
             codes, frames = result.tensors
-            rows = codes.cpu().numpy().astype(codes_type(self._codec.codebook_size))
+            rows = codes.numpy().astype(codes_type(self._codec.codebook_size))
             for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
                 found[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
         advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
+
+    def _compare(self, result: Result, exact: Result) -> None:
+        """Count the codes of a batch, and those that are different in full float32."""
+        import torch
+
+        (codes, frames), (exact_codes, _) = result.tensors, exact.tensors
+        within = torch.arange(codes.shape[2]) < frames[:, None]
+        self.extra[COMPARED] += int(within.sum()) * codes.shape[1]
+        self.extra[DIFFERENT] += int(((codes != exact_codes) & within[:, None]).sum())
 
     def _too_large(self, number: int, device: str) -> RecordRejected:
         member = self._members[number]

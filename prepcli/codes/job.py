@@ -22,7 +22,14 @@ from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, mirrored
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_NAME, PLAIN_CUTS_NAME, shard_text
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
-from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, notes_on_codec_model
+from prepcli.models.codecs import (
+    check_codec_model,
+    codec_name,
+    identity,
+    load_codec,
+    mixes_lengths,
+    notes_on_codec_model,
+)
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.model_job import WALL, ModelJob
 from prepcli.models.prefetch import DecodingPool
@@ -172,7 +179,15 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             for ahead in islice(waiting, UNITS_AHEAD + 1 - len(indices)):
                 indices.append([workers.submit(index_shard, shard) for shard in ahead.shards])
             found = [wait_for(future, tick) for future in indices.popleft()]
-            yield UnitEncoder(unit.shards, found, self.model, self.options, self.folder, resamples=self._is_on_gpu)
+            yield UnitEncoder(
+                unit.shards,
+                found,
+                self.model,
+                self.options,
+                self.folder,
+                resamples=self._is_on_gpu,
+                mixes_lengths=self._is_on_gpu and mixes_lengths(self.model),
+            )
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the lines to paste into a training config, and statistics; there is nothing to merge."""

@@ -59,9 +59,9 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
     Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with the cuts:
     int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one set.
 
-    The codes of a segment do not depend on other segments: a batch holds segments with the same number of frames, so
-    nothing is padded. A segment that several cuts share is encoded once. Audio at another rate is resampled with
-    torchaudio's sinc kernel, as lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
+    The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment that
+    several cuts share is encoded once. Audio at another rate is resampled with torchaudio's sinc kernel, as lhotse does
+    for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
 
     The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration
     and --pool-duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may

@@ -35,7 +35,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
-from prepcli.models.devices import use_full_float32
+from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.model_job import WALL, ModelJob
 from prepcli.models.prefetch import DecodingPool, SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
@@ -183,8 +183,9 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         return load_speaker_encoder(self.options.speaker_model)
 
     def set_up_device(self) -> None:
-        """Have PyTorch compute in full float32."""
+        """Have PyTorch compute in full float32, with the same algorithms in every run."""
         use_full_float32()
+        use_same_algorithms()
 
     @property
     def max_batch_samples(self) -> int:

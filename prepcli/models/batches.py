@@ -1,10 +1,13 @@
-"""Batches of items of equal padded length, so that no item is padded because of the others in its batch."""
+"""Batches of items of equal padded length, or of the longest items that are left, in few shapes."""
 
 from itertools import pairwise
 
 import numpy as np
 
 from prepcli.manifest.parts import Ints
+
+GRID_STEP, MIN_GRID_STEP = 0.06, 4
+"""From one length of the grid to the next: this share of the length, and at least so many frames."""
 
 
 def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
@@ -29,4 +32,38 @@ def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
         num_batches = -(-count // max_items)
         edges = start + np.arange(num_batches + 1) * count // num_batches
         batches += [order[lo:hi] for lo, hi in pairwise(edges)]
+    return batches
+
+
+def grid_lengths(lengths: Ints) -> Ints:
+    """Round lengths up to a grid of few lengths: 4, 8, 12, ... frames, and from 68 on by 6 %."""
+    grid = [MIN_GRID_STEP]
+    while grid[-1] < lengths.max(initial=0):
+        grid.append(grid[-1] + max(MIN_GRID_STEP, int(grid[-1] * GRID_STEP)))
+    found: Ints = np.array(grid, np.int64)[np.searchsorted(grid, lengths)]
+    return found
+
+
+def full_batches(lengths: Ints, max_length: int) -> list[tuple[Ints, int, int]]:
+    """Divide items of any lengths into full batches whose number of rows follows from the length.
+
+    The items are taken from the longest to the shortest, so those of a batch have nearly the same length; only the
+    last batch is not full.
+
+    Args:
+        lengths: frames of each item.
+        max_length: maximum frames per batch, with padding; a longer item is a batch by itself.
+
+    Returns:
+        For each batch the positions of its items in `lengths`, its number of rows, and its number of frames.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    on_grid = grid_lengths(lengths[order])
+    batches: list[tuple[Ints, int, int]] = []
+    start = 0
+    while start < len(order):
+        length = int(on_grid[start])
+        num_rows = max(1, max_length // length)
+        batches.append((order[start : start + num_rows], num_rows, length))
+        start += num_rows
     return batches

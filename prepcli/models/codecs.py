@@ -56,6 +56,11 @@ def identity(name: str) -> str:
     return hf_identity(name) if is_hf_codec(name) else file_identity(name)
 
 
+def mixes_lengths(codec: Codec) -> bool:
+    """Return whether the codes of a row are those of its audio alone, apart from rounding, also beside longer rows."""
+    return bool(getattr(codec, "mixes_lengths", False))
+
+
 def load_codec(name: str, num_codebooks: int | None = None) -> Codec:
     """Load a codec, on the CPU, with the first `num_codebooks` of its codebooks (None: all).
 

@@ -3,9 +3,12 @@
 import glob
 import importlib.util
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prepcli.engine.ranks import Rank
 from prepcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -13,6 +16,15 @@ if TYPE_CHECKING:
 
 _GPU_FILES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
 """Device files of GPUs: NVIDIA's, those of its small boards, WSL's, AMD's."""
+_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
+"""Environment variables of launchers: the number of this process among those that they have started on this machine."""
+_COUNT = """
+import ctypes
+cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+failed = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+print("" if failed else count.value)
+"""
+"""Prints how many devices CUDA gives to a process; in one of its own, so that this one can still be forked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +40,12 @@ class Devices:
     num_ranks: int
 
 
-def find_devices(wanted: str, local_rank: int, has_launcher: bool) -> Devices:
+def find_devices(wanted: str, rank: Rank) -> Devices:
     """Return what `--devices` means on this machine.
 
     Args:
         wanted: "auto" (all GPUs, else CPU), "cpu", or a number of GPUs.
-        local_rank: number of this rank on the machine, which selects its GPU.
-        has_launcher: whether a launcher has started the ranks.
+        rank: this rank; its number on the machine selects its GPU.
 
     Raises:
         UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
@@ -57,7 +68,31 @@ def find_devices(wanted: str, local_rank: int, has_launcher: bool) -> Devices:
     count = found if wanted == "auto" else int(wanted)
     if count > found:
         raise UsageError(f"--devices {wanted}: this machine has {found} GPUs that can be used; give cpu or auto")
-    return Devices(f"cuda:{local_rank % count}", 1 if has_launcher else count)
+    if rank.launcher == "none":
+        return Devices("cuda:0", count)
+    number = _number_on_machine(rank)
+    device = f"cuda:{(rank.rank if number is None else number) % count}"
+    if number is not None and number >= count:
+        print(
+            f"note: rank {rank.rank} is number {number} on this machine and shares {device}: --devices {wanted} "
+            f"means {count} here; give each rank a GPU (srun --gpus-per-task=1), or start fewer",
+            file=sys.stderr,
+        )
+    return Devices(device, 1)
+
+
+def _number_on_machine(rank: Rank) -> int | None:
+    """The number of this rank on its machine; None where nothing says it.
+
+    Ranks that were started one by one (`--rank`, array tasks) may be alone on their machines or not: they take the
+    GPUs in turn.
+    """
+    if rank.launcher not in ("command line", "Slurm array"):
+        return rank.local_rank
+    if rank.launcher == "Slurm array":  # a task of an array is a job of its own, in which SLURM_LOCALID is 0
+        return None
+    found = (os.environ.get(name, "") for name in _LOCAL_RANKS)
+    return next((int(text) for text in found if text.isdecimal()), None)
 
 
 def _num_gpus() -> int:
@@ -66,7 +101,23 @@ def _num_gpus() -> int:
         return 0
     import torch
 
-    return torch.cuda.device_count()
+    count = torch.cuda.device_count()
+    return min(count, _num_exposed(count)) if count > 1 else count
+
+
+def _num_exposed(otherwise: int) -> int:
+    """Devices that CUDA itself gives to a process: with MIG one, where PyTorch may count several."""
+    done = subprocess.run([sys.executable, "-SEc", _COUNT], capture_output=True, text=True, check=False)
+    text = done.stdout.strip()
+    return int(text) if text.isdecimal() else otherwise
+
+
+def use_device(device: str) -> None:
+    """Make a GPU the current one of this process, so that nothing takes memory of another."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.set_device(device)
 
 
 def use_full_float32() -> None:

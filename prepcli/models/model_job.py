@@ -13,6 +13,7 @@ from prepcli.engine.crashes import DECODING, survive_crashes
 from prepcli.engine.job import Advance, Execution, Job
 from prepcli.engine.plan import Contents, Plan, UnitT
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.models.devices import use_device
 from prepcli.models.in_flight import in_flight, key_of, noting_in_flight
 from prepcli.models.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.processes import no_interruption, wait_for
@@ -143,6 +144,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), tick))
         # The workers start with the first task; that must be before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
+        use_device(self.device)
         self.set_up_device()
         self.model.to(self.device)
         started = time.monotonic()

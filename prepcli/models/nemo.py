@@ -100,7 +100,7 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
         kind = getattr(models, model_class)
         load = kind.restore_from if is_file(name) else kind.from_pretrained
         try:
-            with extraction_filters():
+            with extraction_filters(), without_cuda():
                 model = load(name, map_location="cpu")
         except Exception as error:
             what = "cannot be loaded" if is_file(name) else "cannot be fetched; give a .nemo file"
@@ -108,6 +108,23 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
     logging.getLogger("nemo_logger").setLevel(logging.ERROR)
     model.freeze()
     return model
+
+
+@contextlib.contextmanager
+def without_cuda() -> Iterator[None]:
+    """Within the context PyTorch says that there is no GPU.
+
+    NeMo asks which GPU is the current one when it makes a model, and so initializes CUDA: before the worker processes
+    are forked, and on the first GPU, whichever is this rank's.
+    """
+    import torch
+
+    available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: False
+    try:
+        yield
+    finally:
+        torch.cuda.is_available = available
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """NeMo's speaker models (TitaNet and others), from a `.nemo` file or by name."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
 from prepcli.models.nemo import load_nemo
@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 MODEL_CLASS = "EncDecSpeakerLabelModel"
 GRID_FRAMES = 16
 """NeMo's preprocessor pads to a multiple of so many feature frames by default (`pad_to`)."""
+MIN_FRAMES = 2
+_MAX_HOPS = 64
+
+
+def _shortest(front_end: Any) -> int:
+    """Return the minimum number of samples: the normalisation needs two frames, and `exact_pad` counts fewer."""
+    import torch
+
+    hop = int(front_end.hop_length)
+    return next(
+        hops * hop for hops in range(2, _MAX_HOPS) if int(front_end.get_seq_len(torch.tensor(hops * hop))) >= MIN_FRAMES
+    )
 
 
 class NemoSpeakerEncoder:
@@ -42,8 +54,7 @@ class NemoSpeakerEncoder:
             raise UsageError(f"{option} {name}: its front end ({kind}) does not compute mel spectra") from None
         pad_to = front_end.pad_to
         self._grid = pad_to if isinstance(pad_to, int) and pad_to > 0 else GRID_FRAMES
-        # Its normalisation needs two frames.
-        self.min_samples = 2 * self._hop
+        self.min_samples = _shortest(front_end)
         last = self._model.decoder.emb_layers[-1]
         sizes = [getattr(layer, "out_channels", None) or getattr(layer, "out_features", None) for layer in last]
         self.dim: int = next(int(size) for size in sizes if size)

@@ -72,11 +72,13 @@ class Codec(Protocol):
         """Return codes of audio; may be called from several threads at once.
 
         Where all rows have the same number of frames, the codes of a row are those of its audio alone, apart from
-        rounding. In a batch of mixed lengths they may differ.
+        rounding. In a batch of mixed lengths they may differ, unless the codec has an attribute `mixes_lengths` that is
+        true; T may be greater than all lengths then.
 
         Args:
             audio: (B, T), float32 in [-1, 1), on the model's device.
-            lengths: (B,), samples of each row that are audio.
+            lengths: (B,), samples of each row that are audio; on the model's device, or on the CPU where the codec
+                `mixes_lengths`.
             precision: of the computation.
 
         Returns:

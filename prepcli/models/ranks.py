@@ -36,7 +36,7 @@ def run_on_devices(
     job = make_job(device="cpu")  # wrong options are reported before PyTorch is imported, and before ranks start
     if not options.dry_run:
         check_writable(workspace)
-    found = find_devices(devices, engine.rank.local_rank, has_launcher)
+    found = find_devices(devices, engine.rank)
     may_crash = not has_launcher and bool(crashed_notes(workspace)) and not workspace.report_file.exists()
     if (found.num_ranks > 1 or may_crash) and not options.dry_run:
         return run_ranks(found.num_ranks, job, workspace, engine, after)

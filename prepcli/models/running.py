@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prepcli.models.in_flight import in_flight
@@ -14,6 +15,7 @@ from prepcli.processes import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.cuda import Event
 
 Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 """Takes and returns tensors whose first dimension is the rows of a batch."""
@@ -21,8 +23,11 @@ Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
 """Results for the pieces of a batch, in order; None for a row that does not fit into memory alone."""
 
-_ALLOCATION_FAILED = ("can't allocate memory", "not enough memory", "_ALLOC_FAILED")
-"""Messages of PyTorch's other errors for too little memory: on CPUs, and in the libraries of CUDA."""
+_ALLOCATION_FAILED = ("can't allocate memory", "not enough memory", "_ALLOC_FAILED", "canUse32BitIndexMath")
+"""Messages of PyTorch's other errors for too little memory: on CPUs, in the libraries of CUDA, and of kernels that
+cannot address so many numbers."""
+GPU_DEPTH = 2
+"""Batches that a GPU has beyond the one whose result is awaited: it works while the next one is prepared."""
 _exclusive_lock = threading.Lock()
 _noted = threading.Event()
 
@@ -48,13 +53,18 @@ class Result(NamedTuple):
 class Running:
     """The result for a batch: complete, or in pieces that threads compute."""
 
-    def __init__(self, pieces: "list[Future[Pieces]] | Pieces", batch: int | None = None) -> None:
-        """`batch`: its number in `prepcli.models.in_flight`."""
+    def __init__(
+        self, pieces: "list[Future[Pieces]] | Pieces", copied: "Event | None" = None, batch: int | None = None
+    ) -> None:
+        """Wait for `copied` before the pieces are used; `batch`: its number in `prepcli.models.in_flight`."""
         self._pieces = pieces
+        self._copied = copied
         self._batch = batch
 
     def pieces(self) -> Pieces:
         """Wait for the results of the pieces."""
+        if self._copied is not None:
+            self._copied.synchronize()
         found: Pieces = []
         for piece in self._pieces:
             if isinstance(piece, Future):
@@ -122,6 +132,18 @@ def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None"
     return found if isinstance(found, tuple) else (found,)
 
 
+def _to_host(model: Model, *batch: "Tensor") -> "tuple[Tensor, ...]":
+    """The model's results on the way into pinned memory; they are there when the device has done what it was given."""
+    import torch
+
+    found = model(*batch)
+    tensors = found if isinstance(found, tuple) else (found,)
+    hosts = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) if one.is_cuda else one for one in tensors]
+    return tuple(
+        host.copy_(one, non_blocking=True) if one.is_cuda else one for host, one in zip(hosts, tensors, strict=True)
+    )
+
+
 def _free_memory() -> None:
     import torch
 
@@ -136,21 +158,26 @@ class ModelRunner:
     with as many threads as PyTorch has. Rounding then depends neither on the size of batches nor on the number of
     threads, and activations stay in the cache of a core.
 
+    On a GPU the results of a batch can be used while later batches are computed, if they come `to_host`: waiting for a
+    tensor that is on the GPU means to wait for everything that was started after it as well.
+
     Attributes:
         depth: the number of batches to give to `run` before the first result is used.
     """
 
-    def __init__(self, device: str, rows: int | None) -> None:
+    def __init__(self, device: str, rows: int | None, *, to_host: bool = False) -> None:
+        """`to_host`: results of a GPU are copied to the CPU; otherwise they stay there."""
         import torch
 
         self._rows = rows
+        self._to_host = to_host
         self._pool: ThreadPoolExecutor | None = None
         self._started: list[Future[Pieces]] = []
-        self.depth = 1
+        self.depth = GPU_DEPTH
         if device == "cpu":
             num_threads = torch.get_num_threads()
             self._pool = ThreadPoolExecutor(num_threads, initializer=torch.set_num_threads, initargs=(1,))
-            self.depth += num_threads
+            self.depth = 1 + num_threads
 
     def run(self, model: Model, *batch: "Tensor", keys: Sequence[str] = ()) -> Running:
         """Start the model on a batch; its tensors may be overwritten as soon as this returns.
@@ -161,27 +188,32 @@ class ModelRunner:
         if keys and in_flight().is_suspect(keys):
             return self._run_alone(model, batch, keys)
         number = in_flight().begin(keys) if keys else None
-        return Running(self._start(model, batch), number)
+        return self._start(model, batch, number)
 
-    def _start(self, model: Model, batch: "Sequence[Tensor]") -> "list[Future[Pieces]] | Pieces":
+    def _start(self, model: Model, batch: "Sequence[Tensor]", number: int | None = None) -> Running:
         import torch
 
         if self._pool is None:
-            return _run_in_pieces(model, batch)
+            if not self._to_host:
+                return Running(_run_in_pieces(model, batch), batch=number)
+            pieces_on_host = _run_in_pieces(partial(_to_host, model), batch)
+            copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            copied.record()
+            return Running(pieces_on_host, copied, number)
         rows = self._rows or len(batch[0])
         pieces = zip(*(torch.split(tensor.clone(), rows) for tensor in batch), strict=True)
         self._started = [future for future in self._started if not future.done()]
         with no_interruption():
             futures = [self._pool.submit(_run_in_pieces, model, piece) for piece in pieces]
             self._started += futures
-        return futures
+        return Running(futures, batch=number)
 
     def _run_alone(self, model: Model, batch: "Sequence[Tensor]", keys: Sequence[str]) -> Running:
         self._wait_for_others()
         found: Pieces = []
         for row, key in enumerate(keys):
             number = in_flight().begin([key])
-            found += Running(self._start(model, [tensor[row : row + 1] for tensor in batch])).pieces()
+            found += self._start(model, [tensor[row : row + 1] for tensor in batch]).pieces()
             self._wait_for_others()
             in_flight().end(number)
         return Running(found)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from prepcli.engine.ranks import Rank
 from prepcli.models import devices, pretrained
 from prepcli.models.nemo import notes_on_name
 from tests.conftest import MINI_CORPUS
@@ -116,7 +117,7 @@ def test_gpus_are_not_counted_where_there_is_no_device_file(monkeypatch: pytest.
     monkeypatch.setattr(devices, "_GPU_FILES", ("/dev/no-such-device*",))
     monkeypatch.setitem(sys.modules, "torch", None)  # importing it fails
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    assert devices.find_devices("auto", 0, False) == devices.Devices("cpu", 1)
+    assert devices.find_devices("auto", Rank()) == devices.Devices("cpu", 1)
     monkeypatch.setattr(devices, "_GPU_FILES", ("/dev/null",))
     with pytest.raises(ImportError):
-        devices.find_devices("auto", 0, False)
+        devices.find_devices("auto", Rank())

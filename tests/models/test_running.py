@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -145,3 +145,46 @@ def test_a_batch_that_does_not_fit_is_split(rows: int | None, error: Exception) 
 def test_another_error_is_raised() -> None:
     with ModelRunner("cpu", None) as runner, pytest.raises(RuntimeError, match="mat1 and mat2"):
         runner.run(OutOfMemory(0, RuntimeError("mat1 and mat2 cannot be")), torch.ones(2, 2), torch.ones(2)).result()
+
+
+class Event:
+    """Stands in for `torch.cuda.Event`: notes when it is recorded and waited for."""
+
+    noted: ClassVar[list[tuple[str, int]]] = []
+
+    def __init__(self) -> None:
+        self.number = sum(what == "record" for what, _ in self.noted)
+
+    def record(self) -> None:
+        self.noted.append(("record", self.number))
+
+    def synchronize(self) -> None:
+        self.noted.append(("wait", self.number))
+
+
+def test_a_gpu_is_waited_for_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of a batch does not wait for the batches that were started after it; these are ready in time."""
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    Event.noted = []
+    batches = [torch.full((3, 2), float(number)) for number in range(4)]
+    with ModelRunner("cuda:0", 1, to_host=True) as runner:
+        running = [runner.run(double, batch, torch.arange(3)) for batch in batches[: runner.depth + 1]]
+        assert [what for what, _ in Event.noted] == ["record"] * 3
+        assert torch.equal(running[0].result().tensors[0], batches[0] * 2)
+        running.append(runner.run(double, batches[3], torch.arange(3)))
+        for batch, one in zip(batches[1:], running[1:], strict=True):
+            assert torch.equal(one.result().tensors[0], batch * 2)
+    assert Event.noted[3:] == [("wait", 0), ("record", 3), ("wait", 1), ("wait", 2), ("wait", 3)]
+    assert runner.depth == 2
+
+
+def test_a_gpu_batch_that_does_not_fit_is_split_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    batch, lengths = torch.arange(12.0).reshape(3, 4), torch.tensor([1, 9, 1])
+    error = torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    with ModelRunner("cuda:0", None, to_host=True) as runner:
+        found = runner.run(OutOfMemory(4, error), batch, lengths).result()
+        assert found.too_large == [1]
+        assert torch.equal(found.tensors[0], batch[[0, 2]] * 2)
+        address = RuntimeError("Expected canUse32BitIndexMath(input) && canUse32BitIndexMath(output) to be true")
+        assert runner.run(OutOfMemory(4, address), batch, lengths).result().too_large == [1]

@@ -1,0 +1,72 @@
+"""Encode the rows of a batch on the device of the codec: resample, pad to the shape of the batch, encode."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prepcli.models.devices import to_device, use_full_float32
+from prepcli.models.protocols import Codec, Precision
+from prepcli.models.sinc import resample_sinc, resampled_length
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShape:
+    """The shape of a batch on the device, and where its rows come from.
+
+    Attributes:
+        sampling_rate: of the rows as they were decoded (Hz); the codec's own where they need no resampling.
+        num_frames: length of the batch; shorter rows are zero-padded.
+        num_rows: the rows of the whole batch; where there are fewer, silent rows are added. A GPU prepares each new
+            shape for 25 to 100 ms, so few shapes are used.
+        num_given: the rows that are given; a part of a batch that did not fit into memory gets no silent rows.
+        mixes_lengths: whether the rows may have different lengths.
+    """
+
+    sampling_rate: int
+    num_frames: int
+    num_rows: int
+    num_given: int
+    mixes_lengths: bool
+
+
+def encode_rows(
+    codec: Codec,
+    shape: BatchShape,
+    device: str,
+    precision: Precision,
+    rows: "Tensor",
+    lengths: "Tensor",
+    frames: "Tensor",
+) -> "tuple[Tensor, Tensor]":
+    """Return the codes (B, C, F) of some rows of a batch, and the frames (B,) of each row.
+
+    Args:
+        codec: on `device`.
+        shape: the shape of the whole batch.
+        device: "cpu" or "cuda:N".
+        precision: of the codec.
+        rows: (B, T), on the CPU.
+        lengths: (B,), samples of each row that are audio; 0 for a row that could not be decoded. It is encoded as
+            silence, and its codes are dropped.
+        frames: (B,), frames of each row.
+    """
+    import torch
+
+    use_full_float32()  # an earlier batch may have set TF32, which would round the products of the resampling filter
+    step = codec.samples_per_frame
+    audio = to_device(rows, device)
+    if shape.sampling_rate != codec.sampling_rate:
+        audio = resample_sinc(audio, shape.sampling_rate, codec.sampling_rate)
+        lengths = resampled_length(lengths, shape.sampling_rate, codec.sampling_rate)
+        # The filter writes beyond the end of a row that is shorter than others in the batch.
+        within = torch.arange(audio.shape[1], device=audio.device) < to_device(lengths, device)[:, None]
+        audio = audio * within
+    more = shape.num_rows - len(rows) if len(rows) == shape.num_given else 0
+    audio = torch.nn.functional.pad(audio, (0, shape.num_frames * step - audio.shape[1], 0, more))
+    lengths = torch.maximum(lengths, (frames - 1) * step + 1)
+    lengths = torch.nn.functional.pad(lengths, (0, more), value=audio.shape[1])
+    given = lengths if shape.mixes_lengths else to_device(lengths, device)
+    codes, found = codec.encode(audio, given, precision)
+    return codes[: len(rows)], found[: len(rows)]
