@@ -1,5 +1,8 @@
 """64-bit hashes that are the same on every machine and in every process: plans and names of files depend on them."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +10,13 @@ Hashes = NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2**64 divided by the golden ratio, the increment of SplitMix64: numbers times this differ in their upper bits."""
+
+
+CHUNK_SIZE = 1 << 18
+"""Values that are computed at a time."""
+GROUP_SIZE = 1 << 18
+"""Keys of a group, about, of up to `2 ** MAX_GROUP_BITS` groups."""
+MAX_GROUP_BITS = 6
 
 
 def mix64(keys: Hashes) -> Hashes:
@@ -27,15 +37,49 @@ def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[
         return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)
 
 
+def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
+    """All positions in groups of about `GROUP_SIZE`, each ascending: equal keys are in one group, and groups ascend.
+
+    What is done group by group needs memory for one group alone, and a byte for each key. Keys must be hashes: a group
+    is as large as its commonest key at least.
+    """
+    bits = min(MAX_GROUP_BITS, max(0, (len(keys) - 1) // GROUP_SIZE).bit_length())
+    if not bits:
+        yield np.arange(len(keys))
+        return
+    group = np.empty(len(keys), np.uint8)
+    for chunk in chunks(len(keys)):
+        group[chunk] = keys[chunk] >> np.uint64(64 - bits)
+    for number in range(1 << bits):
+        yield np.flatnonzero(group == number)
+
+
+def chunks(length: int) -> Iterator[slice]:
+    """Slices of `CHUNK_SIZE` that cover `length` values."""
+    return (slice(start, min(start + CHUNK_SIZE, length)) for start in range(0, length, CHUNK_SIZE))
+
+
 def num_distinct(keys: Hashes) -> int:
     """How many different keys there are."""
+    return sum(_num_distinct(keys[positions]) for positions in groups_of(keys))
+
+
+def _num_distinct(keys: Hashes) -> int:
     # Not np.unique: its first call imports numpy.ma, a sixth of the start-up.
     keys = np.sort(keys)
     return int(np.count_nonzero(keys[1:] != keys[:-1])) + min(1, len(keys))
 
 
-def have_several(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
-    """For each position: do the positions with its key hold more than one value?"""
+def have_several(keys: Hashes, values: NDArray[Any], result: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """For each position: do the positions with its key hold more than one value? `result`: an array to write into."""
+    if result is None:
+        result = np.empty(len(keys), bool)
+    for positions in groups_of(keys):
+        result[positions] = _have_several(keys[positions], values[positions])
+    return result
+
+
+def _have_several(keys: Hashes, values: NDArray[Any]) -> NDArray[np.bool_]:
     order = np.lexsort((values, keys))
     keys, values = keys[order], values[order]
     if not len(keys):
@@ -49,8 +93,16 @@ def have_several(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
     return result
 
 
-def occurrences(keys: Hashes) -> NDArray[np.int64]:
-    """For each position: how many positions before it have the same key."""
+def occurrences(keys: Hashes, result: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """For each position: how many positions before it have the same key. `result`: an array to write into."""
+    if result is None:
+        result = np.empty(len(keys), np.int64)
+    for positions in groups_of(keys):
+        result[positions] = _occurrences(keys[positions])
+    return result
+
+
+def _occurrences(keys: Hashes) -> NDArray[np.int64]:
     counts = np.zeros(len(keys), np.int64)
     in_order = np.sort(keys)
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]

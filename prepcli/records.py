@@ -4,21 +4,21 @@ import contextlib
 import heapq
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prepcli.engine.arrays import Scratch, Values, plan_once
 from prepcli.engine.plan import Contents, InputFile, Plan, UnitT
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.split import Indices
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, normal_path
-from prepcli.hashing import hash_segments, mix64
+from prepcli.hashing import Hashes, chunks, hash_segments, mix64
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
@@ -26,6 +26,7 @@ from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
 from prepcli.manifest.shared_index import shared_index
 from prepcli.options import settings_of
+from prepcli.version import __version__
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """Records that a plan leaves out: a reason and the numbers of its records."""
@@ -69,6 +70,7 @@ class Records:
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
         self.index: ManifestIndex = shared_index(manifests, workspace, num_workers=num_workers, keys=keys)
+        self._workspace = workspace
         self._lines = LineReader(self.index)
         if len(self) + len(self.index.problems) == 0:
             skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""
@@ -143,6 +145,15 @@ class Records:
             return {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
         return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
 
+    def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
+        """What a job has planned over these records; see `prepcli.engine.arrays.plan_once`.
+
+        `what` must name the job, and all that the plan depends on beside the records.
+        """
+        if self._workspace is None:
+            return make(Scratch())
+        return plan_once(self._workspace, self.index.folder, [__version__, self.base_dirs, what], make)
+
     def plan(
         self, units: Sequence[UnitT], contents: Contents, left_out: LeftOut = (), notes: Sequence[str] = ()
     ) -> Plan[UnitT, Contents]:
@@ -195,21 +206,27 @@ def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options
     return settings_of(options) | {AUDIO_BASE_DIRS: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
 
 
-def file_identity(index: ManifestIndex, audio_base_dir: Path | None) -> NDArray[np.uint64]:
+def file_identity(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> Hashes:
     """A number for each record's audio file; `index.keys` must hold `path` (normal_path).
 
     Without a base directory, equal relative paths in different folders are different files.
     """
-    files: NDArray[np.uint64] = index.keys["path"].copy()
+    paths = index.keys["path"]
     folders = base_directories([source.path for source in index.sources], audio_base_dir)
     number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
+    if len(number) <= 1:
+        return paths
+    files: Hashes = (scratch or Scratch()).empty(len(paths), np.uint64)
     for source, folder in enumerate(folders):
-        if number[folder]:
-            here = slice(index.first[source], index.first[source + 1])
-            files[here] = mix64(files[here] ^ np.uint64(number[folder]))
+        for chunk in chunks(index.first[source + 1] - index.first[source]):
+            here = slice(index.first[source] + chunk.start, index.first[source] + chunk.stop)
+            files[here] = mix64(paths[here] ^ np.uint64(number[folder])) if number[folder] else paths[here]
     return files
 
 
-def segment_identity(index: ManifestIndex, files: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def segment_identity(index: ManifestIndex, files: Hashes, scratch: Scratch | None = None) -> Hashes:
     """A number for each record's segment: its file (see `file_identity`), offset and duration."""
-    return hash_segments(files, index.offset, index.duration)
+    segments: Hashes = (scratch or Scratch()).empty(len(files), np.uint64)
+    for chunk in chunks(len(files)):
+        segments[chunk] = hash_segments(files[chunk], index.offset[chunk], index.duration[chunk])
+    return segments

@@ -151,10 +151,13 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
         base_dir = self.options.audio_base_dir
         records = Records(self.manifests, base_dir, keys=keys, workspace=workspace, num_workers=self.num_workers)
-        layout = plan_bundles(records.index, base_dir)
-        durations = records.index.duration[layout.order]
+        what = [self.command, settings_over(self.manifests, base_dir, self.options)]
+        layout = ContextLayout(
+            **records.layout(what, lambda scratch: plan_bundles(records.index, base_dir, scratch).to_values())
+        )
+        duration = records.index.duration
         units = [
-            VoiceBundle(f"bundle_{number:06d}", float(durations[lo:hi].sum()), hi - lo, lo, hi)
+            VoiceBundle(f"bundle_{number:06d}", float(duration[layout.order[lo:hi]].sum()), hi - lo, lo, hi)
             for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
         ]
         note = (

@@ -1,11 +1,13 @@
 """Plan context audio: group records by voice, and voices into bundles, the units of work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.engine.arrays import Scratch
 from prepcli.engine.split import Indices
 from prepcli.errors import RejectReason
 from prepcli.manifest.index import ManifestIndex
@@ -35,19 +37,23 @@ class ContextLayout:
     largest_group: float
     """Seconds of audio of the longest group."""
 
+    def to_values(self) -> dict[str, Any]:
+        """All of it, as named values and arrays."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @property
     def left_out(self) -> LeftOut:
         """The records outside of all bundles, with the reason."""
         return [(RejectReason.SPEAKER_HAS_ONE_UTTERANCE, self.alone)]
 
 
-def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None) -> ContextLayout:
+def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> ContextLayout:
     """Pack whole groups, in order of appearance, into bundles of about equal seconds.
 
     `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
     """
     groups = index.keys["group"]
-    files = file_identity(index, audio_base_dir)
+    files = file_identity(index, audio_base_dir, scratch)
     _, first, number, size = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     seconds = np.asarray(np.bincount(number, weights=index.duration, minlength=len(size)), np.float64)
     paired = size > 1

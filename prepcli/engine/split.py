@@ -1,24 +1,53 @@
 """Assign records to shards: permutations and boundaries over arrays, never over lists of records."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.engine.arrays import Scratch
 from prepcli.errors import UsageError
-from prepcli.hashing import GOLDEN, mix64
+from prepcli.hashing import GOLDEN, chunks, groups_of, mix64
 
 Indices = NDArray[np.int64]
 
 
-def shuffled(num_records: int, seed: int) -> Indices:
+def shuffled(num_records: int, seed: int, scratch: Scratch | None = None) -> Indices:
     """A permutation of 0..num_records-1, the same for a seed on every machine and in every version of NumPy.
 
     Each number gets a 64-bit key by SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
     2014); the permutation sorts by it. NumPy's own generators may change their streams between versions.
     """
+    scratch = scratch or Scratch()
+    keys = scratch.empty(num_records, np.uint64)
     with np.errstate(over="ignore"):
-        numbers = np.arange(1, num_records + 1, dtype=np.uint64) * GOLDEN
-        keys = mix64(numbers + np.uint64(seed % 2**64) * np.uint64(0xD1342543DE82EF95))
-    return np.argsort(keys, kind="stable")
+        added = np.uint64(seed % 2**64) * np.uint64(0xD1342543DE82EF95)
+        for chunk in chunks(num_records):
+            keys[chunk] = mix64(np.arange(chunk.start + 1, chunk.stop + 1, dtype=np.uint64) * GOLDEN + added)
+    order = scratch.empty(num_records, np.int64)
+    done = 0
+    for positions in groups_of(keys):  # in ascending order of their keys
+        order[done : done + len(positions)] = positions[np.argsort(keys[positions], kind="stable")]
+        done += len(positions)
+    return order
+
+
+def in_order(num_records: int, seed: int | None, scratch: Scratch) -> Indices:
+    """The numbers of records: shuffled, or ascending without a `seed`."""
+    if seed is not None:
+        return shuffled(num_records, seed, scratch)
+    order = scratch.empty(num_records, np.int64)
+    for chunk in chunks(num_records):
+        order[chunk] = np.arange(chunk.start, chunk.stop)
+    return order
+
+
+def selected(values: NDArray[Any], positions: Indices, scratch: Scratch) -> NDArray[Any]:
+    """`values[positions]`, in pieces."""
+    result = scratch.empty(len(positions), values.dtype)
+    for chunk in chunks(len(positions)):
+        result[chunk] = values[positions[chunk]]
+    return result
 
 
 def by_count(num_records: int, num_shards: int) -> Indices:
@@ -26,21 +55,35 @@ def by_count(num_records: int, num_shards: int) -> Indices:
     return (np.arange(num_shards + 1, dtype=np.int64) * num_records + num_shards - 1) // num_shards
 
 
-def by_seconds(durations: NDArray[np.float64], seconds: float) -> Indices:
+def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch | None = None) -> Indices:
     """Boundaries of shards of about `seconds` each, at least one record in each; the last is not a small remainder."""
+    ends_of = np.cumsum(durations, out=(scratch or Scratch()).empty(len(durations), np.float64))
     total = float(durations.sum())
     num_shards = max(1, min(len(durations), round(total / seconds)))
-    ends = np.searchsorted(np.cumsum(durations), np.arange(1, num_shards) * (total / num_shards)) + 1
+    ends = np.searchsorted(ends_of, np.arange(1, num_shards) * (total / num_shards)) + 1
     # Every shard needs a record, even if one recording is longer than a shard.
     ends = np.maximum.accumulate(np.maximum(ends - np.arange(num_shards - 1), 1)) + np.arange(num_shards - 1)
     ends = np.minimum(ends, len(durations) - np.arange(num_shards - 1, 0, -1))
     return np.concatenate(([0], ends, [len(durations)])).astype(np.int64)
 
 
-def gathered(groups: NDArray[np.uint64]) -> Indices:
+def gathered(groups: NDArray[np.uint64], scratch: Scratch | None = None) -> Indices:
     """A stable order with the records of a group together, groups in order of first appearance."""
-    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(first[inverse], kind="stable")
+    scratch = scratch or Scratch()
+    first = scratch.empty(len(groups), np.uint64)
+    for positions in groups_of(groups):
+        _, first_here, inverse = np.unique(groups[positions], return_index=True, return_inverse=True)
+        first[positions] = positions[first_here[inverse]]
+    # Spread over all 64 bits, which is how `groups_of` divides its keys.
+    spread = 64 - max(1, len(groups) - 1).bit_length()
+    for chunk in chunks(len(first)):
+        first[chunk] <<= np.uint64(spread)
+    order = scratch.empty(len(groups), np.int64)
+    done = 0
+    for positions in groups_of(first):
+        order[done : done + len(positions)] = positions[np.argsort(first[positions], kind="stable")]
+        done += len(positions)
+    return order
 
 
 def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:

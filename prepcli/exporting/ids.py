@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.engine.arrays import Scratch
 from prepcli.formats.names import digest, member_stem, normal_path, segment_suffix
 from prepcli.hashing import have_several, num_distinct, occurrences
 from prepcli.manifest.index import ManifestIndex
@@ -66,23 +67,23 @@ class RecordIds:
         return "@".join(parts)
 
 
-def plan_ids(index: ManifestIndex, audio_base_dir: Path | None) -> RecordIds:
+def plan_ids(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> RecordIds:
     """Find out what the ids must be made of; `index.keys` must hold `ID_KEYS`.
 
     Names, files and segments are compared by 64-bit hashes: if two ever share one, ids get a part that they do not
     need.
     """
-    files = file_identity(index, audio_base_dir)
+    scratch = scratch or Scratch()
+    files = file_identity(index, audio_base_dir, scratch)
     num_files = num_distinct(files)
     names = index.keys["file_id"]
     by_file = num_distinct(names) == num_files
     if not by_file:
         names = index.keys["path_id"]
-    unique = np.zeros(len(index), bool)
-    segments = segment_identity(index, files)
-    return RecordIds(
-        by_file=by_file,
-        ambiguous=unique if num_distinct(names) == num_files else have_several(names, files),
-        shared=unique if num_files == len(files) else have_several(files, segments),
-        occurrences=occurrences(segments),
-    )
+    segments = segment_identity(index, files, scratch)
+    ambiguous, shared = scratch.zeros(len(index), bool), scratch.zeros(len(index), bool)
+    if num_distinct(names) != num_files:
+        have_several(names, files, ambiguous)
+    if num_files != len(files):
+        have_several(files, segments, shared)
+    return RecordIds(by_file, ambiguous, shared, occurrences(segments, scratch.empty(len(index), np.int64)))

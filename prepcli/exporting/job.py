@@ -2,16 +2,17 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
+from prepcli.engine.arrays import Scratch, Values
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import UnitWriter
-from prepcli.engine.split import Indices, by_count, shuffled
+from prepcli.engine.split import Indices, by_count, in_order
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
@@ -69,15 +70,23 @@ def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
     base_dir = job.options.audio_base_dir
     records = Records(job.manifests, base_dir, keys=ID_KEYS, workspace=workspace, num_workers=job.num_workers)
     size = len(records)
-    order = np.arange(size) if job.shuffle_seed is None else shuffled(size, job.shuffle_seed)
+
+    def make(scratch: Scratch) -> Values:
+        ids = plan_ids(records.index, base_dir, scratch)
+        return {"order": in_order(size, job.shuffle_seed, scratch)} | {
+            field.name: getattr(ids, field.name) for field in fields(RecordIds)
+        }
+
+    values = dict(records.layout([job.command, settings_over(job.manifests, base_dir, job.options)], make))
+    order = values.pop("order")
     # Where every line is a reject there is one bound and no shard.
     bounds = by_count(size, -(-size // job.shard_size)) if size else np.zeros(1, np.int64)
-    durations = records.index.duration[order]
+    duration = records.index.duration
     units = [
-        ExportShard(f"shard_{number:06d}", float(durations[lo:hi].sum()), hi - lo, number, lo, hi)
+        ExportShard(f"shard_{number:06d}", float(duration[order[lo:hi]].sum()), hi - lo, number, lo, hi)
         for number, (lo, hi) in enumerate(pairwise(bounds.tolist()))
     ]
-    return records.plan(units, ExportContents(records, plan_ids(records.index, base_dir), order))
+    return records.plan(units, ExportContents(records, RecordIds(**values), order))
 
 
 class ExportJob(UnitJob[ExportShard, ExportContents]):

@@ -65,6 +65,8 @@ class ManifestIndex:
     """Lines skipped because of a true `_skipme`."""
     records_before_gaps: list[Ints] = field(default_factory=list)
     """For each source and each of its lines without a record: the number of records before it, ascending."""
+    folder: Path | None = None
+    """Where the columns are, if they are mapped from files (`prepcli.manifest.shared_index`)."""
 
     def __len__(self) -> int:
         return self.first[-1]

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.engine.arrays import map_array
 from prepcli.engine.workspace import atomic_file, read_document, write_json
 from prepcli.errors import RejectReason
 from prepcli.input_files import FileState
@@ -210,7 +211,7 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
         OSError: a column, or the uncompressed copy of a manifest, is missing.
         ValueError: a column is cut short, as a power failure may leave it.
     """
-    index = ManifestIndex()
+    index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):
         setattr(index, name, map_array(folder / f"{name}.npy", stored.num_records))
     index.keys = {name: map_array(folder / f"{KEY_PREFIX}{name}.npy", stored.num_records) for name in stored.keys}
@@ -228,19 +229,6 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem])
     index.problems = _problems(problems)
     return index
-
-
-def map_array(path: Path, length: int) -> npt.NDArray[Any]:
-    """An array in a `.npy` file, mapped into memory, read only.
-
-    Raises:
-        OSError: it is missing.
-        ValueError: it has another length.
-    """
-    array = np.asarray(np.load(path, mmap_mode="r" if length else None, allow_pickle=False))
-    if len(array) != length:
-        raise ValueError(f"{path} has {len(array)} values, not {length}")
-    return array
 
 
 def _keys(columns: Columns) -> list[str]:

@@ -203,5 +203,6 @@ def _join(
             builder.add_source(one.path, plain[number][0], one.state, parts_of(number))
         save_index(folder, builder, files, columns)
     for path in folder.iterdir():
-        if path.name == "parts" or path.name.startswith("."):  # drafts of processes that were killed, or too slow
+        # Drafts of processes that were killed or too slow, and plans over an index that was damaged.
+        if path.name == "parts" or path.name.startswith((".", "plan-")):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

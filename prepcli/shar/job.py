@@ -117,10 +117,13 @@ class SharJob(UnitJob[SharShard, SharContents]):
             workspace=workspace,
             num_workers=self._num_workers,
         )
-        layout = plan_shards(records.index, self.options)
-        durations = records.index.duration[layout.order]
+        what = [self.command, settings_over(self.manifests, self.options.audio_base_dir, self.options)]
+        layout = SharLayout(
+            **records.layout(what, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
+        )
+        duration = records.index.duration
         units = [
-            SharShard(f"shard_{number:06d}", float(durations[lo:hi].sum()), hi - lo, number, lo, hi)
+            SharShard(f"shard_{number:06d}", float(duration[layout.order[lo:hi]].sum()), hi - lo, number, lo, hi)
             for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
         ]
         notes = notes_on_speakers(record for _, record in records.sample())

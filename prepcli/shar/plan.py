@@ -1,14 +1,16 @@
 """Plan a Shar data set: the shard and the id of each record, and whether there is context audio."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.split import Indices, by_count, shuffled
+from prepcli.engine.arrays import Scratch
+from prepcli.engine.split import Indices, by_count, in_order
 from prepcli.errors import RecordRejected
-from prepcli.hashing import hash_segments, occurrences
+from prepcli.hashing import chunks, hash_segments, occurrences
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, SourceFile
 from prepcli.manifest.parts import Floats, Ints
@@ -41,24 +43,34 @@ class SharLayout:
     occurrences: Ints
     has_context: bool
 
+    def to_values(self) -> dict[str, Any]:
+        """All of it, as named values and arrays."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
-def plan_shards(index: ManifestIndex, options: SharOptions) -> SharLayout:
+
+def plan_shards(index: ManifestIndex, options: SharOptions, scratch: Scratch | None = None) -> SharLayout:
     """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id)."""
+    scratch = scratch or Scratch()
     num_records = len(index)
-    order = shuffled(num_records, options.shuffle_seed) if options.shuffle else np.arange(num_records)
+    order = in_order(num_records, options.shuffle_seed if options.shuffle else None, scratch)
     # If every line is a reject, there is one bound and no shard.
     bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
-    return SharLayout(order, bounds, occurrences_of_ids(index), names_context(index))
+    return SharLayout(order, bounds, occurrences_of_ids(index, scratch), names_context(index))
 
 
-def occurrences_of_ids(index: ManifestIndex) -> Ints:
+def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> Ints:
     """For each record, the number of earlier ones with the same recording id, offset and duration to 10 ms.
 
     Ids are made of these, so `(id, occurrence)` is different for any two records. Found by 64-bit hash: if
     two different ids ever share a hash, their records get occurrences that they do not need.
     """
-    keys = hash_segments(index.keys["recording"], hundredths(index.offset), hundredths(index.duration))
-    return occurrences(keys)
+    scratch = scratch or Scratch()
+    keys = scratch.empty(len(index), np.uint64)
+    for chunk in chunks(len(index)):
+        keys[chunk] = hash_segments(
+            index.keys["recording"][chunk], hundredths(index.offset[chunk]), hundredths(index.duration[chunk])
+        )
+    return occurrences(keys, scratch.empty(len(index), np.int64))
 
 
 def hundredths(seconds: Floats) -> Floats:

@@ -37,6 +37,7 @@ from prepcli.formats.tarred import (
 )
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.in_hand import take_in_hand
+from prepcli.input_files import state_of
 from prepcli.manifest.record import Record
 from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
@@ -123,23 +124,35 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             num_workers=self._num_workers,
         )
         taken = None if self.base is None else TakenNames.of_manifest(self.base.manifest, self._num_workers)
-        layout = plan_sets(records.index, self.options, taken) if len(records) else TarredLayout(sets=[])
+        layout = self._layout(records, taken)
         contents = TarredContents(records, layout, taken)
         return records.plan(list(self._units(contents)), contents, layout.left_out, self._notes(layout))
+
+    def _layout(self, records: Records, taken: TakenNames | None) -> TarredLayout:
+        if not len(records):
+            return TarredLayout(sets=[])
+        base = None if self.base is None else [self.base.version, tuple(state_of(self.base.manifest))]
+        values = records.layout(
+            [self.command, settings_over(self.manifests, self.options.audio_base_dir, self.options), base],
+            lambda scratch: plan_sets(records.index, self.options, taken, scratch).to_values(),
+        )
+        return TarredLayout.from_values(values)
 
     def _units(self, contents: TarredContents) -> Iterator[TarShard]:
         first = self.base.num_shards if self.base else 0
         for set_number, tar_set in enumerate(contents.layout.sets):
-            durations = contents.records.index.duration[tar_set.records]
+            duration = contents.records.index.duration
             for k, (lo, hi) in enumerate(pairwise(tar_set.bounds.tolist())):
                 unit_id = f"{tar_set.folder.replace('/', '-')}shard_{first + k:06d}"
-                yield TarShard(unit_id, float(durations[lo:hi].sum()), hi - lo, set_number, first + k, lo, hi)
+                yield TarShard(
+                    unit_id, float(duration[tar_set.records[lo:hi]].sum()), hi - lo, set_number, first + k, lo, hi
+                )
 
     def _notes(self, layout: TarredLayout) -> list[str]:
         notes = []
         if layout.num_same_segment:
             notes.append(f"{layout.num_same_segment:,} records name the same segment as an earlier one; they are kept")
-        num_repeated = int(layout.repeated.sum())
+        num_repeated = layout.num_repeated
         if num_repeated and not self.options.slice_with_offset:
             notes.append(
                 f"{num_repeated:,} records are segments of files that go into several shards, a copy into each; "
