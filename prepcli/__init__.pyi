@@ -504,6 +504,97 @@ def download_ljspeech(
         'data/LJSpeech-1.1/val_manifest.json'
     """
 
+def estimate_batch_sizes(
+    *,
+    model: str | None = None,
+    model_class: str | None = None,
+    config: str | PathLike[str] | None = None,
+    buckets: str | None = None,
+    buckets_from: str | PathLike[str] | None = None,
+    memory_fraction: float = 0.9,
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16",
+    start_batch_size: int = 32,
+    threshold: float = 0.05,
+    ratio: float = 12.0,
+    optimizer: str = "adamw",
+    ddp: bool = True,
+    device: str = "cuda",
+    gpu_memory: str | None = None,
+    work: str | PathLike[str] | None = None,
+    probe_timeout: float = 600.0,
+    verify: bool = False,
+    write_config: str | PathLike[str] | None = None,
+    plot: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
+
+    The answers are those of NeMo's OOMptimizer, with fewer steps. A step runs in a process of its own: one that
+    runs out of memory, crashes or hangs is a result. With device cpu and gpu_memory, the bytes of small steps on
+    the CPU are counted and extrapolated instead, and every number is marked as an estimate.
+
+    Args:
+        model: A .nemo file, or the name of a pretrained model.
+        model_class: The class of the model, such as nemo.collections.asr.models.EncDecMultiTaskModel. With config:
+            a model without weights.
+        config: The training config of model_class.
+        buckets: The upper bound of each bucket in seconds, [5.0,10.0,20.0], or pairs of seconds and tokens,
+            [[5.0,30],[5.0,45],[10.0,60]].
+        buckets_from: Take bucket_duration_bins from a training config. max_duration is added as the last bucket
+            where the bins end before it, as those of estimate-bins do.
+        memory_fraction: The share of the GPU's memory that training may use.
+        dtype: The precision of autocast.
+        start_batch_size: The first batch size of the search.
+        threshold: Stop when the smallest size that fails is larger than the largest that fits by at most this
+            share.
+        ratio: Output tokens per second of audio; ignored for buckets that are pairs.
+        optimizer: The optimizer, by NeMo's name.
+        ddp: Reserve memory for one more copy of the model, as distributed training does.
+        device: The GPU, such as cuda:0, or cpu for an estimate (with gpu_memory). Default: the GPU of this rank.
+        gpu_memory: The memory of the GPU to estimate for, such as 80GiB. With a GPU: at most its own memory.
+        work: Folder for the result; WORK.prepcli/ beside it has what a stopped search continues with. Default:
+            batch_sizes.
+        probe_timeout: Seconds after which a step counts as one that does not fit.
+        verify: Run steps of the largest bucket, the smallest, and all in mixed order, in one process.
+        write_config: Write both lists into a training config, as estimate-bins write_config does.
+        plot: Plot memory over batch size for each bucket.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
+        in `buckets` what each number is based on; `is_estimate` says whether they are estimates.
+
+    Raises:
+        UsageError: options that do not go together, or a model that cannot be loaded.
+        PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.estimate_batch_sizes(
+        ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
+        ... )
+        >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
+        (True, 2)
+    """
+
 def estimate_bins(
     data: str | PathLike[str],
     *,

@@ -107,6 +107,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command("estimate-bins", "bins", "EstimateBins", "By duration"),
         Command("estimate-bins-2d", "bins", "EstimateBins2d", "By duration and number of tokens"),
         Command("estimate-token-bins", "bins", "EstimateTokenBins", "By number of tokens, for texts and conversations"),
+        Command("estimate-batch-sizes", "batch_sizes", "EstimateBatchSizes", "The largest batch of each bucket"),
     ),
     "Look": (
         Command("inspect", "inspection", "Inspect", "Show what a file or a set holds, with examples"),

@@ -33,6 +33,7 @@ LAYERS = (
         "wenet",
         "mels",
         "parquet",
+        "batch_sizes",
     ),
     ("bins", "exporting"),
     ("models",),

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from prepcli.cli.batch_sizes import show_batch_sizes
 from prepcli.cli.bins import show_bins, show_bins_2d, show_token_bins
 from prepcli.cli.blending import show_blend
 from prepcli.cli.building import Show, build_command
@@ -46,6 +47,7 @@ SHOWS: dict[str, Show] = {
     "download fisher": show_report,
     "download hub5": show_report,
     "download": show_data_sets,
+    "estimate-batch-sizes": show_batch_sizes,
     "estimate-bins": show_bins,
     "estimate-bins-2d": show_bins_2d,
     "estimate-token-bins": show_token_bins,

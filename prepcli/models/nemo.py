@@ -37,6 +37,21 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
     Raises:
         UsageError: the file does not exist, is not a `.nemo` file, or contains a model of another class.
     """
+    found = target_of(path, option).rpartition(".")[2]
+    if found != model_class:
+        raise UsageError(f"{option} {path} contains a model of the class {found}; the class {model_class} is needed")
+
+
+def target_of(path: str, option: str) -> str:
+    """The full name of the class of the model in a `.nemo` file; `unknown` where the file does not say it.
+
+    Args:
+        path: the file.
+        option: name of the option, for messages.
+
+    Raises:
+        UsageError: the file does not exist, or is not a `.nemo` file.
+    """
     import yaml
 
     if not os.path.isfile(path):
@@ -49,13 +64,11 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
             config = yaml.safe_load(file.read()) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
-            f"{option} {path} is not a .nemo file (a tar archive with {_CONFIG}): {_first_line(error)}"
+            f"{option} {path} is not a .nemo file (a tar archive with {_CONFIG}): {first_line(error)}"
         ) from None
     if not isinstance(config, dict):
         raise UsageError(f"{option} {path} is not a .nemo file: it does not contain {_CONFIG}")
-    found = str(config.get("target", "unknown")).rpartition(".")[2]
-    if found != model_class:
-        raise UsageError(f"{option} {path} contains a model of the class {found}; the class {model_class} is needed")
+    return str(config.get("target", "unknown"))
 
 
 def notes_on_name(name: str, option: str, model_class: str, collection: str) -> list[str]:
@@ -94,9 +107,7 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
         try:
             models = importlib.import_module(f"nemo.collections.{collection}.models")
         except ImportError as error:
-            raise UsageError(
-                f"{option} {name} needs NeMo: pip install 'prepcli[nemo]' ({_first_line(error)})"
-            ) from None
+            raise UsageError(f"{option} {name} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})") from None
         kind = getattr(models, model_class)
         load = kind.restore_from if is_file(name) else kind.from_pretrained
         try:
@@ -104,7 +115,7 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
                 model = load(name, map_location="cpu")
         except Exception as error:
             what = "cannot be loaded" if is_file(name) else "cannot be fetched; give a .nemo file"
-            raise UsageError(f"{option} {name} {what}: {_first_line(error)}") from None
+            raise UsageError(f"{option} {name} {what}: {first_line(error)}") from None
     logging.getLogger("nemo_logger").setLevel(logging.ERROR)
     model.freeze()
     return model
@@ -165,7 +176,7 @@ def quiet() -> Iterator[None]:
             logging.disable(level)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """Return the first line of a message, without hints for programmers."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return line.partition(" Check cls.")[0].rstrip(":")

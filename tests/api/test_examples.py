@@ -1,7 +1,9 @@
 """The examples in the docstrings of the API do what they show."""
 
 import doctest
+import io
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 
 import prepcli as library
+from prepcli.batch_sizes import children
 from prepcli.corpora.fetch import Archive
 from prepcli.engine.rejects import Budget
+from tests.batch_sizes.fake_child import VARIABLE as FAKE_MODEL
 from tests.conftest import MINI_CORPUS
 from tests.corpora.conftest import archives, checksums, serve  # noqa: F401 - fixtures
 from tests.corpora.make_fisher import Said, make_fisher
@@ -76,6 +80,17 @@ def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch)
     use_toy_codec(monkeypatch.setattr)
     (corpus / "codec.nemo").write_bytes(b"toy")
     run_example("extend_codec_codes")
+
+
+def test_the_example_with_a_toy_in_the_child_process(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "MODULE", "tests.batch_sizes.fake_child")
+    monkeypatch.setenv(FAKE_MODEL, "{}")
+    with tarfile.open("tiny.nemo", "w") as tar:
+        config = b"target: toys.Toy"
+        member = tarfile.TarInfo("model_config.yaml")
+        member.size = len(config)
+        tar.addfile(member, io.BytesIO(config))
+    run_example("estimate_batch_sizes")
 
 
 def test_the_example_with_a_speaker_model(corpus: Path) -> None:

@@ -1,0 +1,125 @@
+"""Buckets: their upper bounds as users give them, and the final lists of a training config."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prepcli.errors import UsageError
+
+Bound = float | tuple[float, int]
+"""The longest example of a bucket: its duration in seconds, or duration and number of output tokens."""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What goes into a training config: a batch size for each bin."""
+
+    bins: list[Bound]
+    sizes: list[int]
+
+
+def parse_buckets(text: str) -> list[Bound]:
+    """The bounds in a text such as `[5.0,10.0]` or `[[5.0,30],[10.0,60]]`.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return _checked(found, f"--buckets {text}")
+
+
+def buckets_in_config(path: Path) -> list[Bound]:
+    """The bins of a training config, and `max_duration` where they end before it.
+
+    Raises:
+        UsageError: the file cannot be read, or has no bins.
+    """
+    import yaml
+
+    from prepcli.bins.loader_config import PLACES
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"--buckets-from {path}: not readable YAML: {' '.join(str(error).split())}") from None
+    for names in (*PLACES, ()):
+        section: Any = document
+        for name in names:
+            section = section.get(name) if isinstance(section, dict) else None
+        if isinstance(section, dict) and section.get("bucket_duration_bins") is not None:
+            return _with_last(_checked(section["bucket_duration_bins"], f"--buckets-from {path}"), section)
+    places = ", ".join(".".join(names) for names in PLACES)
+    raise UsageError(
+        f"--buckets-from {path}: no bucket_duration_bins in {places} or at its top; write them with estimate-bins "
+        "--write-config"
+    )
+
+
+def _with_last(bounds: list[Bound], section: dict[str, Any]) -> list[Bound]:
+    longest = section.get("max_duration")
+    last = bounds[-1]
+    if not isinstance(last, tuple) and isinstance(longest, (int, float)) and last < longest < float("inf"):
+        return [*bounds, longest]
+    return bounds
+
+
+def _checked(found: Any, where: str) -> list[Bound]:
+    bounds: list[Bound] = []
+    for one in found if isinstance(found, list) else []:
+        if _is_number(one):
+            bounds.append(one)
+        elif isinstance(one, list) and len(one) == 2 and all(map(_is_number, one)) and one[1] == int(one[1]):
+            bounds.append((one[0], int(one[1])))
+        else:
+            bounds = []
+            break
+    if not bounds or len({isinstance(one, tuple) for one in bounds}) > 1:
+        raise UsageError(f"{where}: the bins must be a list of positive numbers, or of pairs of seconds and tokens")
+    keys = [(duration_of(bound), tokens_of(bound) or 0) for bound in bounds]
+    if any(later <= earlier for earlier, later in itertools.pairwise(keys)):
+        raise UsageError(f"{where}: the bins must ascend, and none may be there twice")
+    return bounds
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def duration_of(bound: Bound) -> float:
+    """Its duration in seconds."""
+    return bound[0] if isinstance(bound, tuple) else bound
+
+
+def tokens_of(bound: Bound) -> int | None:
+    """Its output tokens; None for one dimension."""
+    return bound[1] if isinstance(bound, tuple) else None
+
+
+def shown(bound: Bound) -> str:
+    """As in a list: `5.0`, `[5.0,30]`."""
+    return f"[{bound[0]},{bound[1]}]" if isinstance(bound, tuple) else str(bound)
+
+
+def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
+    """The lists for a training config: without buckets in which nothing fits, equal 1-D neighbours merged as in NeMo.
+
+    Args:
+        bounds: of the buckets, ascending.
+        sizes: batch size of each, 0 where not one example fits.
+    """
+    lists = Lists([], [])
+    for bound, size in zip(bounds, sizes, strict=True):
+        if not size:
+            continue
+        if lists.sizes and lists.sizes[-1] == size and not isinstance(bound, tuple):
+            lists.bins[-1] = bound
+        else:
+            lists.bins.append(bound)
+            lists.sizes.append(size)
+    return lists

@@ -1,0 +1,72 @@
+"""`estimate-batch-sizes` from its options to its report."""
+
+from pathlib import Path
+
+from prepcli.batch_sizes.checking import verify_sizes
+from prepcli.batch_sizes.job import BatchSizesJob
+from prepcli.batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
+from prepcli.batch_sizes.result import loader_options
+from prepcli.calls import tell
+from prepcli.engine.report import Report
+from prepcli.engine.running import run_command
+from prepcli.engine.signals import stop_on_signals
+from prepcli.engine.workspace import Workspace
+from prepcli.errors import PrepcliError
+
+
+def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
+    """Find the largest batch size of each bucket.
+
+    Returns:
+        The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
+        in `buckets` what each number is based on; `is_estimate` says whether they are estimates.
+
+    Raises:
+        UsageError: options that do not go together, or a model that cannot be loaded.
+        PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.estimate_batch_sizes(
+        ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
+        ... )
+        >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
+        (True, 2)
+    """
+    options.check()
+    engine = options.engine()
+    job = BatchSizesJob(options, engine.rank.local_rank)
+    workspace = Workspace(options.work or Path(DEFAULT_WORK))
+    report = run_command(job, workspace, options, engine)
+    if report.status in ("dry_run", "incomplete"):
+        return report
+    if not report.details["bucket_batch_size"]:
+        raise PrepcliError(report.details["advice"][0] + "; give a GPU with more memory, or a smaller model")
+    if options.verify:
+        _verify(job, workspace, report)
+    if options.plot is not None:
+        from prepcli.batch_sizes.plots import plot_memory
+
+        plot_memory(report.details, options.plot)
+    if options.write_config is not None:
+        from prepcli.bins.loader_config import write_loader_config
+
+        unchanged = f"{options.write_config} has these options already; it was not changed"
+        for note in write_loader_config(options.write_config, loader_options(report.details)) or [unchanged]:
+            tell(f"prepcli: {note}")
+    return report
+
+
+def _verify(job: BatchSizesJob, workspace: Workspace, report: Report) -> None:
+    """Make steps with the final lists.
+
+    Raises:
+        PrepcliError: a batch does not fit.
+    """
+    bins = [(one[0], one[1]) if isinstance(one, list) else one for one in report.details["bucket_duration_bins"]]
+    with stop_on_signals(), job.child(workspace, lambda: None) as child:
+        checked = verify_sizes(bins, report.details["bucket_batch_size"], child)
+    if checked.problem is not None:
+        raise PrepcliError(f"--verify: {checked.problem}")
+    report.details["verified_steps"] = checked.steps

@@ -1,0 +1,180 @@
+"""estimate-batch-sizes as a job: a unit is a bucket, and ranks try different buckets."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from prepcli.batch_sizes.buckets import Bound, buckets_in_config, duration_of, parse_buckets, shown, tokens_of
+from prepcli.batch_sizes.children import Child
+from prepcli.batch_sizes.messages import Hello, Setup
+from prepcli.batch_sizes.options import EstimateBatchSizes, parse_memory
+from prepcli.batch_sizes.probes import FOLDER, Record
+from prepcli.batch_sizes.result import make_result, result_file
+from prepcli.batch_sizes.search import next_start
+from prepcli.batch_sizes.searching import Search, Settings
+from prepcli.engine.job import Execution, Job
+from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workspace import Workspace, publish_json_once, read_document
+from prepcli.errors import UsageError
+from prepcli.models.nemo import file_identity, is_file, target_of
+from prepcli.models.pretrained import problem_of
+from prepcli.options import settings_of
+
+FILE_NAME = "batch_sizes.yaml"
+DEVICE_FILE = "device.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Unit):
+    """A bucket by its number; its cost is its duration, so that the engine begins with the largest, as NeMo does."""
+
+    number: int
+
+
+BatchSizesPlan = Plan[Bucket, list[Bound]]
+
+
+class BatchSizesJob(Job[Bucket, list[Bound]]):
+    """Finds the batch size of each bucket.
+
+    Args:
+        options: of the command.
+        local_rank: number of this rank on its machine, which chooses its GPU.
+    """
+
+    command: ClassVar[str] = "estimate-batch-sizes"
+    reads_audio_files: bool = False
+
+    def __init__(self, options: EstimateBatchSizes, local_rank: int) -> None:
+        self.options = options
+        self._device = f"cuda:{local_rank}" if options.device == "cuda" else options.device
+
+    def plan(self, workspace: Workspace) -> BatchSizesPlan:
+        """The buckets."""
+        options = self.options
+        if options.model is not None:
+            if is_file(options.model):
+                target_of(options.model, "--model")
+            elif (problem := problem_of(options.model, "ASRModel", "asr")) is not None:
+                raise UsageError(f"--model {options.model} cannot be fetched: {problem}")
+        bounds = self.bounds()
+        units = [
+            Bucket(f"bucket_{number:04d}", float(duration_of(bound)), 1, number) for number, bound in enumerate(bounds)
+        ]
+        return Plan(units, len(units), bounds)
+
+    def bounds(self) -> list[Bound]:
+        """The upper bounds of the buckets, ascending."""
+        options = self.options
+        if options.buckets is not None:
+            return parse_buckets(options.buckets)
+        assert options.buckets_from is not None
+        return buckets_in_config(options.buckets_from)
+
+    def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
+        """The options, with the content of the model in the place of its name."""
+        options = self.options
+        found = settings_of(options)
+        found["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"
+        if options.model is not None:
+            found["--model"] = file_identity(options.model)
+        if options.config is not None:
+            found["--config"] = f"file with SHA-256 {hashlib.sha256(options.config.read_bytes()).hexdigest()}"
+        if any(tokens_of(bound) is not None for bound in plan.contents):
+            del found["--ratio"]
+        found["--device"] = "cpu" if options.is_estimate else "cuda"
+        return found
+
+    def output_patterns(self, plan: BatchSizesPlan) -> Sequence[str]:
+        """The file with the lists."""
+        return (FILE_NAME,)
+
+    def input_files(self, plan: BatchSizesPlan) -> list[str | Path]:
+        """The model and the configs."""
+        options = self.options
+        return [path for path in (options.model, options.config, options.buckets_from) if path is not None]
+
+    def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
+        """Try the buckets of this rank, from the largest to the smallest."""
+        record = Record(execution.workspace.root, execution.digest)
+        with self.child(execution.workspace, execution.tick) as child:
+            search = self._search(plan.contents, record, child, execution.workspace)
+            for unit in sorted(units, key=lambda one: one.number, reverse=True):
+                record.reload()
+                with UnitWriter(execution.workspace, execution.digest, unit) as writer:
+                    search.settle(unit.number, search.start_of(unit.number))
+                    writer.count(1, 0.0)
+                    marker = writer.publish()
+                execution.advance(1, unit.cost)
+                yield marker
+
+    def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Follow NeMo's search over all buckets, and write the lists.
+
+        The ranks began some buckets where they expected the larger one to end. Where it ended elsewhere, a step or two
+        may be missing.
+        """
+        digest = markers[0].digest
+        record = Record(writer.workspace.root, digest)
+        with self.child(writer.workspace, lambda: None) as child:
+            search = self._search(plan.contents, record, child, writer.workspace)
+            sizes = search.results(finish=True)
+            longest = search.longest(sizes)
+            hello = stored_hello(writer.workspace) or child.hello()
+        starts, start = [0] * len(sizes), self.options.start_batch_size
+        for number in reversed(range(len(sizes))):
+            starts[number] = start
+            start = next_start(sizes[number], start)
+        made = make_result(plan.contents, sizes, starts, search, record, hello, longest)
+        file = writer.open(FILE_NAME)
+        file.write(result_file(made, self.options))
+        return {"config": writer.workspace.out / FILE_NAME, **made}
+
+    def child(self, workspace: Workspace, tick: Any) -> Child:
+        """The process that makes steps; it starts when it is first needed."""
+        options = self.options
+        setup = Setup(
+            model=options.model,
+            model_class=options.model_class,
+            config=None if options.config is None else str(options.config),
+            optimizer=options.optimizer,
+            dtype=options.dtype,
+            ddp=options.ddp,
+            device=self._device,
+            memory_fraction=options.memory_fraction,
+            gpu_memory=None if options.gpu_memory is None else parse_memory(options.gpu_memory),
+            ratio=options.ratio,
+        )
+        log = workspace.root / f"steps-{self._device.replace(':', '')}.log"
+        return Child(setup, log, options.probe_timeout, tick, lambda hello: _same_device(workspace, hello))
+
+    def _search(self, bounds: list[Bound], record: Record, child: Child, workspace: Workspace) -> Search:
+        options = self.options
+        hello = stored_hello(workspace) or child.hello()
+        settings = Settings(
+            bounds, options.start_batch_size, options.threshold, options.is_estimate, hello.limit, hello.static
+        )
+        return Search(settings, record, child)
+
+
+def stored_hello(workspace: Workspace) -> Hello | None:
+    """What the first child process of this search was."""
+    return read_document(workspace.root / FOLDER / DEVICE_FILE, Hello)
+
+
+def _same_device(workspace: Workspace, own: Hello) -> None:
+    """Keep what the first child is, and check that all are on the same kind of device.
+
+    Raises:
+        UsageError: this one is not; the results of two kinds of GPUs must not be mixed.
+    """
+    (workspace.root / FOLDER).mkdir(exist_ok=True)
+    first = publish_json_once(workspace.root / FOLDER / DEVICE_FILE, own, Hello)
+    if first is not None and (first.device, first.memory) != (own.device, own.memory):
+        raise UsageError(
+            f"{workspace.named} was begun on {first.device} with {first.memory / 2**30:.1f} GiB, and this is "
+            f"{own.device} with {own.memory / 2**30:.1f} GiB; choose another --work, or give --overwrite to start again"
+        )

@@ -1,0 +1,71 @@
+"""What the command and its child process tell each other: one JSON object per line."""
+
+from typing import Literal
+
+import msgspec
+
+from prepcli.batch_sizes.probes import Outcome
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """The first line: the model, and how it is trained; the fields are those of the options."""
+
+    model: str | None
+    model_class: str | None
+    config: str | None
+    optimizer: str
+    dtype: str
+    ddp: bool
+    device: str
+    memory_fraction: float
+    gpu_memory: int | None
+    ratio: float
+
+
+class Hello(msgspec.Struct, frozen=True, tag_field="is", tag="hello"):
+    """The child's first line, when the model is loaded.
+
+    `limit` is the bytes that a step may use, `static` those in use without a batch; `memory` is that of the device.
+    """
+
+    device: str
+    memory: int
+    limit: int
+    static: int
+    model: str
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Make a step with `size` examples of `duration` seconds and `tokens`; or count the lines of its memory."""
+
+    what: Literal["step", "lines"]
+    duration: float
+    tokens: int | None
+    size: int = 1
+
+
+class Step(msgspec.Struct, frozen=True, tag_field="is", tag="step"):
+    """The result of a step; see `prepcli.batch_sizes.probes.Probe`. After a `cuda_error` the child ends."""
+
+    outcome: Outcome
+    peak: int = 0
+    reserved: int = 0
+    seconds: float = 0.0
+    detail: str = ""
+
+
+class Counted(msgspec.Struct, frozen=True, tag_field="is", tag="lines"):
+    """The lines of a bucket; see `prepcli.batch_sizes.probes.Lines`."""
+
+    lines: list[tuple[int, int]]
+    measured: list[tuple[int, int]]
+
+
+class Failed(msgspec.Struct, frozen=True, tag_field="is", tag="failed"):
+    """The model cannot be loaded, or cannot make a step at all; `is_usage`: the user's options are wrong."""
+
+    message: str
+    is_usage: bool = False
+
+
+Answer = Hello | Step | Counted | Failed

@@ -1,0 +1,219 @@
+"""Synthetic training batches: what a model says its batches look like, filled with random values."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+from prepcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Kind = Literal["audio", "length", "labels", "mask", "constant", "placeholder", "codes", "prior", "flags"]
+Length = Literal["input", "output"] | int
+_KINDS: Mapping[str, Kind] = {
+    "AudioSignal": "audio",
+    "LengthsType": "length",
+    "LabelsType": "labels",
+    "MaskType": "mask",
+}
+"""Kinds by NeMo's classes of elements."""
+
+
+_CODES: tuple[str, Kind] = ("audio_codes", "codes")
+_AUDIO: tuple[str, Kind] = ("audio", "audio")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A tensor of a batch.
+
+    Attributes:
+        kind: what it holds.
+        length: entries per example: "input", "output", or a fixed number.
+        name: its keyword in the batch; None: by position.
+        vocab_size: labels and codes are below it.
+        value: of a constant; "batch" is the batch size. Of a prior: entries of the input per frame.
+        rows: codebooks of codes.
+    """
+
+    kind: Kind
+    length: Length = "input"
+    name: str | None = None
+    vocab_size: int = 0
+    value: int | str = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The batches of a model.
+
+    Attributes:
+        make: what a batch is made with: `tuple`, or a class that takes the items.
+        items: the tensors.
+        input_length: entries of the input for a duration in seconds.
+        output_length: entries of the output for the output length that a bucket has.
+    """
+
+    make: Callable[..., Any]
+    items: tuple[Item, ...]
+    input_length: Callable[[float], int]
+    output_length: Callable[[float], int]
+
+    def lengths(self, duration: float, tokens: int | None, ratio: float) -> tuple[int, int]:
+        """Entries of input and output for a bucket, as NeMo computes them.
+
+        Args:
+            duration: the upper bound of the bucket in seconds (in tokens, where the input is text).
+            tokens: its second bound; None for one dimension.
+            ratio: output per input, for one dimension.
+        """
+        output = math.ceil(ratio * duration) if tokens is None else tokens
+        return self.input_length(duration), self.output_length(output)
+
+    def batch(self, size: int, lengths: tuple[int, int], device: str) -> Any:
+        """A batch of `size` examples with random values, on the device."""
+        tensors = [(one.name, _tensor(one, size, lengths, device)) for one in self.items]
+        by_position = [tensor for name, tensor in tensors if name is None]
+        by_name = {name: tensor for name, tensor in tensors if name is not None}
+        if self.make is tuple and not by_name:
+            return tuple(by_position)
+        return self.make(*by_position, **by_name)
+
+
+def _tensor(item: Item, size: int, lengths: tuple[int, int], device: str) -> "Tensor":
+    import torch
+
+    if item.kind == "constant":
+        return torch.tensor([size if item.value == "batch" else int(item.value)], dtype=torch.long, device=device)
+    if item.kind == "placeholder":
+        return torch.tensor([])
+    length = {"input": lengths[0], "output": lengths[1]}[item.length] if isinstance(item.length, str) else item.length
+    if item.kind == "audio":
+        return torch.randn(size, length, dtype=torch.float32, device=device)
+    if item.kind == "length":
+        return torch.full((size,), length, dtype=torch.long, device=device)
+    if item.kind == "labels":
+        return torch.randint(0, item.vocab_size, (size, length), device=device)
+    if item.kind == "codes":
+        return torch.randint(0, item.vocab_size, (size, item.rows, length), device=device)
+    if item.kind == "prior":
+        frames = lengths[0] // int(item.value) + 1  # one for the end of the sequence
+        return torch.full((size, frames, lengths[1]), 1 / max(1, lengths[1]), device=device)
+    if item.kind == "flags":
+        return torch.zeros(size, dtype=torch.bool, device=device)
+    return torch.ones(size, length, device=device)
+
+
+def schema_of(model: Any) -> Schema:
+    """What the model says of its batches, or for a MagpieTTS model, which says nothing, what its data set makes.
+
+    Raises:
+        UsageError: the model says nothing, and is not known.
+    """
+    if not hasattr(type(model), "oomptimizer_schema"):
+        if any(one.__name__ == "MagpieTTSModel" for one in type(model).__mro__):
+            return _magpie_schema(model)
+        raise UsageError(
+            f"a model of the class {type(model).__name__} has no oomptimizer_schema, so that it is not known what its "
+            "batches are; give one of NeMo's models for recognition, or add the property to its class"
+        )
+    if getattr(model, "tokenizer", None) is None and hasattr(getattr(model, "decoder", None), "vocabulary"):
+        # The schema asks for a tokenizer, and a model of characters has none.
+        model.tokenizer = SimpleNamespace(vocab_size=len(model.decoder.vocabulary))
+    try:
+        found = model.oomptimizer_schema
+    except NotImplementedError:
+        raise UsageError(f"the oomptimizer_schema of {type(model).__name__} is not implemented in this NeMo") from None
+    items = tuple(map(_item, found["inputs"]))
+    rate = int(getattr(model, "sample_rate", 16000) or 16000)
+    of_text, of_audio = round, partial(_num_samples, rate)
+    is_text = {
+        direction: any(one.kind == "labels" and one.length == direction for one in items)
+        for direction in ("input", "output")
+    }
+    make = found["cls"]
+    if hasattr(model, "audio_locator_tag_id"):
+        make = partial(_with_audio_tags, make, int(model.audio_locator_tag_id))
+    return Schema(
+        make,
+        items,
+        of_text if is_text["input"] else of_audio,
+        of_text if is_text["output"] else of_audio,
+    )
+
+
+def _item(entry: Mapping[str, Any]) -> Item:
+    kind: Kind
+    given = entry["type"]
+    if given == "constant":
+        kind = "constant"
+    elif not hasattr(given, "elements_type"):
+        kind = "placeholder"
+    else:
+        names = [one.__name__ for one in type(given.elements_type).__mro__]
+        found = next((_KINDS[name] for name in names if name in _KINDS), None)
+        if found is None:
+            raise UsageError(f"the oomptimizer_schema has an input that prepcli does not know: {names[0]}")
+        kind = found
+    return Item(
+        kind,
+        entry.get("seq_length", "input"),
+        entry.get("name"),
+        int(entry.get("vocab_size", 0)),
+        entry.get("value", 0),
+    )
+
+
+def _num_samples(rate: int, seconds: float) -> int:
+    """As lhotse rounds: half up."""
+    return math.floor(seconds * rate + 0.5)
+
+
+def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
+    """The batch of a speech language model: each text has one tag, which the audio replaces, at its beginning."""
+    ids = tensors["input_ids"]
+    ids[ids == tag] = 0 if tag else 1
+    ids[:, 0] = tag
+    tensors["loss_mask"] = tensors["loss_mask"].bool()
+    return make(**tensors)
+
+
+def _magpie_schema(model: Any) -> Schema:
+    """Batches of `MagpieTTSLhotseDataset`: codes (or audio) of target and context, and text.
+
+    Buckets have the durations of targets, and their second number is the number of text tokens. Contexts are as long
+    as the config allows.
+    """
+    rate, hop = int(model.sample_rate), int(model.codec_model_samples_per_frame)
+    seconds = float(model.cfg.get("context_duration_max", 10.0))
+    has_codes = bool(model.cfg.get("load_cached_codes_if_available", True))
+    items = [
+        Item("labels", "output", "text", int(model.bos_id)),
+        Item("length", "output", "text_lens"),
+    ]
+    what, kind = _CODES if has_codes else _AUDIO
+    of_context = math.ceil(seconds * rate / hop) if has_codes else round(seconds * rate)
+    lengths: tuple[tuple[str, Length], ...] = (("", "input"), ("context_", of_context))
+    for prefix, length in lengths:
+        items += [
+            Item(kind, length, prefix + what, int(model.codebook_size), rows=int(model.data_num_audio_codebooks)),
+            Item("length", length, f"{prefix}{what}_lens"),
+        ]
+    if model.cfg.get("prior_scaling_factor", None) is not None:
+        items.append(Item("prior", "input", "align_prior_matrix", value=1 if has_codes else hop))
+    if model.use_text_conditioning_encoder:
+        items += [
+            Item("labels", 1, "context_text_tokens", int(model.bos_id)),
+            Item("length", 1, "context_text_tokens_lens"),
+            Item("flags", 1, "has_text_context"),
+        ]
+
+    def frames(duration: float) -> int:
+        return math.ceil(duration * rate / hop)
+
+    return Schema(dict, tuple(items), frames if has_codes else partial(_num_samples, rate), round)

@@ -1,0 +1,132 @@
+"""A model as it is in training: loaded for a trainer that does nothing, with its optimizer, and single steps of it."""
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from prepcli.errors import UsageError
+from prepcli.models.nemo import extraction_filters, first_line, is_file, quiet, target_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NEVER = 10**9
+"""Steps between two logs. In NeMo 3.0 steps divide by this number, which is 0 in a trainer without parts."""
+_CUDA_FFT = "CUFFT_INTERNAL_ERROR"
+"""What cuFFT says when it has no memory."""
+_CUDA_ERRORS = ("CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "CUSOLVER_STATUS", "cuDNN error", "device-side assert")
+
+
+def load_for_training(model: str | None, model_class: str | None, config: str | None, device: str) -> Any:
+    """Load a model with its trainer.
+
+    Args:
+        model: a `.nemo` file or the name of a pretrained model; None: a model of `model_class` without weights.
+        model_class: the full name of the class; None: the file says it, or it is NeMo's `ASRModel`.
+        config: the training config of `model_class`, with the key `model`.
+        device: "cpu" or "cuda:N".
+
+    Raises:
+        UsageError: NeMo is not installed, or the model cannot be loaded.
+    """
+    what = f"--model {model}" if model is not None else f"--config {config}"
+    with quiet():
+        trainer = _trainer(device)
+        own_class = target_of(model, "--model") if model is not None and is_file(model) else None
+        kind = _class(model_class or own_class, what)
+        try:
+            with extraction_filters():
+                loaded = _load(kind, model, config, trainer)
+        except Exception as error:
+            raise UsageError(f"{what} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
+    logging.getLogger("nemo_logger").setLevel(logging.ERROR)
+    loaded = loaded.to(device)
+    loaded.train()
+    return loaded
+
+
+def _trainer(device: str) -> Any:
+    try:
+        import lightning.pytorch as lightning
+    except ImportError as error:
+        raise UsageError(f"estimate-batch-sizes needs NeMo: pip install 'prepcli[nemo]' ({error})") from None
+    accelerator = "cpu" if device == "cpu" else "gpu"
+    trainer: Any = lightning.Trainer(barebones=True, accelerator=accelerator, devices=1)
+    trainer.log_every_n_steps = NEVER
+    return trainer
+
+
+def _load(kind: Any, model: str | None, config: str | None, trainer: Any) -> Any:
+    if model is not None:
+        load = kind.restore_from if is_file(model) else kind.from_pretrained
+        return load(model, map_location="cpu", trainer=trainer)
+    from omegaconf import OmegaConf
+
+    loaded_config = OmegaConf.load(config)
+    if "model" not in loaded_config:
+        raise ValueError("it has no key `model`: give the config of a training")
+    section = loaded_config.model
+    for name in ("train_ds", "validation_ds", "test_ds"):  # no data is needed, nor there
+        if name in section:
+            section[name] = None
+    return kind(cfg=section, trainer=trainer)
+
+
+def _class(name: str | None, what: str) -> Any:
+    module, _, word = (name or "nemo.collections.asr.models.ASRModel").rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), word)
+    except (ImportError, AttributeError, ValueError) as error:
+        if (getattr(error, "name", None) or "").split(".")[0] == "nemo":
+            raise UsageError(f"{what} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})") from None
+        raise UsageError(f"--model-class {name}: there is no such class ({first_line(error)})") from None
+
+
+def make_optimizer(model: Any, name: str) -> Any:
+    """The optimizer of a training, with a step that changes nothing much.
+
+    Raises:
+        UsageError: NeMo has none of this name.
+    """
+    import torch
+
+    with quiet():
+        if hasattr(model, "setup_optimization"):
+            try:
+                optimizer, _ = model.setup_optimization({"name": name, "lr": 1e-7, "weight_decay": 0.0})
+            except Exception as error:
+                raise UsageError(f"--optimizer {name}: {first_line(error)}") from error
+            return optimizer
+    kinds = {one.lower(): one for one in vars(torch.optim) if one[:1].isupper()}
+    if name.lower() not in kinds:
+        raise UsageError(f"--optimizer {name}: PyTorch has none of this name, and the model brings none")
+    trained = [one for one in model.parameters() if one.requires_grad]
+    return getattr(torch.optim, kinds[name.lower()])(trained, lr=1e-7)
+
+
+def make_step(model: Any, optimizer: Any, batch: Any, dtype: str, device: str) -> None:
+    """One training step; the gradients stay, as between the steps of a training."""
+    import torch
+
+    kind = device.partition(":")[0]
+    optimizer.zero_grad()
+    with torch.autocast(kind, getattr(torch, dtype), enabled=dtype != "float32"):
+        made = model.training_step(batch, 0)
+        loss: Tensor = made["loss"] if isinstance(made, dict) else made
+        loss.sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether a step has failed because its memory was not there."""
+    import torch
+
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+        return True
+    words = (_CUDA_FFT, "_ALLOC_FAILED", "can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(one in str(error) for one in words)
+
+
+def is_lost_context(error: BaseException) -> bool:
+    """Whether CUDA has failed in a way after which the process can compute nothing more."""
+    return isinstance(error, RuntimeError) and any(one in str(error) for one in _CUDA_ERRORS)

@@ -1,0 +1,259 @@
+"""`estimate-batch-sizes` on the command line, with a toy that has a limit of memory in the child process."""
+
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from prepcli.batch_sizes import children
+from tests.batch_sizes import fake_child
+from tests.batch_sizes.fake_child import FakeModel
+from tests.batch_sizes.nemo_search import nemo_profile
+from tests.running import Outcome, prepcli, start_prepcli
+from tests.tools import need_package
+
+BINS = [1.0, 2.5, 4.0, 8.0, 16.0]
+COMMAND = ("estimate-batch-sizes", "--model-class", "toys.Toy", "--config", "toy.yaml")
+
+
+@pytest.fixture(autouse=True)
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(children, "MODULE", "tests.batch_sizes.fake_child")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy.yaml").write_text("model: {}\n")
+    return tmp_path
+
+
+def run(*arguments: object, bins: object = BINS, work: str = "sizes", **model: Any) -> Outcome:
+    environ = {fake_child.VARIABLE: json.dumps({"log": "log.txt", **model})}
+    return prepcli(*COMMAND, "--buckets", json.dumps(bins), "--work", work, *arguments, environ=environ)
+
+
+def asked() -> list[str]:
+    return Path("log.txt").read_text().splitlines() if Path("log.txt").exists() else []
+
+
+def expected(bins: list[float] = BINS, **model: Any) -> list[int]:
+    toy = FakeModel(model)
+    return nemo_profile(len(bins), lambda bucket, size: toy.fits(bins[bucket], None, size), 32, 0.05)[0]
+
+
+def test_the_lists(toy: Path) -> None:
+    done = run("--write-config", "train.yaml", "--verify")
+    assert done.code == 0, done.err
+    sizes = ",".join(map(str, expected()))
+    assert f"\tbucket_duration_bins=[1.0,2.5,4.0,8.0,16.0]\n\tbucket_batch_size=[{sizes}]\n" in done.out
+    assert "Verified by 7 steps" in done.out
+    config = yaml.safe_load((toy / "train.yaml").read_text())
+    assert config["bucket_batch_size"] == expected()
+    assert config["bucket_duration_bins"] == BINS
+    assert config["batch_duration"] is None
+    assert yaml.safe_load((toy / "sizes/batch_sizes.yaml").read_text()) == config
+
+
+def test_a_finished_search_makes_no_step(toy: Path) -> None:
+    first = run("--json").json
+    count = len(asked())
+    again = run("--json").json
+    assert (again["status"], len(asked())) == ("nothing_to_do", count)
+    assert again["details"] == first["details"]
+    assert first["details"]["steps"] == count
+    assert first["details"]["steps_of_nemo"] > 2 * count
+    other = run("--threshold", 0.1)
+    assert other.code == 2
+    assert "--threshold was 0.05, now 0.1" in other.error_line
+
+
+@pytest.mark.parametrize("failure", ["kill", "hang", "cuda_error"])
+def test_a_step_that_ends_the_process_is_a_result(failure: str, toy: Path) -> None:
+    more = ("--probe-timeout", 1) if failure == "hang" else ()
+    bins = BINS[-2:] if failure == "hang" else BINS
+    done = run("--json", *more, bins=bins, failure=failure)
+    assert done.code == 0, done.err
+    details = done.json["details"]
+    assert details["bucket_batch_size"] == expected(bins)
+    outcome = {"kill": "killed", "hang": "hung"}.get(failure, failure)
+    assert {how for row in details["buckets"] for _, how in row["failed"]} == {outcome}
+    assert "count as not fitting" in details["advice"][0]
+    assert len({line.split()[-1] for line in asked()}) > 1  # the process was replaced
+
+
+def test_a_stopped_search_continues(toy: Path) -> None:
+    """Killed in the middle of a bucket: what is known is not tried again, and the result is the same."""
+    whole = run("--json").json["details"]
+    parts = sorted(Path("sizes.prepcli/parts").glob("probe-*"))
+    for number, kept in ((1, parts[:4]), (2, parts[3:])):
+        Path("log.txt").unlink()
+        left = Path(f"left{number}")
+        shutil.copytree("sizes.prepcli", f"{left}.prepcli")
+        for path in Path(f"{left}.prepcli/parts").glob("probe-*"):
+            if path.name not in {one.name for one in kept}:
+                path.unlink()
+        shutil.rmtree(f"{left}.prepcli/done")
+        Path(f"{left}.prepcli/report.json").unlink()
+        done = run("--json", work=str(left))
+        assert done.code == 0, done.err
+        assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
+        assert done.json["details"]["steps"] == len(kept) + len(asked())
+        assert not {(str(BINS[int(path.name[6:10])]), path.stem.split("-")[2]) for path in kept} & {
+            (line.split()[0], line.split()[2]) for line in asked()
+        }
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_try_different_buckets(world_size: int, toy: Path) -> None:
+    alone = run("--json", work="alone").json["details"]
+    for rank in range(world_size):
+        done = run("--rank", rank, "--world-size", world_size, "--launch-id", "one", "--json")
+        assert done.code == 0, done.err
+        assert done.json["status"] == ("done" if rank == world_size - 1 else "incomplete")
+    details = done.json["details"]
+    assert details["bucket_batch_size"] == alone["bucket_batch_size"] == expected()
+    assert Path("sizes/batch_sizes.yaml").read_bytes() == Path("alone/batch_sizes.yaml").read_bytes()
+
+
+def test_nothing_fits_in_the_longest_bucket(toy: Path) -> None:
+    limit = 1_000_000 + FakeModel({}).per_example(6.0, None)
+    done = run("--json", limit=limit)
+    assert done.code == 0, done.err
+    details = done.json["details"]
+    assert details["bucket_duration_bins"] == BINS[:3]
+    assert 5.9 <= details["longest_duration"] <= 6.0
+    assert "not one example fits in the buckets 8.0, 16.0; the longest that does has" in details["advice"][0]
+    assert "leaves out what is longer than 4 s" in details["advice"][0]
+
+
+def test_nothing_fits_at_all(toy: Path) -> None:
+    done = run(limit=1_000_001)
+    assert done.code == 1
+    assert "not one example fits in the buckets 1.0, 2.5, 4.0, 8.0, 16.0" in done.err
+    assert done.out == ""
+
+
+def test_a_model_that_cannot_make_a_step(toy: Path) -> None:
+    done = run(failure="bug", limit=1_000_001)
+    assert done.code == 1
+    assert "ValueError: a model that cannot do this (traceback in" in done.err
+    assert "a bug in prepcli" not in done.err
+
+
+def test_pairs_are_not_merged(toy: Path) -> None:
+    done = run(bins=[[2.0, 10], [2.0, 20], [4.0, 20]], per_token=10_000)
+    assert done.code == 0, done.err
+    assert "\tbucket_duration_bins=[[2.0,10],[2.0,20],[4.0,20]]\n" in done.out
+    assert "tokens" in done.out
+
+
+def test_an_estimate_says_so(toy: Path) -> None:
+    done = run("--device", "cpu", "--gpu-memory", "1GiB")
+    assert done.code == 0, done.err
+    assert "ESTIMATED on a CPU" in done.out
+    assert done.out.count("~") == len(BINS)
+    assert "extrapolated from steps of 2, 4" in done.out
+    assert asked() == []
+    found = run("--device", "cpu", "--gpu-memory", "1GiB", "--json").json["details"]
+    assert found["bucket_batch_size"] == expected()
+    assert all(row["is_estimate"] for row in found["buckets"])
+    assert "every number is an estimate" in Path("sizes/batch_sizes.yaml").read_text()
+
+
+def test_verify_finds_a_batch_that_does_not_fit(toy: Path) -> None:
+    assert run("--json").code == 0
+    done = run("--verify", limit=8_000_000)  # the same search, and less memory now
+    assert done.code == 2
+    assert "was begun on a toy" in done.error_line
+    Path("sizes.prepcli/parts/device.json").unlink()
+    done = run("--verify", limit=8_000_000)
+    assert done.code == 1
+    assert "in bucket 16.0 does not fit after the first step (out of memory): give a lower --memory-f" in done.err
+
+
+def test_the_chain(toy: Path, mini_corpus: Path) -> None:
+    """estimate-bins, estimate-batch-sizes and the config, as the documentation has it."""
+    config = toy / "train.yaml"
+    config.write_text("model:\n  train_ds:\n    # the data\n    batch_duration: 360\n    shuffle: true\n")
+    assert prepcli("estimate-bins", mini_corpus / "manifest.json", "-b", 4, "--write-config", config).code == 0
+    bins = yaml.safe_load(config.read_text())["model"]["train_ds"]
+    environ = {fake_child.VARIABLE: "{}"}
+    done = prepcli(*COMMAND, "--buckets-from", config, "--write-config", config, environ=environ)
+    assert done.code == 0, done.err
+    text = config.read_text()
+    section = yaml.safe_load(text)["model"]["train_ds"]
+    assert section["bucket_duration_bins"] == [*bins["bucket_duration_bins"], bins["max_duration"]]
+    assert len(section["bucket_batch_size"]) == len(section["bucket_duration_bins"]) == section["num_buckets"]
+    assert section["batch_duration"] is None
+    assert "# the data" in text
+    again = prepcli(*COMMAND, "--buckets-from", config, "--write-config", config, environ=environ)
+    assert again.code == 0, again.err
+    assert config.read_text() == text
+
+
+def test_plot(toy: Path) -> None:
+    need_package("matplotlib")
+    assert run("--plot", "memory.png").code == 0
+    assert run("--plot", "estimate.svg", "--device", "cpu", "--gpu-memory", "1GiB", work="other").code == 0
+    assert Path("memory.png").read_bytes().startswith(b"\x89PNG")
+    assert "estimated on a CPU" in Path("estimate.svg").read_text() or Path("estimate.svg").stat().st_size > 1000
+
+
+def test_dry_run(toy: Path) -> None:
+    done = run("--dry-run")
+    assert done.code == 0, done.err
+    assert "buckets  5" in done.out
+    assert asked() == []
+    assert not Path("sizes").exists()
+
+
+def test_interrupted(toy: Path) -> None:
+    """SIGTERM in the middle of a step that hangs: exit code 4, no process stays, and the same command continues."""
+    environ = {fake_child.VARIABLE: json.dumps({"log": "log.txt", "failure": "hang"})}
+    words = [*COMMAND, "--buckets", "[1.0,2.0]", "--work", "sizes"]
+    process = start_prepcli(*words, module="tests.batch_sizes.fake_cli", environ=environ)
+    for _ in range(600):
+        if len(asked()) > 1 or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 4, err
+    assert "Continue with: prepcli estimate-batch-sizes" in err
+    known = len(list(Path("sizes.prepcli/parts").glob("probe-*")))
+    assert known
+    done = run("--json", bins=[1.0, 2.0])
+    assert done.code == 0, done.err
+    assert done.json["details"]["bucket_batch_size"] == expected([1.0, 2.0])
+
+
+WRONG_CALLS: dict[str, tuple[list[object], str]] = {
+    "no model": (["-b", "[1.0]"], "give --model"),
+    "both": ([*COMMAND[1:], "--model", "a.nemo", "-b", "[1.0]"], "give --model"),
+    "no class": (["-c", "toy.yaml", "-b", "[1.0]"], "--config needs --model-class"),
+    "no buckets": ([*COMMAND[1:]], "give one of --buckets and --buckets-from"),
+    "no file": (["--model", "no.nemo", "-b", "[1.0]"], "--model no.nemo: there is no such file"),
+    "no name": (["--model", "weights.ckpt", "-b", "[1.0]"], "--model weights.ckpt cannot be fetched"),
+    "no memory": ([*COMMAND[1:], "-b", "[1.0]", "--device", "cpu"], "give its memory, --gpu-memory 80GiB"),
+    "a size": ([*COMMAND[1:], "-b", "[1.0]", "--gpu-memory", "80 apples"], "a size such as 80GiB"),
+    "a device": ([*COMMAND[1:], "-b", "[1.0]", "--device", "tpu"], "--device takes cpu, cuda or cuda:N"),
+    "a share": ([*COMMAND[1:], "-b", "[1.0]", "-f", 1.1], "--memory-fraction must be"),
+    "a threshold": ([*COMMAND[1:], "-b", "[1.0]", "-t", 1], "--threshold must be"),
+    "a ratio": ([*COMMAND[1:], "-b", "[1.0]", "-r", 0], "--ratio must be"),
+    "buckets": ([*COMMAND[1:], "-b", "[2.0,1.0]"], "the bins must ascend"),
+    "a config without bins": ([*COMMAND[1:], "--buckets-from", "toy.yaml"], "no bucket_duration_bins"),
+    "a plot": ([*COMMAND[1:], "-b", "[1.0]", "--plot", "p.docx"], "--plot p.docx: the name must end in"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CALLS)
+def test_wrong_call(name: str, toy: Path) -> None:
+    arguments, words = WRONG_CALLS[name]
+    before = sorted(toy.iterdir())
+    done = prepcli("estimate-batch-sizes", *arguments)
+    assert done.code == 2, done.err
+    assert words in done.error_line
+    assert sorted(toy.iterdir()) == before
