@@ -1148,6 +1148,7 @@ def manifest_to_parquet(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     row_group_size: int = 200,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     shard_size: int = 1000,
@@ -1178,6 +1179,8 @@ def manifest_to_parquet(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the Parquet files.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         row_group_size: Maximum number of records per row group; a reader holds a whole row group.
         force_codec: Encode audio to this format. Default: unchanged.
         shard_size: Maximum number of records per shard.
@@ -1218,6 +1221,7 @@ def manifest_to_shar(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
@@ -1252,6 +1256,8 @@ def manifest_to_shar(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the Shar data set.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
@@ -1293,6 +1299,7 @@ def manifest_to_tarred(
     manifest: str | PathLike[str],
     out: str | PathLike[str] | None = None,
     *,
+    work_dir: str | PathLike[str] | None = None,
     num_shards: int | None = None,
     shard_size: int | None = None,
     shard_hours: float | None = None,
@@ -1334,6 +1341,8 @@ def manifest_to_tarred(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the data set; optional with concat_to.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         num_shards: Number of shards.
         shard_size: Maximum number of records per shard.
         shard_hours: Approximate hours of audio per shard.
@@ -1387,6 +1396,7 @@ def manifest_to_wenet(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     raw: bool = False,
     prefix: str = "shards",
     force_codec: Literal["flac", "wav"] | None = None,
@@ -1418,6 +1428,8 @@ def manifest_to_wenet(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the shards and lists.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         raw: Write only OUT/data.list, which names the audio files where they are.
         prefix: First part of the names of the shards.
         force_codec: Encode audio to this format. Default: unchanged.

@@ -1,6 +1,5 @@
 """Before the work begins: is the folder right, what else is in OUT, and may an earlier plan be replaced?"""
 
-import os
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
+from prepcli.storage.paths import absolute
 
 MAX_LISTED = 10_000
 """How many names in OUT are looked at for the note: a folder may hold millions."""
@@ -36,11 +36,10 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 
 def note_other_files(job: AnyJob, workspace: Workspace) -> None:
     """Say, when a run begins in an OUT with files of others, that they stay; called before anything is written."""
-    adds_to_another = workspace.root != Workspace(workspace.out).root  # a codec's codes, for example
+    adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
     if job.shares_out or adds_to_another or not workspace.out.is_dir():
         return
-    with os.scandir(workspace.out) as entries:
-        names = sorted(entry.name for entry in islice(entries, MAX_LISTED))
+    names = sorted(path.name for path in islice(workspace.out.iterdir(), MAX_LISTED))
     if names:
         count = f"{MAX_LISTED:,} or more files" if len(names) == MAX_LISTED else f"{len(names):,} file(s) or folder(s)"
         tell(
@@ -93,5 +92,5 @@ def plan_document(
         run_in=str(Path.cwd()),
         units=[Unit(unit.id, unit.cost, unit.num_records) for unit in plan.units],
         writes_file=workspace.named != workspace.out,
-        out=os.path.abspath(workspace.named),
+        out=absolute(workspace.named),
     )

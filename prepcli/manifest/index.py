@@ -16,8 +16,8 @@ from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import Range, ranges_of, scan, workers_for
-from prepcli.manifest.sources import check_file, is_gzip
-from prepcli.manifest.spool import spool_gzip
+from prepcli.manifest.sources import check_file
+from prepcli.manifest.spool import is_copied, plain_copy
 from prepcli.worker_pools import map_in_order
 
 # A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
@@ -99,7 +99,7 @@ def index_manifests(
     for path in paths:
         check_is_json_lines(check_file(path))
     states = [state_of(path) for path in paths]
-    plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
+    plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
     columns = Columns(
         keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
         field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
@@ -176,7 +176,7 @@ class _Builder:
                 _append(getattr(index, name), getattr(part, name))
             for name, column in part.keys.items():
                 _append(index.keys[name], column)
-        unpacked = None if is_gzip(plain_path) else plain_path
+        unpacked = None if is_copied(plain_path) else plain_path
         index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked, state))
         index.first.append(len(index.duration))
         lines = np.concatenate([np.empty(0, np.int64), *gaps])

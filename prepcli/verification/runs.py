@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.publish import Marker, PublishedFile
+from prepcli.engine.publish import Marker
 from prepcli.engine.rejects import asked_for, commonest
 from prepcli.engine.report import Report
 from prepcli.engine.status import Status, read_status, workspaces_of

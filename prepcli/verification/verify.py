@@ -9,8 +9,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from prepcli.calls import shows_progress
+from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import StoredPlan
-from prepcli.engine.publish import PublishedFile
 from prepcli.engine.status import workspaces_of
 from prepcli.engine.workspace import read_document
 from prepcli.errors import UsageError
