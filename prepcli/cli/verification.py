@@ -23,14 +23,14 @@ def show_verification(options: "Verify", report: "VerifyReport") -> None:
         print_json(msgspec.to_builtins(report) | {"status": report.status})
     else:
         lines = [f"verify: {options.out} is {report.status}"]
-        if report.kind != "manifest":
+        if report.kind not in ("manifest", "quick"):
             lines.append(f"  shards   {report.shards:,}")
         if report.manifests:
             lines.append(f"  manifests {report.manifests:,}")
-        members = "" if report.kind == "manifest" else f" in {report.members:,} members"
+        members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"
         lines += [
             f"  records  {report.records:,}{members}, {report.seconds / 3600:,.2f} hours",
-            f"  hashes   {_hashes(report)}",
+            f"  hashes   {'not compared (--quick)' if report.kind == 'quick' else _hashes(report)}",
             *(f"  note     {note}" for note in report.notes),
             *(f"  PROBLEM  {problem}" for problem in report.problems),
         ]

@@ -33,6 +33,15 @@ class OutputSizes:
                 return self._listed[name]
         return (self._folder / name).stat().st_size
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        if isinstance(self._folder, StorePath):
+            try:
+                return self.of(name) >= 0
+            except FileNotFoundError:
+                return False
+        return (self._folder / name).is_file()
+
 
 def check_store(out: Path) -> bool:
     """Check that objects can be listed and written at an output in a store; returns whether it is in one.
@@ -75,6 +84,16 @@ def unfinished(addresses: Iterable[str]) -> Iterator[Upload]:
     """The unfinished uploads of these objects; raises `CannotListError`."""
     for address in sorted(addresses):
         yield from (upload for upload in list_uploads(address) if upload.address == address)
+
+
+def uploads_to(out: Path) -> list[str]:
+    """The objects of an output to which an upload is unfinished; none where the store does not list them."""
+    if not isinstance(out, StorePath):
+        return []
+    try:
+        return sorted({upload.address for upload in list_uploads(str(out))})
+    except CannotListError:
+        return []
 
 
 def _noted(folder: Path) -> list[str]:

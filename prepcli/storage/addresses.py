@@ -12,6 +12,7 @@ _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
 _ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
 _AS_PATH = re.compile(r"(s3|ais):/+")
 _WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais)://")
+_PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
@@ -39,6 +40,11 @@ def is_absolute(path: str) -> bool:
 def names_addresses(text: str) -> bool:
     """Whether a text that a user gave names an address, alone, in a list or after a `key=`."""
     return _WITHIN_TEXT.search(text) is not None
+
+
+def names_several(text: str) -> bool:
+    """Whether an address has brackets or commas: it is a pattern or a list."""
+    return _PATTERN.search(text) is not None
 
 
 def restored(path: str) -> str:

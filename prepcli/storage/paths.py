@@ -7,7 +7,7 @@ import stat
 from collections.abc import Generator, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import Path, PosixPath
+from pathlib import Path, PosixPath, PurePosixPath
 from typing import IO, Any
 
 from prepcli.storage import client
@@ -77,8 +77,10 @@ class StorePath(PosixPath):
         return [self / one.address.rpartition("/")[2] for one in call(client.list_folder, str(self))[1]]
 
     def glob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
-        """The objects below the prefix whose relative names match."""
-        yield from self.matching([pattern])
+        """The objects and folders below the prefix whose relative names match, sorted."""
+        names = set(self.sizes())
+        names |= {str(parent) for name in list(names) for parent in PurePosixPath(name).parents if str(parent) != "."}
+        yield from (self / name for name in sorted(names) if _matcher(pattern).fullmatch(name))
 
     def matching(self, patterns: Sequence[str]) -> Iterator["StorePath"]:
         """The objects below the prefix whose relative names match one of the globs."""

@@ -77,6 +77,16 @@ class RangeFile(io.RawIOBase):
             return self._data[inside : inside + length]
         return call(client.read_range, self.info.address, offset, length, self.info.etag)
 
+    def read_near(self, length: int, offset: int) -> bytes:
+        """Read up to `length` bytes from byte `offset` on; what follows them is requested too, for the next call."""
+        self._at = offset
+        parts: list[bytes] = []
+        while length > 0 and (data := self._available(length)):
+            parts.append(data)
+            length -= len(data)
+            self._at += len(data)
+        return b"".join(parts)
+
     def _available(self, wanted: int) -> bytes:
         """What can be read at the position, at most `wanted` bytes; requests the next range if nothing is there."""
         left = self.info.num_bytes - self._at

@@ -26,10 +26,10 @@ class Run:
     files: dict[str, PublishedFile]
 
 
-def runs_of(out: Path) -> list[Run]:
-    """The runs by the records beside `out`."""
+def runs_of(out: Path, work_dir: Path | None = None) -> list[Run]:
+    """The runs by the records beside `out`, or of an output in a store in `work_dir`."""
     runs = []
-    for workspace in workspaces_of(out):
+    for workspace in workspaces_of(out, work_dir):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
             continue
