@@ -528,6 +528,7 @@ def estimate_batch_sizes(
     dry_run: bool = False,
     overwrite: bool = False,
     retry_rejects: bool = False,
+    verify_inputs: bool = False,
     max_rejects: float = 0.05,
     num_workers: int | None = None,
     rank: int | None = None,
@@ -569,6 +570,8 @@ def estimate_batch_sizes(
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
         retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1277,6 +1280,7 @@ def manifest_to_parquet(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     row_group_size: int = 200,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     shard_size: int = 1000,
@@ -1308,6 +1312,8 @@ def manifest_to_parquet(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the Parquet files.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         row_group_size: Maximum number of records per row group; a reader holds a whole row group.
         force_codec: Encode audio to this format. Default: unchanged.
         shard_size: Maximum number of records per shard.
@@ -1350,6 +1356,7 @@ def manifest_to_shar(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
@@ -1385,6 +1392,8 @@ def manifest_to_shar(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the Shar data set.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
@@ -1428,6 +1437,7 @@ def manifest_to_tarred(
     manifest: str | PathLike[str],
     out: str | PathLike[str] | None = None,
     *,
+    work_dir: str | PathLike[str] | None = None,
     num_shards: int | None = None,
     shard_size: int | None = None,
     shard_hours: float | None = None,
@@ -1470,6 +1480,8 @@ def manifest_to_tarred(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the data set; optional with concat_to.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         num_shards: Number of shards.
         shard_size: Maximum number of records per shard.
         shard_hours: Approximate hours of audio per shard.
@@ -1525,6 +1537,7 @@ def manifest_to_wenet(
     manifest: str | PathLike[str],
     out: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     raw: bool = False,
     prefix: str = "shards",
     force_codec: Literal["flac", "wav"] | None = None,
@@ -1557,6 +1570,8 @@ def manifest_to_wenet(
     Args:
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
         out: Directory for the shards and lists.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         raw: Write only OUT/data.list, which names the audio files where they are.
         prefix: First part of the names of the shards.
         force_codec: Encode audio to this format. Default: unchanged.
@@ -1668,6 +1683,8 @@ def prepare_texts(
 
 def status(
     out: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    work_dir: str | PathLike[str] | None = None,
 ) -> list[Status]:
     """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
 
@@ -1677,6 +1694,8 @@ def status(
 
     Args:
         out: Output directories of other commands.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The state of each run. An output has several runs if later runs have added to it. Of several outputs, those
@@ -1696,6 +1715,8 @@ def verify(
     out: str | PathLike[str],
     *,
     audio_base_dir: str | PathLike[str] | None = None,
+    quick: bool = False,
+    work_dir: str | PathLike[str] | None = None,
     num_workers: int | None = None,
     progress: bool = False,
 ) -> VerifyReport:
@@ -1709,6 +1730,9 @@ def verify(
         out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.
         audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
             manifest's folder.
+        quick: Compare only names and sizes with what was published; no file is read.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
 

@@ -1,5 +1,6 @@
 """Input files: no command replaces or removes its own inputs, and an input may not change during a run."""
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prepcli.errors import InputChangedError, UsageError
+from prepcli.storage.addresses import is_address
 
 Inputs = Iterable[str | Path]
 
@@ -32,11 +34,23 @@ def state_of(file: str | Path | int) -> FileState:
     if isinstance(file, int):
         found = os.fstat(file)
         return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    if is_address(file):
+        return _state_of_object(str(file))
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return state_of(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _state_of_object(address: str) -> FileState:
+    """The state of an object: its ETag, which tells its content, is in the place of the inode number."""
+    from prepcli.storage import client
+    from prepcli.storage.access import call
+
+    info = call(client.object_info, address)
+    etag = int.from_bytes(hashlib.sha256(info.etag.encode()).digest()[:7], "big")
+    return FileState(info.num_bytes, info.mtime_ns, etag, etag)
 
 
 def check_unchanged(
@@ -103,7 +117,7 @@ def refuse_swapped(manifest: str, out: Path | None) -> None:
     """Raise `UsageError` if OUT is a file and MANIFEST can only be a directory: that of the output."""
     if out is None or not out.is_file():
         return
-    names_a_folder = not os.path.exists(manifest) and os.path.splitext(manifest)[1] == ""
+    names_a_folder = not is_address(manifest) and not os.path.exists(manifest) and os.path.splitext(manifest)[1] == ""
     if os.path.isdir(manifest) or names_a_folder:
         raise UsageError(
             f"MANIFEST {manifest} is {'not there' if names_a_folder else 'a directory'}, and OUT {out} is a file: did "

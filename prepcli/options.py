@@ -14,6 +14,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from prepcli.errors import UsageError
+from prepcli.storage.addresses import is_address, names_addresses, restored
+from prepcli.storage.paths import path_of
 
 Options = TypeVar("Options")
 
@@ -35,6 +37,7 @@ class Option:
         only: it exists only on the command line, or only in Python.
         help_in_python: the help text for Python, if it differs.
         one_each: of a list: one value each time the option is given; else it takes several at once.
+        takes_address: the value may be in an object store, `s3://bucket/key`.
     """
 
     help: str
@@ -48,6 +51,7 @@ class Option:
     only: Literal["command line", "Python"] | None = None
     help_in_python: str | None = None
     one_each: bool = False
+    takes_address: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def _converted(one: Declared, value: Any) -> Any:
 def _one_value(one: Declared, value: Any) -> Any:
     converted = value
     if one.type in (str, Path) and isinstance(value, (str, os.PathLike)):
-        converted = one.type(os.fspath(value))
+        converted = _text_or_path(one, os.fspath(value), one.name)
         check_text(str(value), one.name)
     elif one.type in (int, float) and not isinstance(value, (str, bool)):
         with_index = one.type is float or hasattr(value, "__index__")
@@ -198,10 +202,35 @@ def _one_value(one: Declared, value: Any) -> Any:
         raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
     if one.option.minimum is not None and not converted >= one.option.minimum:
         raise UsageError(f"{one.name} must be {one.option.minimum:g} or more, not {value!r}")
-    wanted = one.option.must_exist
+    wanted = one.option.must_exist if not is_address(str(converted)) else None  # the store is asked when it is used
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
         raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
     return converted
+
+
+def from_command_line(one: Declared, value: Any) -> Any:
+    """The value of an option from the command line: an address is a `StorePath`, or refused.
+
+    Raises:
+        UsageError: the option takes no address.
+    """
+    if isinstance(value, tuple):
+        return tuple(from_command_line(one, item) for item in value)
+    if isinstance(value, (str, os.PathLike)):
+        name = one.option.metavar or one.name.upper() if one.option.is_argument else one.names[0]
+        return _text_or_path(one, os.fspath(value), name)
+    return value
+
+
+def _text_or_path(one: Declared, value: str, name: str) -> Any:
+    """The text of an option as its type; raises `UsageError` if it holds an address that the option does not take."""
+    text = restored(value) if one.type is Path else value
+    names_one = is_address(text) if one.type is Path else names_addresses(text)
+    if names_one and not one.option.takes_address:
+        raise UsageError(
+            f"{name} does not take an address in an object store ({text}): give a local path, or copy it down first"
+        )
+    return path_of(text) if one.type is Path else text
 
 
 def check_text(text: str, name: str = "an argument") -> None:
@@ -255,7 +284,12 @@ def _flags(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
 
 AudioBaseDir = Annotated[
     Path | None,
-    Option("Base folder of relative audio paths.", shown_default="the manifest's folder", must_exist="folder"),
+    Option(
+        "Base folder of relative audio paths.",
+        shown_default="the manifest's folder",
+        must_exist="folder",
+        takes_address=True,
+    ),
 ]
 Manifest = Annotated[
     str,
@@ -263,6 +297,17 @@ Manifest = Annotated[
         "NeMo manifest(s): a path, several separated by commas, or a brace pattern.",
         metavar="MANIFEST",
         is_argument=True,
+        shapes_output=False,
+        takes_address=True,
+    ),
+]
+WorkDir = Annotated[
+    Path | None,
+    Option(
+        "For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all ranks "
+        "share.",
+        shown_default="the current folder",
+        metavar="DIR",
         shapes_output=False,
     ),
 ]

@@ -108,10 +108,22 @@ def worker_context() -> "BaseContext":
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
+class _Worker:
+    """Whether this process is a worker."""
+
+    is_one = False
+
+
+def is_worker() -> bool:
+    """Whether this process is a worker, which starts no workers itself."""
+    return _Worker.is_one
+
+
 def begin_worker() -> None:
     """Prepare a worker process: it leaves signals to its parent, and ends with it. Call this first."""
     import multiprocessing
 
+    _Worker.is_one = True
     # Before NumPy is imported: there is a worker per CPU core, so BLAS threads would only compete.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Ctrl-C in a terminal and Slurm's USR1 reach the whole process group; the parent decides what to do.

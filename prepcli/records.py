@@ -4,7 +4,7 @@ import contextlib
 import heapq
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,11 @@ from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
 from prepcli.manifest.shared_index import shared_index
 from prepcli.options import settings_of
+from prepcli.storage.addresses import is_absolute, is_address, join
+from prepcli.storage.ahead import reading_ahead
 from prepcli.version import __version__
+
+_CONTEXT = "context_audio_filepath"
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """Records that a plan leaves out: a reason and the numbers of its records."""
@@ -72,6 +76,7 @@ class Records:
         self.index: ManifestIndex = shared_index(manifests, workspace, num_workers=num_workers, keys=keys)
         self._workspace = workspace
         self._lines = LineReader(self.index)
+        self.in_store = self._has_audio_in_store()
         if len(self) + len(self.index.problems) == 0:
             skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""
             raise UsageError(f"no records in {', '.join(manifests)}{skipped or ': it has no lines'}")
@@ -93,7 +98,27 @@ class Records:
 
     def audio_path(self, record: int, audio_filepath: str) -> str:
         """Absolute path of an audio file of the record."""
-        return os.path.join(self.base_dir(record), normal_path(audio_filepath))
+        return join(self.base_dir(record), normal_path(audio_filepath))
+
+    def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
+        """The numbers of records in order; audio in an object store is requested for several of them at once."""
+        return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
+
+    def _addresses(self, record: int) -> list[str]:
+        """The addresses of the audio of a record, and of its context."""
+        try:
+            entry = Record.parse(self.line(record))
+        except RecordRejected:
+            return []
+        named = [entry.audio_filepath, entry.get(_CONTEXT) if _CONTEXT in entry.fields else None]
+        paths = [self.audio_path(record, path) for path in named if isinstance(path, str) and path]
+        return list(filter(is_address, paths))
+
+    def _has_audio_in_store(self) -> bool:
+        """Whether audio is in an object store, judged by a sample of the records."""
+        if any(map(is_address, self.base_dirs)):
+            return True
+        return any(self._addresses(number) for number in spread_over(len(self)))
 
     def missing_sample(self) -> str | None:
         """A message if none of a few audio files, evenly over the records, is there (`explain_missing`); else None."""
@@ -115,7 +140,7 @@ class Records:
 
         That is the path itself, unless it is relative to another folder than those of other records.
         """
-        return path if self._one_base or os.path.isabs(path) else self.audio_path(record, path)
+        return path if self._one_base or is_absolute(path) else self.audio_path(record, path)
 
     def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
         """The fields of a record that must be changed for such a manifest."""

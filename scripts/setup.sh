@@ -52,10 +52,13 @@ activate() { say "to use it: source $(printf '%q' "$PWD/.venv/bin/activate")"; }
 # lhotse 2 judges indexes in tests. It lies aside, because NeMo 3.0 needs lhotse 1.
 lhotse2=lhotse==2.0.0a7
 has_lhotse2() { [[ -d .venv/lhotse2/${lhotse2/==/-}.dist-info ]]; }
+# The object store of tests, in an environment of its own.
+swift=swift==2.38.3
+has_swift() { .venv/object_store/bin/python -c "import sys, swift; sys.exit('swift==' + swift.__version__ != '$swift')" 2>/dev/null; }
 wants_lhotse2() { [[ ,$extras, == *,dev,* || ,$extras, == *,all,* ]]; }
 
 if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras" ]] && venv_works \
-    && { has_lhotse2 || ! wants_lhotse2; }; then
+    && { { has_lhotse2 && has_swift; } || ! wants_lhotse2; }; then
     say "up to date: .venv has prepcli${extras:+[$extras]}"
     activate
     exit 0
@@ -126,6 +129,17 @@ fi
 if wants_lhotse2 && ! has_lhotse2; then
     rm -rf .venv/lhotse2
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/lhotse2 "$lhotse2" || die "$failed"
+fi
+if wants_lhotse2 && ! has_swift; then
+    rm -rf .venv/object_store
+    if [[ -n $uv ]]; then
+        uv venv --quiet --python .venv/bin/python .venv/object_store || die "$failed"
+        in_store=(uv pip install --python .venv/object_store/bin/python)
+    else
+        .venv/bin/python -m venv .venv/object_store || die "$failed"
+        in_store=(.venv/object_store/bin/python -m pip install --disable-pip-version-check)
+    fi
+    "${in_store[@]}" ${quiet[@]+"${quiet[@]}"} "$swift" "setuptools<81" || die "$failed"
 fi
 # uv leaves the compilation to the first import, which cannot always write the result. So the modules that every command
 # imports are compiled now.

@@ -1,5 +1,7 @@
 """Which process of pytest-xdist runs which tests: those of a file stay together, and so do all that import PyTorch.
 
+An object store takes seconds to start, so the tests that use it share a process too.
+
 PyTorch takes seconds to import, and makes each fork of its process dearer; NeMo takes many times as long. So only one
 process imports NeMo, and one PyTorch, if that is not the same one.
 """
@@ -14,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path")
 MODELS = re.compile(r"lazy\(|(import|from|importorskip\(\") ?lhotse|toy_codec|toy_voice|one_thread|\"resemblyzer\"")
+STORE = re.compile(r"object_store: ObjectStore|bucket: Bucket")
 FAST_TIER = "not slow"
 """The expression for marks of `scripts/test.sh`, in which nothing imports NeMo."""
 
@@ -24,6 +27,8 @@ def group_of(file: str, has_nemo: bool = True) -> str:
     text = (ROOT / file).read_text(encoding="utf-8")
     if has_nemo and NEMO.search(text):
         return "nemo"
+    if STORE.search(text):
+        return "store"
     # Kill matrices leave the models to their victims.
     has_models = (NEMO.search(text) or MODELS.search(text)) and "kill_matrix" not in file
     return "models" if has_models else file

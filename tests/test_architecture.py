@@ -43,8 +43,9 @@ LAYERS = (
     ("formats",),
     ("engine",),
     ("plotting", "printing", "reports", "worker_pools"),
-    ("processes",),
     ("options", "calls", "hashing", "in_hand", "input_files"),
+    ("storage",),
+    ("processes",),
     ("errors", "version"),
 )
 """Packages, and modules directly in `prepcli/`, from top to bottom. Each may import only those of lower rows.

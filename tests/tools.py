@@ -19,6 +19,7 @@ PACKAGES = {
     "ffmpeg": "ffmpeg",
     "chromium": "chromium",
     "tar": "tar",
+    "memcached": "memcached",
     **dict.fromkeys(SLURM_PROGRAMS, "slurm-wlm munge"),
 }
 """Program -> the Debian packages that bring it."""

@@ -57,7 +57,7 @@ def read_file(path: str) -> bytes:
             read errors.
     """
     with open_source(path, path) as source:
-        return source.read(0, source.size)
+        return source.everything()
 
 
 def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> EncodedAudio:

@@ -12,6 +12,7 @@ from prepcli.audio.limits import MAX_FLOAT, SAME_SECONDS
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.storage.addresses import is_address
 
 if TYPE_CHECKING:
     import soundfile
@@ -183,6 +184,9 @@ def _read_pcm(source: bytes | str | Path, info: AudioInfo, start: int, length: i
 
 def _read_range(path: str | Path, offset: int, length: int, name: str) -> bytes:
     """Read a range of bytes; `open_source` would take 5 us more for its context manager and fstat."""
+    if is_address(path):
+        with open_source(path, name) as source:
+            return source.read(offset, length)
     fd = open_file(path, name)
     try:
         return FileSource(fd, offset + length, name).read(offset, length)

@@ -11,6 +11,7 @@ from typing import IO, Any, NoReturn, Protocol
 
 from prepcli.audio.info import unreadable
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.storage.addresses import is_address
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags to open a file whose kind is not known: a named pipe does not block."""
@@ -139,11 +140,31 @@ def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
     if isinstance(source, bytes):
         yield ByteSource(source)
         return
+    if is_address(source):
+        with _stored(str(source), name) as stored:
+            yield stored
+        return
     fd = open_file(source, name)
     try:
         yield FileSource(fd, _regular_size(fd, name), name)
     finally:
         os.close(fd)
+
+
+@contextmanager
+def _stored(address: str, name: str) -> Iterator[Source]:
+    """Open an object; an error of the store is raised at the end at the latest, and not taken for damaged audio."""
+    from prepcli.audio.stored import StoredSource, open_stored
+
+    try:
+        source = open_stored(address)
+    except OSError as error:
+        refuse(error, name)
+    try:
+        yield source
+    finally:
+        if isinstance(source, StoredSource) and source.failure is not None:
+            raise source.failure
 
 
 def open_file(path: str | Path, name: str) -> int:

@@ -21,6 +21,7 @@ AudioInput = Annotated[
         "cuts_path or input_cfg.",
         metavar="INPUT",
         is_argument=True,
+        takes_address=True,
     ),
 ]
 NumExamples = Annotated[

@@ -3,14 +3,17 @@
 import inspect
 from collections.abc import Callable, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 
 from prepcli.calls import called
 from prepcli.errors import IncompleteError, TooManyRejectsError
-from prepcli.options import Declared, Options, declared, words_of
+from prepcli.options import Declared, Options, declared, from_command_line, words_of
 from prepcli.processes import is_own_rank
+from prepcli.storage.addresses import is_address
 
 Show = Callable[[Any, Any], None]
 """Prints a report, given the options and the report."""
@@ -30,7 +33,7 @@ def build_command(
     on_command_line = [one for one in declared(options) if one.option.only != "Python"]
 
     def command(**values: Any) -> None:
-        given = {one.name: _value(one, values[one.name]) for one in on_command_line}
+        given = {one.name: from_command_line(one, _value(one, values[one.name])) for one in on_command_line}
         _run(words, options(**given), function, show)
 
     parameters = [_parameter(one) for one in on_command_line]
@@ -39,6 +42,14 @@ def build_command(
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     command.__doc__ = options.__doc__
     return command
+
+
+class _PathOrAddress(click.Path):
+    """An existing path, or an address, which is looked up when it is used."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See `click.Path.convert`."""
+        return value if is_address(value) else super().convert(value, param, ctx)
 
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]], show: Show) -> None:
@@ -72,7 +83,14 @@ def _parameter(one: Declared) -> inspect.Parameter:
         settings["show_default"] = one.option.shown_default or False
     if one.option.minimum is not None:
         settings["min"] = one.type(one.option.minimum)
-    if one.option.must_exist is not None:
+    if one.option.must_exist is not None and one.option.takes_address:
+        settings["click_type"] = _PathOrAddress(
+            exists=True,
+            dir_okay=one.option.must_exist == "folder",
+            file_okay=one.option.must_exist == "file",
+            path_type=Path,
+        )
+    elif one.option.must_exist is not None:
         settings |= {"exists": True, "dir_okay": one.option.must_exist == "folder"}
         settings["file_okay"] = one.option.must_exist == "file"
     declare = typer.Argument(**settings) if one.option.is_argument else typer.Option(*one.names, **settings)

@@ -134,6 +134,9 @@ def _lines(status: "Status") -> list[str]:
             + (f": {rank.message}" if rank.message else "")
             for rank in status.ranks
         ]
+    if status.unfinished_uploads and status.state != "running":
+        first = ", ".join(status.unfinished_uploads[:3])
+        lines.append(f"  uploads  {len(status.unfinished_uploads):,} unfinished ({first}); the next run aborts its own")
     if status.retry_with:
         lines.append(f"  when the audio is repaired, retry with: {printable_command(status.retry_with)}")
     if status.continue_with:

@@ -23,13 +23,13 @@ def show_verification(options: "Verify", report: "VerifyReport") -> None:
         print_json(msgspec.to_builtins(report) | {"status": report.status})
     else:
         lines = [f"verify: {options.out} is {report.status}"]
-        if report.kind not in ("manifest", "mels"):
+        if report.kind not in ("manifest", "mels", "quick"):
             lines.append(f"  shards   {report.shards:,}")
         if report.manifests:
             lines.append(f"  manifests {report.manifests:,}")
         lines += [
             f"  records  {report.records:,}{_within(report)}",
-            f"  hashes   {_hashes(report)}",
+            f"  hashes   {'not compared (--quick)' if report.kind == 'quick' else _hashes(report)}",
             *(f"  note     {note}" for note in report.notes),
             *(f"  PROBLEM  {problem}" for problem in report.problems),
         ]
@@ -42,7 +42,7 @@ def _within(report: "VerifyReport") -> str:
     """The members that hold the records, and their hours; mels do not tell how long their audio was."""
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
-    members = "" if report.kind == "manifest" else f" in {report.members:,} members"
+    members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"
     return f"{members}, {report.seconds / 3600:,.2f} hours"
 
 

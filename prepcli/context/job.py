@@ -30,7 +30,8 @@ from prepcli.context.voices import group_key
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.progress import format_seconds
 from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.workspace import MAX_NAME_BYTES, Workspace
+from prepcli.engine.work_folder import MAX_NAME_BYTES
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.publish import HashedFile
+from prepcli.engine.output_files import OutputFile
 from prepcli.formats.npy import npy_bytes
 from prepcli.manifest.record import Record, Value
 from prepcli.records import Records
@@ -69,7 +69,7 @@ class ContextLines:
 class PartWriter:
     """Collects the lines of a bundle in the order of the records, with the index for merging."""
 
-    def __init__(self, lines: HashedFile) -> None:
+    def __init__(self, lines: OutputFile) -> None:
         self._lines = lines
         self._rows: list[tuple[int, int, float, float]] = []
 

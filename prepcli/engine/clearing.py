@@ -8,6 +8,7 @@ import msgspec
 
 from prepcli.engine.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.owner import Owner
+from prepcli.engine.store_output import abort_left
 from prepcli.engine.workspace import CLEARED_FILES, CLEARED_FOLDERS, Workspace, first_of, read_document, write_json
 from prepcli.errors import UsageError
 
@@ -35,6 +36,7 @@ def clear(workspace: Workspace, patterns: Sequence[str]) -> None:
     for path in workspace.outputs(patterns):
         with naming_what_is_in_the_way(path):
             path.unlink(missing_ok=True)
+    abort_left(workspace.folders_in_tmp(), ())
     for name in CLEARED_FOLDERS:
         shutil.rmtree(root / name, ignore_errors=True)
     _file(workspace).unlink(missing_ok=True)

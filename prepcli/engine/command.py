@@ -5,6 +5,7 @@ from pathlib import Path
 from prepcli.engine.options import ShowStatus
 from prepcli.engine.status import Status, not_started, read_status, workspaces_of
 from prepcli.errors import UsageError
+from prepcli.storage.paths import StorePath
 
 
 def status(options: ShowStatus) -> list[Status]:
@@ -29,7 +30,7 @@ def status(options: ShowStatus) -> list[Status]:
     found = []
     for path in outs:
         try:
-            found += [read_status(workspace) for workspace in workspaces_of(path)]
+            found += [read_status(workspace) for workspace in workspaces_of(path, options.work_dir)]
         except UsageError:
             if len(outs) == 1 and not options.watch:
                 raise
@@ -39,5 +40,7 @@ def status(options: ShowStatus) -> list[Status]:
 
 def _named(path: Path) -> Path:
     """`out.prepcli` means `out`: shell patterns match both."""
+    if isinstance(path, StorePath):
+        return path
     name = path.name.removesuffix(".prepcli")
     return path.with_name(name) if name and name != path.name else path  # `.` and `/` have no name

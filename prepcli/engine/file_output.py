@@ -25,8 +25,8 @@ def real_file(out: Path) -> Path:
     return resolved(out) if out.is_symlink() else out
 
 
-def workspace_of(out: Path) -> Workspace:
-    """The workspace of the run that made `out`, a directory or a file."""
-    workspace = Workspace(out)
+def workspace_of(out: Path, work_dir: Path | None = None) -> Workspace:
+    """The workspace of the run that made `out`, a directory or a file; `work_dir` is that of `Workspace`."""
+    workspace = Workspace(out, work_dir=work_dir)
     plan = read_document(workspace.plan_file, StoredPlan)
     return FileWorkspace(out) if plan is not None and plan.writes_file else workspace

@@ -1,7 +1,7 @@
 """A run never replaces or removes its inputs, and stops when one of them changes."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prepcli.engine.job import AnyJob
@@ -9,6 +9,8 @@ from prepcli.engine.plan import AnyPlan, StoredPlan
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.input_files import check_unchanged, same_file
+from prepcli.storage.addresses import is_address
+from prepcli.storage.paths import StorePath, absolute, real_path
 
 
 def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, overwrite: bool) -> None:
@@ -28,7 +30,8 @@ def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, over
         overwrite or read_document(workspace.plan_file, StoredPlan) is None or any(_may_be_in(workspace.out, inputs))
     ):
         return  # a run that is continued need not look at each of its files
-    found = same_file(workspace.outputs(job.output_patterns(plan)), inputs)
+    outputs = workspace.outputs(job.output_patterns(plan))
+    found = _same_object(outputs, inputs) if isinstance(workspace.out, StorePath) else same_file(outputs, inputs)
     if found is not None:
         output, path = found
         same = "" if str(output) == path else f" (it is {output})"
@@ -39,10 +42,19 @@ def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, over
         )
 
 
+def _same_object(outputs: Iterable[Path], inputs: Sequence[str]) -> tuple[Path, str] | None:
+    """`same_file` for outputs in an object store."""
+    by_address = {str(path): path for path in outputs}
+    return next(((by_address[path], path) for path in map(absolute, inputs) if path in by_address), None)
+
+
 def _may_be_in(out: Path, inputs: Sequence[str]) -> Iterator[bool]:
     """For each input, whether it can be a file in `out`: it is in that folder, or has several names."""
-    folder = os.path.realpath(out) + os.sep
+    folder = real_path(out) + os.sep
     for path in inputs:
+        if is_address(path):
+            yield absolute(path).startswith(folder)
+            continue
         yield os.path.realpath(path).startswith(folder)
         yield os.path.abspath(path).startswith(folder)
         yield os.path.exists(path) and os.stat(path).st_nlink > 1

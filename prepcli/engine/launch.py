@@ -18,6 +18,7 @@ from prepcli.engine.crashes import MAX_CRASHES
 from prepcli.engine.plan import Unit, pack
 from prepcli.engine.ranks import Rank
 from prepcli.engine.signals import STOP_SIGNALS
+from prepcli.engine.store_output import check_store
 from prepcli.engine.workspace import Workspace, publish_json_once
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.processes import JOB_ID, LIFELINE, RESTARTS, TICK
@@ -98,6 +99,8 @@ def check_writable(workspace: Workspace) -> None:
         UsageError: a directory, or the nearest one above it that exists, is a file or cannot be written.
     """
     for directory in (workspace.out, workspace.root):
+        if check_store(directory):
+            continue
         nearest = next(path for path in (directory, *directory.absolute().parents) if path.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             why = "permission denied" if nearest.is_dir() else f"{nearest} is a file"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress
+from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress, WorkDir
 from prepcli.processes import available_processors
 
 if TYPE_CHECKING:
@@ -102,8 +102,10 @@ class ShowStatus:
     """
 
     out: Annotated[
-        tuple[Path, ...], Option("Output directories of other commands.", metavar="OUT...", is_argument=True)
+        tuple[Path, ...],
+        Option("Output directories of other commands.", metavar="OUT...", is_argument=True, takes_address=True),
     ]
+    work_dir: WorkDir = None
     as_json: Json = False
     watch: Annotated[
         bool,

@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from prepcli.input_files import FileState
+from prepcli.storage.addresses import is_address
+from prepcli.storage.paths import absolute, exists
 
 PLAN_FORMAT = 1
 
@@ -108,8 +110,8 @@ class StoredPlan(msgspec.Struct):
 
     def run_again(self, out: str | Path) -> str:
         """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""
-        now = os.path.abspath(out)
-        if not self.out or now == self.out or os.path.exists(self.out):
+        now = absolute(out)
+        if not self.out or now == self.out or is_address(out) or exists(self.out):
             return f"cd {shlex.quote(self.run_in)} && {self.run_with}"
         words = shlex.split(self.run_with)
         moved = [now if os.path.normpath(os.path.join(self.run_in, word)) == self.out else word for word in words]

@@ -13,6 +13,7 @@ from prepcli.engine.publish import AccountingError, Marker
 from prepcli.engine.rejects import Budget, asked_for, first_if_all_alike
 from prepcli.engine.retry import num_retryable
 from prepcli.printing import printable_command
+from prepcli.storage.paths import absolute
 from prepcli.version import __version__
 
 
@@ -135,7 +136,7 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
         rows.append(("first reject", report.rejects_alike))
     shown = {key: value for key, value in report.details.items() if not isinstance(value, (dict, list))}
     rows += [
-        (key, os.path.abspath(value) if key in report.outputs else str(value))
+        (key, absolute(value) if key in report.outputs else str(value))
         for key, value in shown.items()
         if key not in report.telemetry
     ]

@@ -21,6 +21,7 @@ from prepcli.engine.report import Report, build_report, judge
 from prepcli.engine.retry import MissingAudioWatch, retry_rejects
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
 from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, exit_when_ready, worker_context
@@ -157,9 +158,10 @@ class Run:
             self._load_markers()
 
     def _load_markers(self) -> None:
+        sizes = OutputSizes(self.workspace.out)
         for unit in self.plan.units:
             if unit.id not in self.markers:
-                marker = read_marker(self.workspace, unit, self.digest)
+                marker = read_marker(self.workspace, unit, self.digest, sizes)
                 if marker is not None:
                     self.markers[unit.id] = marker
 

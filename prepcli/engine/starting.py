@@ -16,6 +16,7 @@ from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
+from prepcli.storage.paths import StorePath, absolute
 
 MAX_LISTED = 10_000
 """How many names in OUT are looked at for the note: a folder may hold millions."""
@@ -36,11 +37,14 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 
 def note_other_files(job: AnyJob, workspace: Workspace) -> None:
     """Say, when a run begins in an OUT with files of others, that they stay; called before anything is written."""
-    adds_to_another = workspace.root != Workspace(workspace.out).root  # a codec's codes, for example
+    adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
     if job.shares_out or adds_to_another or not workspace.out.is_dir():
         return
-    with os.scandir(workspace.out) as entries:
-        names = sorted(entry.name for entry in islice(entries, MAX_LISTED) if not _is_without_files(entry))
+    if isinstance(workspace.out, StorePath):
+        names = sorted(path.name for path in islice(workspace.out.iterdir(), MAX_LISTED))
+    else:
+        with os.scandir(workspace.out) as entries:
+            names = sorted(entry.name for entry in islice(entries, MAX_LISTED) if not _is_without_files(entry))
     if names:
         count = f"{MAX_LISTED:,} or more files" if len(names) == MAX_LISTED else f"{len(names):,} file(s) or folder(s)"
         tell(
@@ -98,5 +102,5 @@ def plan_document(
         run_in=str(Path.cwd()),
         units=[Unit(unit.id, unit.cost, unit.num_records) for unit in plan.units],
         writes_file=workspace.named != workspace.out,
-        out=os.path.abspath(workspace.named),
+        out=absolute(workspace.named),
     )

@@ -14,6 +14,8 @@ from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.rejects import asked_for
 from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
+from prepcli.engine.store_output import OutputSizes, uploads_to
+from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 
@@ -42,7 +44,8 @@ class Status(msgspec.Struct):
     `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command that tries
     records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-rejects` allowed
     the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of `rejects` that the
-    user's options asked for.
+    user's options asked for. `unfinished_uploads` are objects of an output in a store to which a process uploads, or
+    has begun to before it was killed; the next run aborts these.
     """
 
     out: str
@@ -67,6 +70,7 @@ class Status(msgspec.Struct):
     left_out: int = 0
     max_rejects: str = ""
     too_many_rejects: bool = False
+    unfinished_uploads: list[str] = []
 
 
 def read_status(workspace: Workspace) -> Status:
@@ -84,7 +88,8 @@ def read_status(workspace: Workspace) -> Status:
     # Before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))
     units = plan.units
-    found = {unit.id: read_marker(workspace, unit, plan.digest) for unit in units}
+    sizes = OutputSizes(workspace.out)
+    found = {unit.id: read_marker(workspace, unit, plan.digest, sizes) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
     rejects = Counter(plan.planned_rejects)
     for marker in markers:
@@ -105,7 +110,7 @@ def read_status(workspace: Workspace) -> Status:
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.named),
-        part="" if workspace.root == Workspace(workspace.named).root else workspace.root.name,
+        part="" if workspace.root == work_folder(workspace.named, workspace.main_root.parent) else workspace.root.name,
         command=plan.command,
         state=state,
         units=len(units),
@@ -126,6 +131,7 @@ def read_status(workspace: Workspace) -> Status:
         left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
         max_rejects=report.max_rejects if finished and report is not None else "",
         too_many_rejects=finished and report is not None and report.status == "too_many_rejects",
+        unfinished_uploads=uploads_to(workspace.out),
     )
 
 
@@ -208,7 +214,7 @@ def _seconds_to_go(rank: RankProgress) -> float:
     return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
 
 
-def workspaces_of(out: Path) -> list[Workspace]:
+def workspaces_of(out: Path, work_dir: Path | None = None) -> list[Workspace]:
     """The run that made `out`, a directory or a file, and those that added to it.
 
     These are concatenations, a codec's codes, and the data sets of a corpus.
@@ -216,7 +222,7 @@ def workspaces_of(out: Path) -> list[Workspace]:
     Raises:
         UsageError: nothing of a corpus is unpacked yet.
     """
-    root = Workspace(out).root
+    root = work_folder(out, work_dir)
     later = version_roots(root)
     later += sorted(path.parent for pattern in ("codes_*", "sets/*") for path in root.glob(f"{pattern}/plan.json"))
     unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
@@ -225,8 +231,8 @@ def workspaces_of(out: Path) -> list[Workspace]:
             f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
             "download again to continue"
         )
-    own = [workspace_of(out)] if (root / "plan.json").exists() or not later else []
-    return [*own, *(Workspace(out, path) for path in later)]
+    own = [workspace_of(out, work_dir)] if (root / "plan.json").exists() or not later else []
+    return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]
 
 
 def version_roots(root: Path) -> list[Path]:

@@ -12,18 +12,18 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from prepcli.engine.in_the_way import naming_what_is_in_the_way, refuse_directories, resolved
+from prepcli.engine.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.ranks import Rank
+from prepcli.engine.store_output import abort_left, check_store
+from prepcli.engine.work_folder import work_folder
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.input_files import FileState, state_of
 from prepcli.processes import no_interruption
+from prepcli.storage.paths import StorePath
 
 Document = TypeVar("Document")
-
-MAX_NAME_BYTES = 255
-"""Maximum length of a file name on Linux in bytes; it limits the name of OUT.prepcli."""
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl", "train_ds.yaml")
 CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes")
@@ -36,10 +36,14 @@ class Workspace:
     All files may be read during a run; nothing under a final name is ever incomplete.
     """
 
-    def __init__(self, out: Path, root: Path | None = None, spools: bool = True) -> None:
-        """`spools`: whether compressed inputs are unpacked in `spool`; else `spool` is None, and they are streamed."""
+    def __init__(self, out: Path, root: Path | None = None, spools: bool = True, work_dir: Path | None = None) -> None:
+        """`spools`: whether compressed inputs are unpacked in `spool`; else `spool` is None, and they are streamed.
+
+        `work_dir`: the folder of OUT.prepcli for an output in an object store; by default the current one.
+        """
         self.out = self.named = out  # `named`: what a user knows as the output (`FileWorkspace`)
-        self.root = root if root is not None else _beside(out)
+        self.main_root = work_folder(out, work_dir)
+        self.root = root if root is not None else self.main_root
         self.plan_file = self.root / "plan.json"
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
@@ -62,7 +66,8 @@ class Workspace:
             UsageError: a directory cannot be written, or the two are on different file systems.
         """
         refuse_directories(self.plan_file, self.report_file, self.rejects_file)
-        for directory in (self.out, self.done, self.progress, self.tmp, self.launches):
+        is_local = not check_store(self.out)
+        for directory in (*(self.out,) * is_local, self.done, self.progress, self.tmp, self.launches):
             try:
                 directory.mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryFile(dir=directory):
@@ -72,7 +77,7 @@ class Workspace:
                 ours = isinstance(error, FileExistsError) and directory.parent == self.root
                 todo = "move it away, and run the same command again" if ours else "choose another output directory"
                 raise UsageError(f"cannot write to {directory}: {why}; {todo}") from error
-        if self.out.stat().st_dev != self.tmp.stat().st_dev:
+        if is_local and self.out.stat().st_dev != self.tmp.stat().st_dev:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
                 "into place at once. Give an output directory whose parent is on the same file system"
@@ -99,13 +104,17 @@ class Workspace:
     def remove_stale_tmp(self) -> None:
         """Remove the directories of dead processes in `tmp/`; of invisible processes, those without a heartbeat."""
         now: float | None = None
+        stale: list[Path] = []
+        alive: list[Path] = []
         for entry in self._entries(self.tmp):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
                 gone = now - last_change(entry, now) > SILENT_SECONDS
-            if gone:
-                shutil.rmtree(entry, ignore_errors=True)
+            (stale if gone else alive).append(entry)
+        abort_left(stale, alive)
+        for entry in stale:
+            shutil.rmtree(entry, ignore_errors=True)
 
     def beat(self) -> None:
         """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
@@ -120,6 +129,10 @@ class Workspace:
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
         """The temporary directories of processes `pids` of this rank."""
         return [entry for entry, owner in self._own_entries() if owner.pid in pids]
+
+    def folders_in_tmp(self) -> list[Path]:
+        """The temporary directories of all processes of all ranks."""
+        return self._entries(self.tmp)
 
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
         for entry in self._entries(self.tmp):
@@ -168,6 +181,9 @@ class Workspace:
 
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
         """Files below OUT that match the job's output patterns."""
+        if isinstance(self.out, StorePath):
+            yield from self.out.matching(patterns)
+            return
         for pattern in patterns:
             yield from sorted(self.out.glob(pattern))
 
@@ -176,19 +192,6 @@ class Workspace:
         with contextlib.suppress(FileNotFoundError):
             return list(directory.iterdir())
         return []
-
-
-def _beside(out: Path) -> Path:
-    """`a/out` -> `a/out.prepcli`, also for names such as `.` that do not say what they are.
-
-    The workspace of a link is beside its target: under two names, one directory would belong to two plans.
-    """
-    named = resolved(out) if out.name in ("", "..") or out.is_symlink() else out
-    if not named.name:
-        raise UsageError(f"{out} cannot be an output directory; give one of its own")
-    if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:
-        raise UsageError(f"the name of the output directory is too long for a file system: {named.name}")
-    return named.with_name(named.name + ".prepcli")
 
 
 @contextlib.contextmanager

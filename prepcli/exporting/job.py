@@ -131,7 +131,7 @@ class ExportJob(UnitJob[ExportShard, ExportContents]):
         """Write one shard."""
         records = plan.contents.records
         shard = self.open_shard(plan.contents, unit, writer)
-        for number in plan.contents.order[unit.lo : unit.hi].tolist():
+        for number in records.reading_ahead(plan.contents.order[unit.lo : unit.hi].tolist()):
             try:
                 seconds = shard.add(number, Record.parse(records.line(number)))
             except RecordRejected as rejected:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from prepcli.errors import UsageError
+from prepcli.storage.paths import StorePath
 
 
 def numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
@@ -27,6 +28,8 @@ def regular_files(folder: Path) -> list[Path]:
 
     Opening a pipe would wait for its other end, and opening a device can have any effect.
     """
+    if isinstance(folder, StorePath):
+        return sorted(folder.objects())
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
@@ -35,6 +38,8 @@ def regular_files(folder: Path) -> list[Path]:
 
 def irregular_files(folder: Path) -> list[Path]:
     """What is neither a regular file nor a folder, in a folder and the folders in it: pipes, devices, broken links."""
+    if isinstance(folder, StorePath):
+        return []
     found = []
     for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]:
         with os.scandir(place) as entries:

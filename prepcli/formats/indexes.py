@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
 from prepcli.formats.tar_walk import TarWalk, walk_tar
+from prepcli.storage.addresses import without_scheme
 
 Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
@@ -43,7 +44,7 @@ def beside(data: str | Path) -> Path:
 def mirrored(data: str | Path) -> str:
     """The path of a data file's index below a mirror."""
     folder, name = os.path.split(data)
-    return f"{absolute_folder(folder)}/{name}{INDEX_SUFFIX}".lstrip("/")
+    return f"{without_scheme(absolute_folder(folder))}/{name}{INDEX_SUFFIX}".lstrip("/")
 
 
 def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from prepcli.errors import UsageError
+from prepcli.storage.addresses import is_address, parse_address, without_scheme
 
 MAX_STEM_BYTES = 180
 """Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
@@ -34,6 +35,8 @@ def normal_path(audio_filepath: str) -> str:
     """
     # Most paths are normal already, and parsing one would take a tenth of the time of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
+        if is_address(audio_filepath):
+            return str(parse_address(audio_filepath))
         parts = [part for part in audio_filepath.split("/") if part not in ("", ".")]
         return "/" * audio_filepath.startswith("/") + "/".join(parts) or "."
     return audio_filepath
@@ -41,6 +44,8 @@ def normal_path(audio_filepath: str) -> str:
 
 def absolute_folder(folder: str) -> str:
     """The folder as an absolute path. `..` is resolved only if no symbolic link precedes it."""
+    if is_address(folder):
+        return str(parse_address(folder))
     path = normal_path(os.path.join(os.getcwd(), folder))
     if ".." not in path.split("/"):
         return path
@@ -55,7 +60,8 @@ def member_stem(audio_filepath: str) -> str:
     `train/spk1/utt.3.wav` -> `train_spk1_utt_3`. Slashes and dots become `_` (webdataset splits a name at its first
     dot), control characters too. Several files may share a stem: see `tagged`.
     """
-    stem = posixpath.splitext(normal_path(audio_filepath))[0]
+    path = normal_path(audio_filepath)
+    stem = posixpath.splitext(without_scheme(path))[0]
     stem = _CONTROL.sub("_", stem.replace("/", "_").replace(".", "_"))
     if _SUB_SUFFIX.search(stem):
         stem += "_"

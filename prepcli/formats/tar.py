@@ -9,8 +9,11 @@ import errno
 import hashlib
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Protocol
+
+from prepcli.storage.paths import StorePath
 
 BLOCK = 512
 END_BYTES = 2 * BLOCK
@@ -122,6 +125,17 @@ def open_regular(path: Path) -> IO[bytes]:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file")
     return path.open("rb")
+
+
+@contextmanager
+def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    """Open a tar, which may be compressed, to read its members in any order."""
+    if isinstance(path, StorePath):
+        with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
+            yield tar
+    else:
+        with tarfile.open(path) as tar:
+            yield tar
 
 
 def read_members(

@@ -2,12 +2,18 @@
 
 import os
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 import numpy as np
 
 from prepcli.formats.tar import BLOCK, walk_headers
+from prepcli.storage.ranges import RangeFile
+
+Reader = Callable[[int, int], bytes]
+"""Reads up to a number of bytes from an offset on."""
 
 _ZEROS = bytes(BLOCK)
 _CHECKED_AT_ONCE = 4096
@@ -50,14 +56,23 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
     Raises:
         ValueError: it is not a tar, or damaged; the message has no path.
     """
-    num_bytes = os.fstat(file.fileno()).st_size
+    num_bytes, read = _reader(file)
     try:
-        return _walk(file.fileno(), num_bytes)
+        return _walk(read, num_bytes)
     except _UncommonError:
-        return _walk_by_tarfile(file, num_bytes)
+        return _walk_by_tarfile(file, num_bytes, read)
 
 
-def _walk(file: int, num_bytes: int) -> TarWalk:
+def _reader(file: IO[bytes]) -> tuple[int, Reader]:
+    """The size of an open file, and what reads `length` bytes from `offset` on."""
+    raw = getattr(file, "raw", None)
+    if isinstance(raw, RangeFile):
+        return raw.info.num_bytes, raw.read_near
+    descriptor = file.fileno()
+    return os.fstat(descriptor).st_size, partial(os.pread, descriptor)
+
+
+def _walk(read: Reader, num_bytes: int) -> TarWalk:
     found = TarWalk(num_bytes)
     position = begin = 0
     long_name: bytes | None = None
@@ -66,7 +81,7 @@ def _walk(file: int, num_bytes: int) -> TarWalk:
     while position < num_bytes:
         head = page[position - page_begin : position - page_begin + BLOCK]
         if len(head) < BLOCK:
-            page, page_begin = os.pread(file, _READ_AT_ONCE, position), position
+            page, page_begin = read(_READ_AT_ONCE, position), position
             head = page[:BLOCK]
         if head == _ZEROS:
             break
@@ -84,9 +99,9 @@ def _walk(file: int, num_bytes: int) -> TarWalk:
             found.add(begin, name.decode("utf-8", "surrogateescape"), True)
             begin, long_name = position, None
         elif kind == b"L":
-            long_name = os.pread(file, size, data).partition(b"\0")[0]
+            long_name = read(size, data).partition(b"\0")[0]
         elif kind == b"x":
-            long_name = _path_in(os.pread(file, size, data)) or long_name
+            long_name = _path_in(read(size, data)) or long_name
         else:
             raise _UncommonError
     _check_sums(heads)
@@ -148,7 +163,7 @@ def _check_sums(heads: list[bytes]) -> None:
     heads.clear()
 
 
-def _walk_by_tarfile(file: IO[bytes], num_bytes: int) -> TarWalk:
+def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
     found = TarWalk(num_bytes)
     file.seek(0)
     try:
@@ -159,6 +174,6 @@ def _walk_by_tarfile(file: IO[bytes], num_bytes: int) -> TarWalk:
     except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
         raise ValueError(f"it is not a tar, or broken: {error}") from None
     # `tarfile` takes anything that is not a header for the end.
-    if os.pread(file.fileno(), BLOCK, found.end) not in (b"", _ZEROS):
+    if read(BLOCK, found.end) not in (b"", _ZEROS):
         raise ValueError(f"it is broken behind member {len(found.offsets):,}, at byte {found.end:,}")
     return found

@@ -1,6 +1,5 @@
 """Facts about a sample of audio files, from their headers; audio is decoded only if the header is not enough."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
@@ -14,6 +13,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import normal_path
 from prepcli.in_hand import take_in_hand
+from prepcli.storage.addresses import join
 
 Value = TypeVar("Value", int, str)
 
@@ -110,7 +110,7 @@ def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
 def candidate(base_dir: str, named: tuple[str, float, float]) -> Candidate:
     """The file that a record names; a relative path is relative to `base_dir`."""
     path, offset, duration = named
-    return Candidate(os.path.join(base_dir, normal_path(path)), offset, duration)
+    return Candidate(join(base_dir, normal_path(path)), offset, duration)
 
 
 def most_common(counts: "dict[str, int] | Counter[str]", limit: int) -> list[tuple[str, int]]:

@@ -21,6 +21,7 @@ from prepcli.manifest.sources import check_file
 from prepcli.processes import available_processors
 from prepcli.records import base_directories
 from prepcli.reports import percentiles
+from prepcli.storage.paths import path_of
 from prepcli.verification.shar import find_shards
 
 _LANGUAGE = re.compile(r"\| Language:(\w+) ")
@@ -61,9 +62,9 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     leaves = leaves_of(subject.data)
     paths = [path for leaf in leaves for path in leaf.paths]
     for path in paths:
-        check_regular(Path(check_file(path)))
+        check_regular(path_of(check_file(path)))
     # A file without a readable line, such as an empty shard, does not determine the kind.
-    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(Path(path)))))
+    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(path_of(path)))))
     kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:
         raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
@@ -96,7 +97,7 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
 def _base_of_runs(found: Inspection) -> Path | None:
     """The audio folder of a manifest that a run wrote; it is that of the run's input."""
     bases = {base for run in found.runs for base in run.audio_base_dirs}
-    return Path(bases.pop()) if len(bases) == 1 else None
+    return path_of(bases.pop()) if len(bases) == 1 else None
 
 
 def _copy_counts(total: Tally, found: Inspection) -> None:

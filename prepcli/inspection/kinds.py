@@ -22,6 +22,8 @@ from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.storage.addresses import is_address, names_several
+from prepcli.storage.paths import StorePath, path_of
 
 WORK = ".prepcli"
 _FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
@@ -55,18 +57,20 @@ def what_is(spec: str) -> Subject:
     Raises:
         UsageError: it does not exist, or is of no known kind.
     """
-    path = Path(spec)
+    path = path_of(spec) if is_address(spec) and not names_several(spec) else Path(spec)
     # Not `Path.is_dir` and the like: they raise `OSError` for a list that is longer than a file name may be.
+    if isinstance(path, StorePath):
+        return _of_folder(path) if path.is_dir() else _of_file(path)
     if os.path.isdir(spec):
         return _of_folder(path)
     if os.path.exists(spec):
         return _of_file(path)
-    if os.path.isfile(path.with_name(path.name + WORK) / "plan.json"):
+    if not is_address(spec) and os.path.isfile(path.with_name(path.name + WORK) / "plan.json"):
         return Subject("run", "a run of prepcli whose output is not here", out=path)
     if not re.search(r"[,{}()\[\]<>=]|_OP_", spec):
         raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
     if spec.endswith(_TAR):
-        return _of_tars([Path(name) for name in expand_paths(spec)], f"{len(expand_paths(spec))} tars")
+        return _of_tars([path_of(name) for name in expand_paths(spec)], f"{len(expand_paths(spec))} tars")
     data = resolve_input(spec)
     return Subject("input", "a mix of data sets" if isinstance(data, Mix) else "manifests", data)
 
@@ -257,6 +261,8 @@ def line_kind(path: Path) -> LineKind | None:
 
 def _made_by(path: Path) -> Path | None:
     """The output directory of prepcli that contains the file, or whose workspace contains it."""
+    if isinstance(path, StorePath):  # the records of runs are not in the store
+        return None
     if (path.with_name(path.name + WORK) / "plan.json").is_file():
         return path
     for folder in list(path.absolute().parents)[:3]:

@@ -34,6 +34,7 @@ class Inspect(InspectOptions):
             "cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.",
             metavar="PATH",
             is_argument=True,
+            takes_address=True,
         ),
     ]
     record: Annotated[

@@ -35,6 +35,7 @@ from prepcli.inspection.kinds import Subject, what_is
 from prepcli.inspection.report import FoundAudio, FoundRecord
 from prepcli.manifest.mixing import leaves_of
 from prepcli.records import base_directories
+from prepcli.storage.paths import path_of
 
 _NUMBER = re.compile(r"(\d+)\D*$")
 
@@ -50,7 +51,7 @@ def find_record(spec: str, number: int, audio_base_dir: Path | None) -> FoundRec
     subject = what_is(spec)
     if subject.data is None:
         raise UsageError(f"{spec} is {subject.title}: --record takes manifests, cuts, tarred sets and Shar sets")
-    paths = [Path(path) for leaf in leaves_of(subject.data) for path in leaf.paths]
+    paths = [path_of(path) for leaf in leaves_of(subject.data) for path in leaf.paths]
     left = number
     for path in paths:
         offsets = _offsets(path, "jsonl", subject)

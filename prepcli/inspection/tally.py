@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from prepcli.inspection.sample import EvenSample
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
+from prepcli.storage.paths import size_of
 from prepcli.worker_pools import map_in_order
 
 NUM_FIRST = 10
@@ -144,7 +144,7 @@ def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: 
 
     Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` when a worker dies.
     """
-    sizes = [Path(check_file(path)).stat().st_size for path in paths]
+    sizes = [size_of(check_file(path)) for path in paths]
     ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]
     num_workers = workers_for(zip(paths, sizes, strict=True), num_workers)
     tasks = [one for of_file in ranges for one in of_file]

@@ -9,7 +9,7 @@ import msgspec
 from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder, walk_pairs
-from prepcli.formats.tar import read_content, walk_headers
+from prepcli.formats.tar import open_tar, read_content, walk_headers
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.sample import EvenSample, spread
 
@@ -75,7 +75,7 @@ def _look_at_tars(task: tuple[str, Sequence[Path], int]) -> tuple[TarFacts, Audi
     budget = _MAX_AUDIO_BYTES
     for path in opened:
         try:
-            with tarfile.open(path) as tar:
+            with open_tar(path) as tar:
                 facts.tars_opened += 1
                 sound: EvenSample[tarfile.TarInfo] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
                 for member in walk_headers(tar):
@@ -97,7 +97,7 @@ def look_at_codes(where: str, tars: Sequence[Path], wanted: int) -> CodeFacts:
     opened = spread(tars, MAX_TARS)
     for path in opened:
         try:
-            with tarfile.open(path) as tar:
+            with open_tar(path) as tar:
                 pairs: EvenSample[tuple[tarfile.TarInfo, tarfile.TarInfo]] = EvenSample(-(-wanted // len(opened)))
                 for data, manifest in walk_pairs(tar):
                     if is_placeholder(data.name):

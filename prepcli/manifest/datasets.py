@@ -3,7 +3,6 @@
 The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
 """
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import regular_files, two_of_a_shard
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.storage.paths import is_dir, is_file, path_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
 
 def data_in_directory(directory: str) -> DataSet | Mix:
     """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set, or a tarred set in buckets."""
-    top = Path(directory)
+    top = path_of(directory)
     for folder in (top, top / "cuts"):
         if cuts := _cuts_in(folder):
             return DataSet(cuts, cuts=True)
@@ -107,7 +107,7 @@ def _parse_manifest_filepath(value: Any) -> DataSet | Mix:
 
 def _parse_shar_path(value: Any) -> DataSet | Mix:
     if isinstance(value, str):
-        found = data_in_directory(value) if os.path.isdir(value) else None
+        found = data_in_directory(value) if is_dir(value) else None
         if not isinstance(found, DataSet) or not found.cuts:
             raise UsageError(f"shar_path is not a directory with cuts.*: {value}")
         return found
@@ -139,7 +139,7 @@ def _data_in_files(paths: list[str]) -> DataSet:
 
 def _holds_cuts(path: str) -> bool:
     """Whether the first line is a lhotse cut and not a NeMo record. False for a pipe, which can be read only once."""
-    if not os.path.isfile(path):
+    if not is_file(path):
         return False
     try:
         with open_bytes(path) as file:

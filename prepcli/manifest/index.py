@@ -16,8 +16,8 @@ from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import RANGE_BYTES, Range, Reader, ranges_of, scan, workers_for
-from prepcli.manifest.sources import check_file, is_gzip, open_bytes
-from prepcli.manifest.spool import spool_gzip
+from prepcli.manifest.sources import check_file, open_bytes
+from prepcli.manifest.spool import is_copied, plain_copy
 from prepcli.worker_pools import map_in_order
 
 # A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
@@ -104,7 +104,7 @@ def index_manifests(
     for path in paths:
         check_is_json_lines(check_file(path))
     states = [state_of(path) for path in paths]
-    plain = [str(spool_gzip(path, spool_dir)) if spool_dir and is_gzip(path) else path for path in paths]
+    plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
     columns = columns_of(keys)
     builder = IndexBuilder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers)):
@@ -207,7 +207,7 @@ class IndexBuilder:
             self._num_records += len(part.duration)
             for name, column in part_columns(part):
                 self._append(name, column)
-        unpacked = None if is_gzip(plain_path) else plain_path
+        unpacked = None if is_copied(plain_path) else plain_path
         index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked, state))
         index.first.append(self._num_records)
         lines = np.concatenate([np.empty(0, np.int64), *gaps])

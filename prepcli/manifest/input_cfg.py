@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.sources import check_file
+from prepcli.storage.paths import path_of
 
 # NeMo has more types (texts, conversations, ...); these are the ones whose items are utterances with a duration.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
@@ -122,7 +122,7 @@ def _load(path: str) -> Any:
 
     check_file(path, "input_cfg")
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return yaml.safe_load(path_of(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path} is not readable YAML, which an input_cfg must be: {' '.join(str(error).split())}"

@@ -8,6 +8,7 @@ from prepcli.errors import UsageError
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory, parse_paths
 from prepcli.manifest.input_cfg import DATA_KEYS, parse_input_cfg
+from prepcli.storage.paths import is_dir
 
 
 def resolve_input(spec: str) -> DataSet | Mix:
@@ -29,7 +30,7 @@ def resolve_input(spec: str) -> DataSet | Mix:
         return parse_input_cfg(data) if key == "input_cfg" else parse_paths({key: data})
     if spec.endswith((".yaml", ".yml")):
         return parse_input_cfg(spec)
-    if os.path.isdir(spec):
+    if is_dir(spec):
         return data_in_directory(spec)
     return parse_paths({"manifest_filepath": _parse_list(spec) if _is_list(spec) else spec})
 

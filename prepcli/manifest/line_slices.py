@@ -12,8 +12,9 @@ from prepcli.engine.plan import InputFile, Unit
 from prepcli.input_files import check_unchanged, state_of
 from prepcli.manifest.missing import spread_over
 from prepcli.manifest.scan import Reader
-from prepcli.manifest.sources import check_file, is_gzip, open_bytes
-from prepcli.manifest.spool import spool_gzip
+from prepcli.manifest.sources import check_file, open_bytes
+from prepcli.manifest.spool import is_copied, plain_copy
+from prepcli.storage.paths import size_of
 
 MAX_UNIT_BYTES = 512 << 10
 MIN_UNIT_BYTES = 8 << 10
@@ -83,7 +84,7 @@ def slice_lines(
     for path in paths:
         check_file(path, "input")
         state = state_of(path)
-        plain = str(spool_gzip(path, spool)) if spool and is_gzip(path) else path
+        plain = str(plain_copy(path, spool)) if spool and is_copied(path) else path
         _slice_one(found, path, plain, see, name)
         check_unchanged(path, state)
         found.inputs[-1] = InputFile(path, found.inputs[-1].sha256, state)
@@ -91,7 +92,7 @@ def slice_lines(
 
 
 def _slice_one(found: LineSlices, path: str, plain: str, see: Callable[[bytes], None] | None, name: str) -> None:
-    size = os.stat(plain).st_size
+    size = size_of(plain)
     per_unit = min(MAX_UNIT_BYTES, max(MIN_UNIT_BYTES, size // MIN_UNITS))
     digest = hashlib.sha256()
     source, offset, line, rest = len(found.plain), 0, 1, b""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prepcli.formats.names import normal_path
+from prepcli.storage.addresses import is_absolute, is_address, join
+from prepcli.storage.paths import exists
 
 SAMPLE_SIZE = 20
 """Maximum number of audio files that are looked for."""
@@ -23,13 +25,13 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
         sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
         source: what names the audio.
     """
-    tried = {os.path.join(base, normal_path(path)): (base, path) for base, path in sample if path}
+    tried = {join(base, normal_path(path)): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
         return None
     example, (base, path) = next(iter(tried.items()))
     where = (
         f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"
-        if os.path.isabs(path)
+        if is_absolute(path)
         else f"Relative paths start from {base}: give the right folder with --audio-base-dir, or mount it"
     )
     if len(tried) == 1:
@@ -39,6 +41,8 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
 
 def _is_there(path: str) -> bool:
     """Also if it cannot be reached: then its own reject says more."""
+    if is_address(path):
+        return exists(path)
     try:
         os.stat(path)
     except PermissionError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import InputChangedError
 from prepcli.input_files import FileState, check_unchanged, state_of
-from prepcli.manifest.spool import spool_gzip
+from prepcli.manifest.spool import plain_copy
 
 if TYPE_CHECKING:
     from prepcli.manifest.index import ManifestIndex
@@ -96,7 +96,7 @@ class LineReader:
         if self._unpacked is None:
             self._unpacked = Path(tempfile.mkdtemp(prefix="prepcli-manifest-"))
             weakref.finalize(self, _remove, self._unpacked, os.getpid())
-        return spool_gzip(found.path, self._unpacked)
+        return plain_copy(found.path, self._unpacked)
 
 
 def _remove(directory: Path, owner: int) -> None:

@@ -25,8 +25,7 @@ from prepcli.manifest.index_files import (
 )
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
-from prepcli.manifest.sources import is_gzip
-from prepcli.manifest.spool import spool_gzip
+from prepcli.manifest.spool import is_copied, plain_copy
 
 COMPRESSION = 8
 """How many times longer a manifest is than its compressed file, about."""
@@ -76,7 +75,7 @@ def read_together(
 ) -> None:
     """Make the index of the manifests in `folder`, together with the other ranks; returns when it is complete.
 
-    Compressed manifests are unpacked in `spool`.
+    Compressed manifests are unpacked in `spool`, and those in an object store fetched.
 
     Raises:
         UsageError: a manifest is damaged.
@@ -88,7 +87,7 @@ def read_together(
     rank = workspace.rank
     claims = Claims(folder / "claims", rank.rank, workspace.rank_id)
     together = partial(do_together, claims=claims, world_size=rank.world_size, num_workers=num_workers)
-    packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_gzip(one.path)]
+    packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
     unpacking = _tasks("unpack", parts, packed)
     try:
         together(unpacking, partial(_unpack, spool=spool), partial(_is_unpacked, folder=folder, spool=spool))
@@ -133,7 +132,7 @@ def _unpack(task: _Task, spool: Path) -> None:
     found = []
     for piece in task.pieces:
         check_is_json_lines(piece.input.path)
-        unpacked = spool_gzip(piece.input.path, spool)
+        unpacked = plain_copy(piece.input.path, spool)
         check_unchanged(piece.input.path, piece.input.state)
         found.append(_Unpacked(unpacked.name, unpacked.stat().st_size, piece.input.state))
     write_json(task.result, found)

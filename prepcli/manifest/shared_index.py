@@ -24,6 +24,7 @@ from prepcli.manifest.index_files import INDEX_NAME, StoredIndex, load_index, re
 from prepcli.manifest.parts import Columns, KeyFunction
 from prepcli.manifest.reading import Input, read_together
 from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.storage.paths import absolute
 from prepcli.version import __version__
 
 MIN_SHARED_BYTES = 8 << 20
@@ -61,7 +62,7 @@ def _find_or_make(
     inputs: Sequence[Input], workspace: Workspace, columns: Columns, num_workers: int
 ) -> ManifestIndex | None:
     """The shared index; None where it is not there and must not, or cannot, be written."""
-    what = repr([_FORMAT, __version__, [os.path.abspath(one.path) for one in inputs], _described(columns)])
+    what = repr([_FORMAT, __version__, [absolute(one.path) for one in inputs], _described(columns)])
     name = _digest(what)
     for folder in sorted(workspace.index.glob(f"{name}-*")):
         found = _find(folder, inputs, workspace)

@@ -8,6 +8,9 @@ from typing import BinaryIO, cast
 
 from prepcli.errors import UsageError
 from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_written
+from prepcli.storage.addresses import is_address, parse_address
+from prepcli.storage.paths import path_of
+from prepcli.storage.ranges import open_object
 
 
 def expand_paths(spec: str) -> list[str]:
@@ -31,6 +34,8 @@ def check_file(path: str, what: str = "manifest") -> str:
 
     A pipe, such as `<(zcat m.json.gz)`, could be read only once, and by one process.
     """
+    if is_address(path):
+        return _check_object(path, what)
     if os.path.isdir(path):
         make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what == "manifest" else ""
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it{make}")
@@ -46,6 +51,16 @@ def check_file(path: str, what: str = "manifest") -> str:
     return path
 
 
+def _check_object(path: str, what: str) -> str:
+    """`check_file` for an address; raises `UsageError` as well if its bucket is missing or access is denied."""
+    address = path_of(path)
+    if not address.is_file():
+        if address.is_dir():
+            raise UsageError(f"{what} is a prefix, not an object: {path}; name an object below it")
+        raise UsageError(f"{what} not found: {path}")
+    return str(parse_address(path))
+
+
 def is_gzip(path: str) -> bool:
     """Whether the file is compressed, by its name, as in NeMo and lhotse."""
     return path.endswith(".gz")
@@ -56,7 +71,9 @@ def open_bytes(path: str) -> BinaryIO:
     if is_gzip(path):
         import gzip
 
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, gzip.open(open_object(path) if is_address(path) else path, "rb"))
+    if is_address(path):
+        return open_object(path)
     return cast(BinaryIO, Path(path).open("rb", buffering=0))
 
 
@@ -75,6 +92,8 @@ def _expand_part(part: str) -> Iterator[str]:
         if os.path.exists(written):
             return iter([check_file(written)])
     part = part.strip()
+    if is_address(part):
+        return _expand_address(part)
     # Existing folders are taken literally, even with brackets in their names: only the rest is a pattern.
     slash = len(part)
     while (slash := part.rfind("/", 0, slash)) >= 0 and not os.path.isdir(part[: slash + 1]):
@@ -88,3 +107,12 @@ def _expand_part(part: str) -> Iterator[str]:
     if first == pattern:
         return iter([check_file(part)])
     return (check_file(folder + name) for name in chain([first], names))
+
+
+def _expand_address(part: str) -> Iterator[str]:
+    """The objects that an address names; brackets and parentheses in it are always taken for a pattern."""
+    try:
+        names = list(expand_braces(nemo_to_braces(part)))
+    except ValueError:
+        names = [part]
+    return map(check_file, names)

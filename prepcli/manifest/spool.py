@@ -4,12 +4,35 @@ import hashlib
 import os
 import uuid
 from pathlib import Path
+from typing import BinaryIO
 
-from prepcli.input_files import check_unchanged, state_of
+from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.scan import Reader
-from prepcli.manifest.sources import open_bytes
+from prepcli.manifest.sources import is_gzip, open_bytes
+from prepcli.storage.addresses import is_address
+from prepcli.storage.ranges import open_object
 
 _CHUNK_BYTES = 1 << 20
+
+
+def is_copied(path: str) -> bool:
+    """Whether lines of the file are read from a copy: it is compressed, or in an object store."""
+    return is_gzip(path) or is_address(path)
+
+
+def plain_copy(path: str, directory: Path) -> Path:
+    """Make the copy of a file, whose lines can be read in any order; raises as `spool_gzip` does."""
+    if not is_address(path):
+        return spool_gzip(path, directory)
+    fetched = _fetch(path, directory)
+    return spool_gzip(str(fetched), directory) if is_gzip(path) else fetched
+
+
+def _fetch(address: str, directory: Path) -> Path:
+    """Fetch an object into `directory`, under a name that follows from its address and its state; once."""
+    before = state_of(address)
+    name = hashlib.sha256(f"{address}\0{before}".encode()).hexdigest()
+    return _make_once(directory / f"{name}.jsonl{'.gz' * is_gzip(address)}", address, open_object(address))
 
 
 def spool_gzip(path: str, directory: Path) -> Path:
@@ -24,18 +47,25 @@ def spool_gzip(path: str, directory: Path) -> Path:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     spooled = directory / f"{digest.hexdigest()}.jsonl"
+    return _make_once(spooled, path, open_bytes(path), before)
+
+
+def _make_once(spooled: Path, path: str, source: BinaryIO, before: FileState | None = None) -> Path:
+    """Write what `source` holds, opened of `path`, to `spooled`, unless that is there."""
     if spooled.exists():
+        source.close()
         return spooled
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / f"{spooled.name}.{uuid.uuid4().hex}.tmp"
+    spooled.parent.mkdir(parents=True, exist_ok=True)
+    partial = spooled.with_name(f"{spooled.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with open_bytes(path) as packed, partial.open("wb") as file:
+        with source as packed, partial.open("wb") as file:
             reader = Reader(path, packed)
             while chunk := reader.read(_CHUNK_BYTES):
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
-        check_unchanged(path, before)  # or the content would not be that of its name
+        if before is not None:
+            check_unchanged(path, before)  # or the content would not be that of its name
         partial.replace(spooled)
     finally:
         partial.unlink(missing_ok=True)

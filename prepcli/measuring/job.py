@@ -29,6 +29,7 @@ from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
 from prepcli.measuring.options import FixDurations
 from prepcli.records import base_directories, settings_over
+from prepcli.storage.addresses import join
 
 CHUNK_BYTES = 1 << 20
 _CHANGED, _WITHOUT = "changed", "without"
@@ -179,7 +180,7 @@ class _Measure:
         name = audio_filepath_of(fields)
         offset = offset_of(fields)
         before = number_of(fields["duration"]) if "duration" in fields else None
-        info = self._probe(os.path.join(self._base_dir, normal_path(name)))
+        info = self._probe(join(self._base_dir, normal_path(name)))
         if offset is None or (not offset and not self._has_segments(name)):
             return before, info.duration
         if offset >= info.duration:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prepcli.engine.publish import HashedFile, Marker, UnitWriter
+from prepcli.engine.output_files import OutputFile
+from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.exporting.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
@@ -123,7 +124,7 @@ class ClipWriter:
         self._unit = unit
         self._writer = writer
         self._options = options
-        self._parts: dict[tuple[int, str], HashedFile] = {}
+        self._parts: dict[tuple[int, str], OutputFile] = {}
 
     def write(self, number: int, clip: Clip, mel: "Tensor | None") -> float:
         """Write a clip; returns its seconds."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
+from prepcli.storage.paths import size_of
 from prepcli.worker_pools import map_in_order
 
 # What other columns are made of: the audio, its place in the file, and marks of the manifest itself.
@@ -62,7 +62,7 @@ def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
 
 def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
     """Read all fields of all lines, and choose a column for each."""
-    sizes = [Path(check_file(path)).stat().st_size for path in paths]
+    sizes = [size_of(check_file(path)) for path in paths]
     tasks = [part for path, size in zip(paths, sizes, strict=True) for part in ranges_of(path, size)]
     shapes: Shapes = {}
     for found in map_in_order(_shapes_of, tasks, workers_for(zip(paths, sizes, strict=True), num_workers)):

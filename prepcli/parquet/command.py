@@ -33,4 +33,4 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
-    return run_command(job, Workspace(options.out), options, engine)
+    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

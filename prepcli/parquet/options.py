@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import JobOptions
 from prepcli.exporting.options import ShardOptions
-from prepcli.options import Manifest, Option
+from prepcli.options import Manifest, Option, WorkDir
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,9 @@ class ManifestToParquet(ParquetOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path, Option("Directory for the Parquet files.", metavar="OUT", is_argument=True, shapes_output=False)
+        Path,
+        Option(
+            "Directory for the Parquet files.", metavar="OUT", is_argument=True, shapes_output=False, takes_address=True
+        ),
     ]
+    work_dir: WorkDir = None

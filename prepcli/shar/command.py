@@ -33,4 +33,4 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
     job = SharJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
-    return run_command(job, Workspace(options.out), options, engine)
+    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

@@ -1,6 +1,5 @@
 """manifest-to-shar: NeMo manifests, with or without context audio, to numbered Lhotse Shar shards."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +41,9 @@ from prepcli.shar.cuts import Entry, of_context, read_entry
 from prepcli.shar.options import SharOptions
 from prepcli.shar.plan import SharLayout, plan_shards
 from prepcli.shar.segments import Audio, Segment, SegmentStore
+from prepcli.storage.addresses import is_address
+from prepcli.storage.ahead import reading_ahead
+from prepcli.storage.paths import absolute, real_path
 
 _T = TypeVar("_T")
 
@@ -148,7 +150,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
         with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
             # Two passes: repeated segments must be known before the first one is encoded.
             usable = _locate(plan.contents, layout.order[unit.lo : unit.hi].tolist(), store, writer, advance)
-            for found in usable:
+            for found in reading_ahead(usable, _addresses) if records.in_store else usable:
                 try:
                     # Get all audio of a record before writing any of it, so that the fields stay aligned.
                     target_audio = store.take(found.target)
@@ -218,7 +220,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
         return details
 
     def _write_train_ds(self, workspace: Workspace, fields: Mapping[str, Path], shards: str) -> str:
-        paths = {name: os.path.abspath(path) for name, path in fields.items()}
+        paths = {name: absolute(path) for name, path in fields.items()}
         patterns = {name: path.with_name(path.name.replace(shards, "*")).absolute() for name, path in fields.items()}
         globs = (f"{name!r}: sorted(glob({str(pattern)!r}))" for name, pattern in patterns.items())
         lhotse = f"CutSet.from_shar(fields={{{', '.join(globs)}}})"
@@ -231,7 +233,7 @@ def _locate(
     """Read the records, find their audio and register it in the store; reject unusable records."""
     records, layout = contents.records, contents.layout
     usable = []
-    for number in numbers:
+    for number in records.reading_ahead(numbers):
         try:
             entry = read_entry(Record.parse(records.line(number)), int(layout.occurrences[number]), layout.has_context)
             found = _find_audio(records, number, entry, store)
@@ -246,12 +248,18 @@ def _locate(
     return usable
 
 
+def _addresses(found: _Located) -> list[str]:
+    """The addresses of the audio of a record."""
+    paths = [found.target.path] if found.context is None else [found.target.path, found.context.path]
+    return list(filter(is_address, paths))
+
+
 def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:
     part = entry.target
     path = own = records.audio_path(number, part.audio_filepath)
     if entry.context is not None and entry.context.is_near(part):
         other = records.audio_path(number, entry.context.audio_filepath)
-        if own == other or os.path.realpath(own) == os.path.realpath(other):
+        if own == other or real_path(own) == real_path(other):
             raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
     target = store.locate(path, part.offset, part.duration, entry.channel)
     context = None

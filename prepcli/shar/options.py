@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import AudioBaseDir, Manifest, Option
+from prepcli.options import AudioBaseDir, Manifest, Option, WorkDir
 
 OPUS_RATE = 48_000
 """Sampling rate of Opus in Hz. Decoders treat other rates differently, so lhotse stores all Opus at this rate."""
@@ -79,5 +79,9 @@ class ManifestToShar(SharOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path, Option("Directory for the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False)
+        Path,
+        Option(
+            "Directory for the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False, takes_address=True
+        ),
     ]
+    work_dir: WorkDir = None

@@ -49,7 +49,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         raise UsageError("OUT is missing: give the directory for the data set")
     else:
         check_loadable(out)
-        workspace = Workspace(out)
+        workspace = Workspace(out, work_dir=options.work_dir)
         if version_roots(workspace.root):
             refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
         job, plan = TarredJob(manifests, options, num_workers=engine.num_workers), None

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
@@ -41,6 +40,7 @@ from prepcli.input_files import state_of
 from prepcli.manifest.record import Record
 from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
+from prepcli.storage.paths import path_of
 from prepcli.tarred.merge import merge_set, train_ds_keys
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import TakenNames, TarredLayout, plan_sets
@@ -179,7 +179,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         name = tar_set.folder + SHARD_MANIFEST_NAME.format(unit.number)
         manifest = LineWriter(writer.open(name) if options.shard_manifests else writer.open_part(f"parts/{name}"))
         members: dict[tuple[object, ...], _Member] = {}
-        for record_number in tar_set.records[unit.lo : unit.hi].tolist():
+        for record_number in records.reading_ahead(tar_set.records[unit.lo : unit.hi].tolist()):
             try:
                 record = Record.parse(records.line(record_number))
                 changes, remove = self._place(plan.contents, record_number, record, unit.number, members, tar)
@@ -272,7 +272,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
 
     def finish(self, plan: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the manifest and metadata of each set."""
-        created = max(Path(path).stat().st_mtime for path in self.manifests)
+        created = max(path_of(path).stat().st_mtime for path in self.manifests)
         details: dict[str, Any] = {}
         bucketing: dict[str, Any] = {}
         for tar_set in plan.contents.layout.sets:

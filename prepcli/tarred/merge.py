@@ -1,13 +1,13 @@
 """The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prepcli.bins.durations import duration_bins
-from prepcli.engine.publish import HashedFile, UnitWriter
+from prepcli.engine.output_files import OutputFile
+from prepcli.engine.publish import UnitWriter
 from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets, index_bytes
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.tarred import (
@@ -20,6 +20,7 @@ from prepcli.formats.tarred import (
 )
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
 from prepcli.manifest.durations import read_durations
+from prepcli.storage.paths import absolute
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import TarSet
 
@@ -106,12 +107,12 @@ def train_ds_keys(details: Mapping[str, Any], bucketing: Mapping[str, Any], with
     """What a training config says of the sets in the summary `details`; several are lists of lists."""
     keys: dict[str, Any] = {}
     for name in (TARS, MANIFESTS) if with_tars else (MANIFESTS,):
-        paths = [os.path.abspath(path) for key, path in details.items() if key.endswith(name)]
+        paths = [absolute(path) for key, path in details.items() if key.endswith(name)]
         keys[name] = paths[0] if len(paths) == 1 else [[path] for path in paths]
     return keys | {name: value for name, value in bucketing.items() if name != "use_lhotse"}
 
 
-def _append(target: HashedFile, source: Path, lines: LineOffsets) -> None:
+def _append(target: OutputFile, source: Path, lines: LineOffsets) -> None:
     with source.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             lines.add(chunk)

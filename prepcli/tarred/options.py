@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import AudioBaseDir, Manifest, Option
+from prepcli.options import AudioBaseDir, Manifest, Option, WorkDir
 
 
 @dataclass(frozen=True)
@@ -116,5 +116,7 @@ class ManifestToTarred(TarredOptions, JobOptions):
             metavar="OUT",
             is_argument=True,
             shapes_output=False,
+            takes_address=True,
         ),
     ] = None
+    work_dir: WorkDir = None

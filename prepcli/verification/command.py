@@ -2,6 +2,7 @@
 
 from prepcli.processes import available_processors
 from prepcli.verification.options import Verify
+from prepcli.verification.quick import verify_quickly
 from prepcli.verification.report import VerifyReport
 from prepcli.verification.verify import verify as check
 
@@ -22,4 +23,6 @@ def verify(options: Verify) -> VerifyReport:
         >>> prepcli.verify("verified").problems
         []
     """
-    return check(options.out, options.num_workers or available_processors(), options.audio_base_dir)
+    if options.quick:
+        return verify_quickly(options.out, options.work_dir)
+    return check(options.out, options.num_workers or available_processors(), options.audio_base_dir, options.work_dir)

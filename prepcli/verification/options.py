@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prepcli.options import Json, NumWorkers, Option, Progress
+from prepcli.options import Json, NumWorkers, Option, Progress, WorkDir
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class Verify:
             "Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.",
             metavar="OUT",
             is_argument=True,
+            takes_address=True,
         ),
     ]
     audio_base_dir: Annotated[
@@ -32,8 +33,11 @@ class Verify:
             "Base folder of relative audio paths in manifests.",
             shown_default="that of the run, else the manifest's folder",
             must_exist="folder",
+            takes_address=True,
         ),
     ] = None
+    quick: Annotated[bool, Option("Compare only names and sizes with what was published; no file is read.")] = False
+    work_dir: WorkDir = None
     as_json: Json = False
     num_workers: NumWorkers = None
     progress: Progress = False

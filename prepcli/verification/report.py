@@ -6,7 +6,8 @@ import msgspec
 class VerifyReport(msgspec.Struct):
     """What was checked, and every problem found; `seconds` of audio, by the records.
 
-    `kind`: tarred, shar (codes are a Shar's), wenet, mels, parquet or manifest. `hashes_known`: OUT.prepcli tells what
+    `kind`: tarred, shar (codes are a Shar's), wenet, mels, parquet, manifest, or quick (names and sizes).
+    `hashes_known`: OUT.prepcli tells what
     the bytes should be, except those of `files_not_compared` files, which no known run wrote. `notes` are not problems:
     what could not be compared, and what the run has said of its rejects. Mels do not tell their seconds.
     """

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.publish import Marker, PublishedFile
+from prepcli.engine.publish import Marker
 from prepcli.engine.rejects import asked_for, commonest
 from prepcli.engine.report import Report
 from prepcli.engine.status import Status, read_status, workspaces_of
@@ -25,10 +26,10 @@ class Run:
     files: dict[str, PublishedFile]
 
 
-def runs_of(out: Path) -> list[Run]:
-    """The runs by the records beside `out`."""
+def runs_of(out: Path, work_dir: Path | None = None) -> list[Run]:
+    """The runs by the records beside `out`, or of an output in a store in `work_dir`."""
     runs = []
-    for workspace in workspaces_of(out):
+    for workspace in workspaces_of(out, work_dir):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
             continue

@@ -9,9 +9,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from prepcli.calls import shows_progress
+from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import StoredPlan
-from prepcli.engine.publish import PublishedFile
 from prepcli.engine.status import workspaces_of
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workspace import read_document
 from prepcli.errors import UsageError
 from prepcli.formats.folders import irregular_files, numbered
@@ -43,7 +44,9 @@ Hashed = Callable[[str], str | None]
 """Returns the SHA-256 of a file below OUT as published, or None; the caller compares it."""
 
 
-def verify(out: Path, num_workers: int = 1, audio_base_dir: Path | None = None) -> VerifyReport:
+def verify(
+    out: Path, num_workers: int = 1, audio_base_dir: Path | None = None, work_dir: Path | None = None
+) -> VerifyReport:
     """Check the tarred set (with static buckets: each of them), the Shar or the export in `out`; decodes everything.
 
     Codes are compared with the cuts, even if `out` holds only codes and the Shar set is elsewhere. Of a manifest,
@@ -58,7 +61,7 @@ def verify(out: Path, num_workers: int = 1, audio_base_dir: Path | None = None) 
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
     folders = [out] if _is_tarred(out) else [folder for folder in sorted(out.glob("bucket*")) if _is_tarred(folder)]
     report = VerifyReport(str(out))
-    runs = runs_of(out)
+    runs = runs_of(out, work_dir)
     published = _published(runs, report)
     shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
     codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(name.startswith("codes_") for name in published)
@@ -70,8 +73,9 @@ def verify(out: Path, num_workers: int = 1, audio_base_dir: Path | None = None) 
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
             "or manifests of a run"
         )
+    sizes = OutputSizes(out)
     for name in published:
-        if not (out / name).is_file():
+        if not sizes.has(name):
             report.problems.append(f"{name}: was published, but is missing")
     for path in irregular_files(out):
         report.problems.append(f"{path.relative_to(out)}: not a regular file but a pipe, a device or a broken link")
@@ -80,7 +84,7 @@ def verify(out: Path, num_workers: int = 1, audio_base_dir: Path | None = None) 
 
     def sha256(name: str) -> str | None:
         compared.add(name)
-        if name not in published and (out / name).is_file():
+        if name not in published and sizes.has(name):
             unknown.add(name)
         return published[name].sha256 if name in published else None
 

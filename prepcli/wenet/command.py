@@ -31,4 +31,4 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     job = WenetJob(expand_paths(options.manifest), options, options.out, num_workers=engine.num_workers)
-    return run_command(job, Workspace(options.out), options, engine)
+    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

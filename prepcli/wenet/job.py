@@ -28,6 +28,7 @@ from prepcli.formats.wenet import (
     shard_list,
 )
 from prepcli.manifest.record import Record
+from prepcli.storage.addresses import is_address
 from prepcli.wenet.options import WenetOptions
 
 DROPPED = "dropped_by_wenet"
@@ -43,11 +44,11 @@ class WenetJob(ExportJob):
     command: ClassVar[str] = "manifest-to-wenet"
 
     def __init__(self, manifests: Sequence[str], options: WenetOptions, out: Path, num_workers: int = 1) -> None:
-        """`out`: where the shards will be; the list has their paths."""
+        """`out`: where the shards will be; the list has their paths, or their names if they are in an object store."""
         options.check()
         super().__init__(manifests, options, num_workers)
         self.wenet = options
-        self.folder = _listed(absolute_folder(str(out)), options.relative_to)
+        self.folder = "." if is_address(out) else _listed(absolute_folder(str(out)), options.relative_to)
         if not options.raw:
             check_listable(self.folder)
 
@@ -83,6 +84,11 @@ class WenetJob(ExportJob):
         else:
             listed.write(shard_list(self.folder, [shard_name(self.wenet, unit.number) for unit in plan.units]))
         details: dict[str, Any] = {"data_list": writer.workspace.out / name}
+        if is_address(writer.workspace.out):
+            details["in_store"] = (
+                "WeNet does not read s3://, so the list has names without a folder: copy the set down or mount it, and "
+                "train in its folder"
+            )
         details["data_type"] = "raw" if self.wenet.raw else "shard"
         counts: Counter[str] = Counter()
         for marker in markers:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
 from prepcli.exporting.options import ShardOptions
-from prepcli.options import Manifest, Option
+from prepcli.options import Manifest, Option, WorkDir
 
 _PREFIX = re.compile(r"[\w.+-]+")
 
@@ -55,5 +55,13 @@ class ManifestToWenet(WenetOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path, Option("Directory for the shards and lists.", metavar="OUT", is_argument=True, shapes_output=False)
+        Path,
+        Option(
+            "Directory for the shards and lists.",
+            metavar="OUT",
+            is_argument=True,
+            shapes_output=False,
+            takes_address=True,
+        ),
     ]
+    work_dir: WorkDir = None

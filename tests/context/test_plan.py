@@ -10,7 +10,7 @@ from prepcli.context import lines as context_lines
 from prepcli.context import plan as context_plan
 from prepcli.context.lines import PART_DTYPE, PartWriter, merged_lines
 from prepcli.context.plan import plan_bundles
-from prepcli.engine.publish import HashedFile
+from prepcli.engine.output_files import HashedFile
 from prepcli.formats.names import normal_path
 from prepcli.formats.npy import npy_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests

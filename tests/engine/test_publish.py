@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine import publish
+from prepcli.engine import output_files
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import UnitWriter, read_marker
 from prepcli.engine.workspace import Workspace
@@ -41,7 +41,7 @@ def test_a_disk_that_fails_to_take_a_file_leaves_no_marker(tmp_path: Path, monke
         if path.name == "1.out":
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    monkeypatch.setattr(publish, "_flush", fail)
+    monkeypatch.setattr(output_files, "_flush", fail)
     with UnitWriter(place, "digest", UNIT) as writer:
         write(writer)
         with pytest.raises(OSError, match="Input/output error"):
@@ -55,13 +55,13 @@ def test_what_describes_files_comes_after_them(tmp_path: Path, monkeypatch: pyte
     """In the order of the renames, and by their times; also where many files are flushed at once."""
     place = workspace(tmp_path)
     moved: list[str] = []
-    move = publish._move
+    move = output_files._move
 
     def note(source: Path, target: Path) -> None:
         moved.append(target.name)
         move(source, target)
 
-    monkeypatch.setattr(publish, "_move", note)
+    monkeypatch.setattr(output_files, "_move", note)
     with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
         for number in range(num_files):
             file = writer.open(f"{number}.tar")
@@ -80,7 +80,7 @@ def test_what_describes_files_comes_after_them(tmp_path: Path, monkeypatch: pyte
 def test_no_index_of_earlier_data_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
     """A unit that is done again, and stopped after so many renames: no file is described by another one's index."""
     place = workspace(tmp_path)
-    move = publish._move
+    move = output_files._move
     left = 4
 
     def fail(source: Path, target: Path) -> None:
@@ -90,7 +90,7 @@ def test_no_index_of_earlier_data_stays(tmp_path: Path, monkeypatch: pytest.Monk
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
         move(source, target)
 
-    monkeypatch.setattr(publish, "_move", fail)
+    monkeypatch.setattr(output_files, "_move", fail)
     for content in (b"old", b"new"):
         with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
             for name in ("a", "b"):

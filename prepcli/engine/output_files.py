@@ -1,0 +1,171 @@
+"""Files of a unit while they are written: on a file system, or as uploads to an object store."""
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import msgspec
+
+from prepcli.engine.in_the_way import naming_what_is_in_the_way
+from prepcli.storage import client
+from prepcli.storage.access import call
+
+WRITEBACK_BYTES = 4 << 20
+"""Bytes of a file that may wait in the page cache before writeback is started."""
+SENT_BYTES = 1 << 20
+"""Bytes of an upload that are collected before they are handed on."""
+
+
+class PublishedFile(msgspec.Struct, frozen=True):
+    """A published file; resuming and `verify` compare with it."""
+
+    sha256: str
+    num_bytes: int
+
+
+class ClosableFile(Protocol):
+    """A file of a unit; nothing of it is visible under its final name before `publish_as`."""
+
+    def close(self) -> PublishedFile:
+        """Complete the content and return what was written."""
+
+    def publish_as(self, target: Path) -> None:
+        """Let the closed file appear under its final name, whole."""
+
+    def discard(self) -> None:
+        """Give the file up, unless it was published."""
+
+
+class OutputFile(ClosableFile, Protocol):
+    """A file that is written piece by piece; `num_bytes` so far."""
+
+    num_bytes: int
+
+    def write(self, data: bytes) -> int:
+        """Append `data`."""
+
+
+class HashedFile:
+    """A file being written; SHA-256 and size are computed on the way, so that nothing is read again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO = path.open("wb")
+        self._hash = hashlib.sha256()
+        self._begun = 0
+        self.num_bytes = 0
+
+    def write(self, data: bytes) -> int:
+        """Append `data`."""
+        self._hash.update(data)
+        self.num_bytes += len(data)
+        written = self._file.write(data)
+        if self.num_bytes - self._begun >= WRITEBACK_BYTES:
+            self._begin_writeback()
+        return written
+
+    def _begin_writeback(self) -> None:
+        """Start writeback now, during the work: the flush at the end then takes a fraction of the time."""
+        self._file.flush()
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), self._begun, 0, os.POSIX_FADV_DONTNEED)
+        self._begun = self.num_bytes
+
+    def close(self) -> PublishedFile:
+        """Flush to the disk and return what was written."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return PublishedFile(self._hash.hexdigest(), self.num_bytes)
+
+    def publish_as(self, target: Path) -> None:
+        """Rename the file."""
+        _move(self._path, target)
+
+    def discard(self) -> None:
+        """Close without flushing; the content is not needed."""
+        self._file.close()
+
+
+class WholeFile:
+    """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them.
+
+    A thread of `flushing` flushes it to the disk while the next one is made.
+    """
+
+    def __init__(self, path: Path, data: bytes, flushing: ThreadPoolExecutor) -> None:
+        self._path = path
+        path.write_bytes(data)
+        self._flushed = flushing.submit(_flush, path)
+        self._published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
+
+    def close(self) -> PublishedFile:
+        """Wait for the flush and return what was written."""
+        self._flushed.result()
+        return self._published
+
+    def publish_as(self, target: Path) -> None:
+        """Rename the file."""
+        _move(self._path, target)
+
+    def discard(self) -> None:
+        """Do nothing: no descriptor is open."""
+
+
+class UploadedFile:
+    """An object of a store being written; it is sent while it is written, and appears when it is published."""
+
+    def __init__(self, address: str) -> None:
+        self._upload = call(client.open_upload, address)
+        self._hash = hashlib.sha256()
+        self._waiting: list[bytes] = []
+        self._num_waiting = 0
+        self.num_bytes = 0
+
+    def write(self, data: bytes) -> int:
+        """Append `data`."""
+        self._hash.update(data)
+        self.num_bytes += len(data)
+        self._waiting.append(bytes(data))
+        self._num_waiting += len(data)
+        if self._num_waiting >= SENT_BYTES:
+            self._send()
+        return len(data)
+
+    def _send(self) -> None:
+        data = b"".join(self._waiting)
+        self._waiting, self._num_waiting = [], 0
+        if data:
+            call(client.write_upload, self._upload, data)
+
+    def close(self) -> PublishedFile:
+        """Hand on what is left and return what was written; the object does not appear yet."""
+        self._send()
+        return PublishedFile(self._hash.hexdigest(), self.num_bytes)
+
+    def publish_as(self, target: Path) -> None:
+        """Complete the upload: the object appears, or replaces an earlier one."""
+        call(client.finish_upload, self._upload)
+
+    def discard(self) -> None:
+        """Abort the upload, unless it was published."""
+        call(client.abort_upload, self._upload)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _move(source: Path, target: Path) -> None:
+    with naming_what_is_in_the_way(target):
+        try:
+            os.replace(source, target)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)

@@ -1,0 +1,102 @@
+"""An output in an object store: what is there, and the uploads that killed processes have left."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prepcli.calls import tell
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.addresses import parse_address
+from prepcli.storage.paths import StorePath
+from prepcli.storage.uploads import CannotListError, Upload, abort, list_uploads
+
+_checked: set[StorePath] = set()
+"""Outputs that `check_store` has found right."""
+_JOURNAL = "uploads"
+"""The file in a unit's temporary directory with the addresses that it uploads to."""
+
+
+class OutputSizes:
+    """The sizes of the files in a folder; of a store, all are listed with the first question."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._listed: dict[str, int] | None = None
+
+    def of(self, name: str) -> int:
+        """The size of a file in bytes; raises `OSError` if there is none."""
+        if isinstance(self._folder, StorePath):
+            if self._listed is None:
+                self._listed = self._folder.sizes()
+            if name in self._listed:  # a listing may lag behind
+                return self._listed[name]
+        return (self._folder / name).stat().st_size
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        if isinstance(self._folder, StorePath):
+            try:
+                return self.of(name) >= 0
+            except FileNotFoundError:
+                return False
+        return (self._folder / name).is_file()
+
+
+def check_store(out: Path) -> bool:
+    """Check that objects can be listed and written at an output in a store; returns whether it is in one.
+
+    Raises:
+        UsageError: there is no such bucket, or access is denied.
+    """
+    if not isinstance(out, StorePath):
+        return False
+    if out in _checked:
+        return True
+    _checked.add(out)
+    address = parse_address(str(out))
+    call(client.check_bucket, str(out))
+    probe = f"{address.scheme}://{address.bucket}/{address.key}.prepcli-check"
+    call(client.put_object, probe, b"prepcli checks that it may write here\n")
+    call(client.delete_object, probe)
+    return True
+
+
+def note_upload(folder: Path, target: StorePath) -> None:
+    """Note in a unit's temporary directory that an upload to `target` begins, for `abort_left`."""
+    with (folder / _JOURNAL).open("a", encoding="utf-8") as journal:
+        journal.write(f"{target}\n")
+
+
+def abort_left(gone: Iterable[Path], alive: Iterable[Path]) -> None:
+    """Abort the uploads that were begun from the temporary directories `gone`, unless one of `alive` sends the same."""
+    left = {address for folder in gone for address in _noted(folder)}
+    if left:
+        left -= {address for folder in alive for address in _noted(folder)}
+    try:
+        for upload in unfinished(left):
+            abort(upload)
+    except CannotListError as error:
+        tell(f"note: {error}; parts of shards may stay in the store until its own rules remove them")
+
+
+def unfinished(addresses: Iterable[str]) -> Iterator[Upload]:
+    """The unfinished uploads of these objects; raises `CannotListError`."""
+    for address in sorted(addresses):
+        yield from (upload for upload in list_uploads(address) if upload.address == address)
+
+
+def uploads_to(out: Path) -> list[str]:
+    """The objects of an output to which an upload is unfinished; none where the store does not list them."""
+    if not isinstance(out, StorePath):
+        return []
+    try:
+        return sorted({upload.address for upload in list_uploads(str(out))})
+    except CannotListError:
+        return []
+
+
+def _noted(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return (folder / _JOURNAL).read_text(encoding="utf-8").split("\n")[:-1]
+    return []

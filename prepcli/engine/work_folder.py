@@ -1,0 +1,45 @@
+"""The name of OUT.prepcli, the folder with the state of a run."""
+
+import os
+from pathlib import Path
+
+from prepcli.engine.in_the_way import resolved
+from prepcli.errors import UsageError
+from prepcli.storage.addresses import parse_address
+from prepcli.storage.paths import StorePath
+
+MAX_NAME_BYTES = 255
+"""Maximum length of a file name on Linux in bytes; it limits the name of OUT.prepcli."""
+
+
+def work_folder(out: Path, work_dir: Path | None = None) -> Path:
+    """OUT.prepcli: beside `out`; for an output in an object store in `work_dir`, by default the current folder.
+
+    Raises:
+        UsageError: `out` cannot be an output.
+    """
+    return _of_store(out, work_dir) if isinstance(out, StorePath) else _beside(out)
+
+
+def _beside(out: Path) -> Path:
+    """`a/out` -> `a/out.prepcli`, also for names such as `.` that do not say what they are.
+
+    The workspace of a link is beside its target: under two names, one directory would belong to two plans.
+    """
+    named = resolved(out) if out.name in ("", "..") or out.is_symlink() else out
+    if not named.name:
+        raise UsageError(f"{out} cannot be an output directory; give one of its own")
+    if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:
+        raise UsageError(f"the name of the output directory is too long for a file system: {named.name}")
+    return named.with_name(named.name + ".prepcli")
+
+
+def _of_store(out: StorePath, work_dir: Path | None) -> Path:
+    """`s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`."""
+    address = parse_address(str(out))
+    if not address.key:
+        raise UsageError(f"{out} is a whole bucket; give an output of its own in it, such as {out}/name")
+    name = f"{address.bucket}/{address.key}".replace("/", "_") + ".prepcli"
+    if len(os.fsencode(name)) > MAX_NAME_BYTES:
+        raise UsageError(f"the address of the output is too long for the name of its work folder: {name}")
+    return (work_dir or Path.cwd()) / name

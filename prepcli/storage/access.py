@@ -1,0 +1,95 @@
+"""Calls of `prepcli.storage.client` from any process.
+
+A worker process calls the client itself. The main process of a command, which forks workers, must not: it has a helper
+process that does, started with the first call. It ends with the process that it serves.
+"""
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from prepcli.errors import IncompleteError
+from prepcli.processes import begin_worker, is_worker, no_interruption, worker_context
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class _Helper:
+    """The helper of the process `pid`."""
+
+    def __init__(self) -> None:
+        context = worker_context()
+        self.pid = os.getpid()
+        self.settings = _settings()
+        self.lock = threading.Lock()
+        self.pipe, other = context.Pipe()
+        self._process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+            target=_serve, args=(other, self.pipe), daemon=True, name="prepcli-store"
+        )
+        self._process.start()
+        other.close()
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        with no_interruption(), self.lock:
+            try:
+                self.pipe.send((function, arguments))
+                succeeded, value = self.pipe.recv()
+            except (EOFError, OSError):
+                raise IncompleteError("the process that talks to the object store was killed") from None
+        if not succeeded:
+            raise value
+        return value
+
+    def close(self) -> None:
+        if self.pid == os.getpid():
+            self.pipe.close()
+            self._process.join(timeout=5)
+
+
+def _serve(pipe: "Connection", other_end: "Connection") -> None:
+    begin_worker()
+    other_end.close()
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            function, arguments = pipe.recv()
+            try:
+                answer = (True, function(*arguments))
+            except Exception as error:
+                answer = (False, error)
+            pipe.send(answer)
+    os._exit(0)
+
+
+def _settings() -> dict[str, str]:
+    """What a store is reached by; the helper has it from its start."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AIS_", "PREPCLI_STORE"))}
+
+
+class _State:
+    helper: _Helper | None = None
+
+
+def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **none: Parameters.kwargs) -> Result:
+    """Call a function of `prepcli.storage.client`; its arguments and its result can be sent to another process.
+
+    Raises:
+        Exception: what the function raises.
+        IncompleteError: the helper process was killed.
+    """
+    if is_worker():
+        return function(*arguments, **none)
+    helper = _State.helper
+    if helper is None or helper.pid != os.getpid() or helper.settings != _settings():
+        with no_interruption():
+            helper = _State.helper = _Helper()
+            atexit.register(helper.close)
+    result: Result = helper.call(function, arguments)
+    return result

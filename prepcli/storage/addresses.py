@@ -1,0 +1,93 @@
+"""Addresses of objects, `s3://bucket/key` and `ais://bucket/key`; nothing is imported for them."""
+
+import os
+import posixpath
+import re
+from typing import NamedTuple
+
+from prepcli.errors import UsageError
+
+SCHEMES = ("s3", "ais")
+_BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
+_ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
+_AS_PATH = re.compile(r"(s3|ais):/+")
+_WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais)://")
+_PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+
+
+class Address(NamedTuple):
+    """An object or a prefix in a bucket; `key` has no slash at either end."""
+
+    scheme: str
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.key}" if self.key else "")
+
+
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is an address."""
+    return (path if isinstance(path, str) else str(path)).startswith(_BEGINNINGS)
+
+
+def is_absolute(path: str) -> bool:
+    """`os.path.isabs`, for addresses too."""
+    return path.startswith(("/", *_BEGINNINGS))
+
+
+def names_addresses(text: str) -> bool:
+    """Whether a text that a user gave names an address, alone, in a list or after a `key=`."""
+    return _WITHIN_TEXT.search(text) is not None
+
+
+def names_several(text: str) -> bool:
+    """Whether an address has brackets or commas: it is a pattern or a list."""
+    return _PATTERN.search(text) is not None
+
+
+def restored(path: str) -> str:
+    """The address of which `pathlib` has made `s3:/bucket/key`; other paths are returned as they are."""
+    return _AS_PATH.sub(r"\1://", path, count=1) if _AS_PATH.match(path) else path
+
+
+def parse_address(text: str) -> Address:
+    """Parse an address.
+
+    Raises:
+        UsageError: it has no bucket, or holds credentials; the message does not repeat these.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text} is not an address such as s3://bucket/prefix")
+    scheme, bucket, key = found[1], found[2], found[3] or ""
+    if "@" in bucket or ":" in bucket:
+        raise UsageError(
+            f"an address {scheme}://... must hold only a bucket and a key; give credentials and the endpoint in the "
+            "environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL)"
+        )
+    if not _BUCKET.fullmatch(bucket):
+        raise UsageError(f"{text} does not name a bucket; give an address such as {scheme}://bucket/prefix")
+    return Address(scheme, bucket, _normal(key))
+
+
+def without_scheme(path: str) -> str:
+    """`/bucket/key` for an address; other paths are returned as they are."""
+    return path.partition(":/")[2] if is_address(path) else path
+
+
+def join(folder: str, name: str) -> str:
+    """The address of `name` below the prefix `folder`; a `name` that is an address or begins with `/` is returned."""
+    return name if is_address(name) else posixpath.join(folder, name)
+
+
+def _normal(key: str) -> str:
+    """The key without empty and `.` parts, and with `..` resolved: a store has no links."""
+    parts: list[str] = []
+    for part in key.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)

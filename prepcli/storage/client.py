@@ -1,0 +1,330 @@
+"""Operations on objects, in the process that calls them; see `prepcli.storage.access` for all others.
+
+obstore runs requests in threads of its own, and they do not survive a fork: no process may use this module and fork
+workers afterwards.
+"""
+
+import itertools
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from prepcli.errors import UsageError
+from prepcli.storage.addresses import Address, parse_address
+from prepcli.storage.failures import StoreError, missing_object, translated
+
+if TYPE_CHECKING:
+    from obstore import WritableFile
+    from obstore.store import ObjectStore
+
+Result = TypeVar("Result")
+
+PATIENCE = "PREPCLI_STORE_PATIENCE"
+"""Environment variable: seconds for which a request is repeated while the store does not answer (default 180)."""
+PART_BYTES = 8 << 20
+"""Bytes of a part of a multipart upload; a store allows 10,000 parts of at least 5 MiB."""
+PARTS_AT_ONCE = 3
+"""Parts of one upload that are sent at the same time; each is held in memory until it has arrived."""
+_TIMEOUT = timedelta(seconds=120)
+_CONNECT_TIMEOUT = timedelta(seconds=10)
+_MAX_BACKOFF = timedelta(seconds=5)
+
+
+class ObjectInfo(NamedTuple):
+    """An object: its address, its size in bytes, the time of its last change in ns, and the store's ETag."""
+
+    address: str
+    num_bytes: int
+    mtime_ns: int
+    etag: str
+
+
+def patience() -> float:
+    """Seconds for which a request is repeated.
+
+    Raises:
+        UsageError: the environment variable is not a number.
+    """
+    text = os.environ.get(PATIENCE, "180")
+    try:
+        return max(float(text), 0.0)
+    except ValueError:
+        raise UsageError(f"{PATIENCE} is {text!r}; it must be a number of seconds") from None
+
+
+def endpoint_of(scheme: str) -> str:
+    """The endpoint of the stores of a scheme, without a user and a password in it, for messages and requests.
+
+    Raises:
+        UsageError: there is none for AIStore.
+    """
+    if scheme == "ais":
+        endpoint = os.environ.get("AIS_ENDPOINT", "")
+        if not endpoint:
+            raise UsageError("ais:// needs the address of AIStore in AIS_ENDPOINT, such as http://host:51080")
+        return endpoint.rstrip("/") + "/s3"
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    return next((os.environ[name].rstrip("/") for name in names if os.environ.get(name)), "")
+
+
+def shown_endpoint(scheme: str) -> str:
+    """The endpoint for messages."""
+    endpoint = endpoint_of(scheme)
+    before, at, host = endpoint.rpartition("@")
+    return (before.partition("//")[0] + "//" + host if at else endpoint) or "AWS"
+
+
+@lru_cache(maxsize=32)
+def _store(scheme: str, bucket: str, endpoint: str, seconds: float) -> "ObjectStore":
+    try:
+        from obstore.store import S3Store
+    except ImportError:
+        raise UsageError(f"{scheme}:// addresses need obstore: pip install 'prepcli[s3]'") from None
+    client: Any = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
+    settings: dict[str, Any] = {}
+    if endpoint:
+        settings |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+        client["allow_http"] = endpoint.startswith("http://")
+    if scheme == "ais":
+        _settings_of_aistore(settings, client)
+    backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": _MAX_BACKOFF, "base": 2}
+    retries: Any = {"max_retries": 1000, "retry_timeout": timedelta(seconds=seconds), "backoff": backoff}
+    if not endpoint.startswith("http://127.") and _has_profile():
+        from obstore.auth.boto3 import Boto3CredentialProvider
+
+        settings["credential_provider"] = Boto3CredentialProvider()
+    store: Any = S3Store(bucket, client_options=client, retry_config=retries, **settings)
+    return store  # type: ignore[no-any-return]
+
+
+def _settings_of_aistore(settings: dict[str, Any], client: Any) -> None:
+    """AIStore takes requests without a signature, or with its own token."""
+    settings.setdefault("region", "us-east-1")
+    if not os.environ.get("AWS_ACCESS_KEY_ID"):
+        settings["skip_signature"] = True
+    token = os.environ.get("AIS_AUTHN_TOKEN")
+    if token:
+        settings["skip_signature"] = True
+        client["default_headers"] = {"Authorization": f"Bearer {token}"}
+
+
+def _has_profile() -> bool:
+    """Whether the keys are in the files of the AWS tools, which only boto3 reads, if that is installed."""
+    if os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_SKIP_SIGNATURE"):
+        return False
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
+    if not (os.environ.get("AWS_PROFILE") or os.path.exists(file)):
+        return False
+    from importlib.util import find_spec
+
+    return find_spec("boto3") is not None
+
+
+def store_of(address: Address) -> "ObjectStore":
+    """The client of the address's bucket; one per bucket and process.
+
+    Raises:
+        UsageError: obstore is not installed, or the environment is not right.
+    """
+    try:
+        return _store(address.scheme, address.bucket, endpoint_of(address.scheme), patience())
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{address}: the settings of the store are not right: {_short(error)}") from None
+
+
+def _short(error: Exception) -> str:
+    from prepcli.storage.failures import without_secrets
+
+    return without_secrets(str(error).partition("\n")[0])[:200]
+
+
+def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Result:
+    """Send a request; what obstore does not repeat itself, such as an answer that breaks off, is repeated here."""
+    store = store_of(address)
+    give_up = time.monotonic() + patience()
+    for attempt in itertools.count():
+        try:
+            return send(store)
+        except Exception as error:
+            found = translated(error, address, shown_endpoint(address.scheme))
+            wait = min(0.1 * 2**attempt, 5.0) * random.uniform(0.5, 1.0)
+            if not isinstance(found, StoreError) or "status 4" in str(found) or time.monotonic() + wait > give_up:
+                raise found from None
+            time.sleep(wait)
+    raise AssertionError
+
+
+def object_info(text: str) -> ObjectInfo:
+    """The size, time and ETag of an object.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+        UsageError: there is no such bucket, or access is denied.
+        StoreError: the store does not answer.
+    """
+    import obstore
+
+    address = parse_address(text)
+    if not address.key:
+        raise missing_object(address)
+    return _info(str(address), _request(address, lambda store: obstore.head(store, address.key)))
+
+
+def _info(text: str, meta: Mapping[str, Any]) -> ObjectInfo:
+    changed = int(meta["last_modified"].timestamp() * 1000) * 1_000_000
+    return ObjectInfo(text, int(meta["size"]), changed, str(meta.get("e_tag") or "").strip('"'))
+
+
+def read_object(text: str) -> bytes:
+    """All bytes of an object; raises as `object_info` does."""
+    import obstore
+
+    address = parse_address(text)
+    return _request(address, lambda store: bytes(obstore.get(store, address.key).bytes()))
+
+
+def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
+    """The first `length` bytes of an object and its properties, in one request; raises as `object_info` does."""
+    import obstore
+
+    address = parse_address(text)
+
+    def send(store: "ObjectStore") -> tuple[bytes, ObjectInfo]:
+        result = obstore.get(store, address.key, options={"range": (0, length)})
+        info = _info(text, result.meta)
+        return bytes(result.bytes()), info
+
+    try:
+        return _request(address, send)
+    except StoreError as error:
+        if "InvalidRange" not in str(error) and "416" not in str(error):
+            raise
+    return b"", object_info(text)  # an empty object has no first byte
+
+
+def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
+    """Bytes of an object from `start` on, fewer than `length` at its end.
+
+    Raises:
+        InputChangedError: with `etag`, the object is another one by now.
+        Exception: as `object_info` does.
+    """
+    import obstore
+
+    if length <= 0:
+        return b""
+    address = parse_address(text)
+    options: Any = {"range": (start, start + length)}
+    if etag:
+        options["if_match"] = f'"{etag}"'
+    return _request(address, lambda store: bytes(obstore.get(store, address.key, options=options).bytes()))
+
+
+def list_objects(text: str) -> list[ObjectInfo]:
+    """All objects below a prefix, sorted by key; raises as `object_info` does, but nothing for an empty prefix."""
+    import obstore
+
+    address = parse_address(text)
+    start = f"{address.scheme}://{address.bucket}/"
+
+    def send(store: "ObjectStore") -> list[ObjectInfo]:
+        pages = obstore.list(store, prefix=address.key + "/" if address.key else None, chunk_size=1000)
+        return sorted(_info(start + str(meta["path"]), meta) for page in pages for meta in page)
+
+    return _request(address, send)
+
+
+def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
+    """The names of the folders directly below a prefix, and the objects there; raises as `list_objects` does."""
+    import obstore
+
+    address = parse_address(text)
+    start = f"{address.scheme}://{address.bucket}/"
+
+    def send(store: "ObjectStore") -> tuple[list[str], list[ObjectInfo]]:
+        found = obstore.list_with_delimiter(store, prefix=address.key + "/" if address.key else None)
+        folders = sorted(str(one).rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
+        return folders, sorted(_info(start + str(meta["path"]), meta) for meta in found["objects"])
+
+    return _request(address, send)
+
+
+def check_bucket(text: str) -> None:
+    """Check that the bucket of an address is there and can be listed; raises as `object_info` does."""
+    import obstore
+
+    address = parse_address(text)
+    _request(address, lambda store: next(iter(obstore.list(store, prefix=address.key or None, chunk_size=1)), None))
+
+
+def put_object(text: str, data: bytes) -> None:
+    """Write a small object, whole or not at all; raises as `object_info` does."""
+    import obstore
+
+    address = parse_address(text)
+    _request(address, lambda store: obstore.put(store, address.key, data, use_multipart=False))
+
+
+def delete_object(text: str) -> None:
+    """Remove an object, if it is there; raises as `object_info` does."""
+    import obstore
+
+    address = parse_address(text)
+    try:
+        _request(address, lambda store: obstore.delete(store, address.key))
+    except FileNotFoundError:
+        return
+
+
+_uploads: "dict[int, tuple[Address, WritableFile]]" = {}
+_numbers = itertools.count()
+
+
+def open_upload(text: str) -> int:
+    """Begin an upload; the object appears, whole, with `finish_upload`. Returns the number of the upload."""
+    import obstore
+
+    address = parse_address(text)
+    number = next(_numbers)
+    store = store_of(address)
+    _uploads[number] = (
+        address,
+        obstore.open_writer(store, address.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE),
+    )
+    return number
+
+
+def write_upload(number: int, data: bytes) -> None:
+    """Append to an upload; raises as `object_info` does."""
+    _of_upload(number, lambda file: file.write(data))
+
+
+def finish_upload(number: int) -> None:
+    """Send what is left and let the object appear; raises as `object_info` does."""
+    _of_upload(number, lambda file: file.close())
+    del _uploads[number]
+
+
+def abort_upload(number: int) -> None:
+    """Give an upload up and remove its parts, as far as the store answers; nothing for one that has ended."""
+    found = _uploads.pop(number, None)
+    if found is None or found[1].closed():
+        return
+    try:
+        found[1].__exit__(InterruptedError, InterruptedError(), None)
+    except Exception:  # the parts stay until `prepcli.storage.uploads` removes them
+        return
+
+
+def _of_upload(number: int, use: "Callable[[WritableFile], object]") -> None:
+    address, file = _uploads[number]
+    try:
+        use(file)
+    except Exception as error:
+        raise translated(error, address, shown_endpoint(address.scheme)) from None

@@ -1,0 +1,70 @@
+"""Errors of a store as errors of prepcli: one line, never with a secret."""
+
+import errno
+import os
+import re
+
+from prepcli.errors import IncompleteError, InputChangedError, UsageError
+from prepcli.storage.addresses import Address
+
+_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
+_CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
+_STATUS = re.compile(r"status code: (\d{3})")
+_REASON = re.compile(r" - (?:HTTP error: )?(.*)")
+_MAX_REASON = 200
+
+
+class StoreError(IncompleteError):
+    """A store did not answer, or answered with an error, for longer than requests are repeated."""
+
+
+def missing_object(address: Address | str) -> FileNotFoundError:
+    """The error for an object that is not there."""
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(address))
+
+
+def translated(error: Exception, address: Address, endpoint: str) -> Exception:
+    """The error to raise for one of obstore, which may hold the text of the store's answer."""
+    text = str(error)
+    kind = type(error).__name__
+    code, status = _first(_CODE, text), _first(_STATUS, text)
+    if code == "NoSuchBucket":
+        return UsageError(
+            f"there is no bucket {address.bucket} at {endpoint}: make it, or correct the address {address}"
+        )
+    if kind in ("NotFoundError", "FileNotFoundError"):
+        return missing_object(address)
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):
+        return UsageError(
+            f"access to {address} at {endpoint} was denied ({code or 'status ' + (status or '403')}): check "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket"
+        )
+    if kind == "PreconditionError":
+        return InputChangedError(
+            f"{address} was changed during the run, which has stopped; let nothing write to it and run the same "
+            "command again"
+        )
+    if kind == "InvalidPathError" or code in ("InvalidBucketName", "KeyTooLongError", "InvalidURI"):
+        return UsageError(f"{address} is not an address that the store accepts ({code or 'invalid key'})")
+    return StoreError(f"{address}: the store at {endpoint} has failed: {_reason(text, code, status)}; see that it runs")
+
+
+def _reason(text: str, code: str | None, status: str | None) -> str:
+    if code or status:
+        return " ".join(one for one in (f"status {status}" if status else "", code or "") if one)
+    first_line = text.partition("\n")[0]
+    return without_secrets(_first(_REASON, first_line) or first_line)[:_MAX_REASON].strip().rstrip(".") or "no reason"
+
+
+def without_secrets(text: str) -> str:
+    """The text with every secret of the environment replaced."""
+    for name in _SECRETS:
+        secret = os.environ.get(name)
+        if secret:
+            text = text.replace(secret, "***")
+    return text
+
+
+def _first(pattern: "re.Pattern[str]", text: str) -> str | None:
+    found = pattern.search(text)
+    return found[1] if found else None

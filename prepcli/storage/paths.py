@@ -1,0 +1,176 @@
+"""Paths in a store for code that works with `pathlib.Path`, and questions about paths of either kind."""
+
+import io
+import os
+import re
+import stat
+from collections.abc import Generator, Iterator, Sequence
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path, PosixPath, PurePosixPath
+from typing import IO, Any
+
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.addresses import is_address, parse_address, restored
+from prepcli.storage.client import ObjectInfo
+from prepcli.storage.ranges import open_object
+
+
+class StorePath(PosixPath):
+    """The path of an object or a prefix: reading, listing and removing work, writing and changing do not.
+
+    A prefix is a folder if an object is below it. `str` gives the address.
+    """
+
+    def __str__(self) -> str:
+        return restored(super().__str__())
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Size and time of an object; raises `FileNotFoundError` for a prefix as well."""
+        return _stat_result(call(client.object_info, str(self)))
+
+    def exists(self, *_: Any, **__: Any) -> bool:
+        """Whether there is an object, or one below the prefix."""
+        return self.is_file() or self.is_dir()
+
+    def is_file(self, *_: Any, **__: Any) -> bool:
+        """Whether there is an object."""
+        try:
+            self.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self, *_: Any, **__: Any) -> bool:
+        """Whether an object is below the prefix."""
+        folders, objects = call(client.list_folder, str(self))
+        return bool(folders or objects)
+
+    def is_symlink(self) -> bool:
+        """A store has no links."""
+        return False
+
+    def is_absolute(self) -> bool:
+        """An address is absolute."""
+        return True
+
+    def absolute(self) -> "StorePath":
+        """The path itself."""
+        return self
+
+    def resolve(self, strict: bool = False) -> "StorePath":
+        """The path itself."""
+        return self
+
+    def iterdir(self) -> Generator["StorePath", None, None]:
+        """What is directly below the prefix: folders, then objects."""
+        folders, objects = call(client.list_folder, str(self))
+        yield from (self / name for name in folders)
+        yield from (self / one.address.rpartition("/")[2] for one in objects)
+
+    def objects(self) -> list["StorePath"]:
+        """The objects directly below the prefix."""
+        return [self / one.address.rpartition("/")[2] for one in call(client.list_folder, str(self))[1]]
+
+    def glob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
+        """The objects and folders below the prefix whose relative names match, sorted."""
+        names = set(self.sizes())
+        names |= {str(parent) for name in list(names) for parent in PurePosixPath(name).parents if str(parent) != "."}
+        yield from (self / name for name in sorted(names) if _matcher(pattern).fullmatch(name))
+
+    def matching(self, patterns: Sequence[str]) -> Iterator["StorePath"]:
+        """The objects below the prefix whose relative names match one of the globs."""
+        matchers = [_matcher(pattern) for pattern in patterns]
+        yield from (self / name for name in self.sizes() if any(one.fullmatch(name) for one in matchers))
+
+    def open(self, mode: str = "r", *_: Any, encoding: str | None = None, **__: Any) -> IO[Any]:  # type: ignore[override]
+        """Open an object for reading.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        if set(mode) - set("rbt"):
+            raise io.UnsupportedOperation(f"{self} cannot be opened to write")
+        if not parse_address(str(self)).key:
+            raise IsADirectoryError(str(self))
+        file = open_object(str(self))
+        return file if "b" in mode else io.TextIOWrapper(file, encoding=encoding or "utf-8")
+
+    def read_bytes(self) -> bytes:
+        """All bytes of an object."""
+        return call(client.read_object, str(self))
+
+    def read_text(self, encoding: str | None = None, *_: Any, **__: Any) -> str:
+        """The text of an object."""
+        return self.read_bytes().decode(encoding or "utf-8")
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove an object; with a store it is no error if there is none."""
+        call(client.delete_object, str(self))
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """Do nothing: a store has no folders."""
+
+    def sizes(self) -> dict[str, int]:
+        """The size in bytes of every object below the prefix, by its relative name."""
+        base = str(parse_address(str(self))) + "/"
+        return {one.address.removeprefix(base): one.num_bytes for one in call(client.list_objects, str(self))}
+
+
+def path_of(path: str | os.PathLike[str]) -> Path:
+    """A path, which for an address is a `StorePath`."""
+    text = restored(str(path))
+    return StorePath(str(parse_address(text))) if is_address(text) else Path(path)
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """`os.path.isfile`, for addresses too."""
+    return StorePath(path).is_file() if is_address(path) else os.path.isfile(path)
+
+
+def is_dir(path: str | os.PathLike[str]) -> bool:
+    """`os.path.isdir`, for addresses too."""
+    return StorePath(path).is_dir() if is_address(path) else os.path.isdir(path)
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """`os.path.exists`, for addresses too."""
+    return StorePath(path).exists() if is_address(path) else os.path.exists(path)
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """`os.path.abspath`, for addresses too."""
+    return str(parse_address(str(path))) if is_address(path) else os.path.abspath(path)
+
+
+def real_path(path: str | os.PathLike[str]) -> str:
+    """`os.path.realpath`, for addresses too."""
+    return absolute(path) if is_address(path) else os.path.realpath(path)
+
+
+def size_of(path: str | os.PathLike[str]) -> int:
+    """`os.path.getsize`, for addresses too."""
+    return StorePath(path).stat().st_size if is_address(path) else os.path.getsize(path)
+
+
+def _stat_result(info: ObjectInfo) -> os.stat_result:
+    seconds = info.mtime_ns // 1_000_000_000
+    return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, info.num_bytes, seconds, seconds, seconds))
+
+
+@lru_cache(maxsize=64)
+def _matcher(pattern: str) -> "re.Pattern[str]":
+    """The regular expression of a glob: `*` stays within a part, `**` is any number of parts."""
+    parts = pattern.split("/")
+    texts = ["(?:[^/]+/)*" if part == "**" else _part(part) + "/" for part in parts[:-1]]
+    last = "(?:[^/]+/)*[^/]+" if parts[-1] == "**" else _part(parts[-1])
+    return re.compile("".join(texts) + last, re.DOTALL)
+
+
+def _part(part: str) -> str:
+    text = translate(part).removeprefix("(?s:").removesuffix(r")\Z").removesuffix(r")\z")
+    return text.replace(".*", "[^/]*")

@@ -1,0 +1,108 @@
+"""An object as a file: read in ranges, each of which is requested when it is needed."""
+
+import io
+from typing import Any, BinaryIO
+
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.client import ObjectInfo
+
+FIRST_BYTES = 256 << 10
+MAX_BYTES = 8 << 20
+"""Bytes of the first request and of the longest: requests double while a file is read from start to end."""
+
+
+class RangeFile(io.RawIOBase):
+    """A readable, seekable file over an object. Raises `InputChangedError` if the object is replaced meanwhile."""
+
+    def __init__(self, info: ObjectInfo, beginning: bytes = b"") -> None:
+        """`beginning`: the first bytes of the object, where they are known."""
+        self.info = info
+        self.name = info.address
+        self._at = 0
+        self._start = 0
+        self._data = beginning
+        self._step = FIRST_BYTES
+
+    @classmethod
+    def open(cls, address: str) -> "RangeFile":
+        """Open an object: one request, which brings its beginning.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        beginning, info = call(client.read_beginning, address, FIRST_BYTES)
+        return cls(info, beginning)
+
+    @property
+    def held(self) -> bytes:
+        """The beginning of the object, as far as it is held."""
+        return b"" if self._start else self._data
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """The position in bytes."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Move to a position; nothing is requested."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.info.num_bytes}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative position {base + offset}")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read up to the length of `buffer`; 0 at the end."""
+        view = memoryview(buffer).cast("B")
+        data = self._available(len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Read up to `length` bytes from byte `offset` on; the position stays."""
+        length = min(length, self.info.num_bytes - offset)
+        if length <= 0:
+            return b""
+        inside = offset - self._start
+        if inside >= 0 and inside + length <= len(self._data):
+            return self._data[inside : inside + length]
+        return call(client.read_range, self.info.address, offset, length, self.info.etag)
+
+    def read_near(self, length: int, offset: int) -> bytes:
+        """Read up to `length` bytes from byte `offset` on; what follows them is requested too, for the next call."""
+        self._at = offset
+        parts: list[bytes] = []
+        while length > 0 and (data := self._available(length)):
+            parts.append(data)
+            length -= len(data)
+            self._at += len(data)
+        return b"".join(parts)
+
+    def _available(self, wanted: int) -> bytes:
+        """What can be read at the position, at most `wanted` bytes; requests the next range if nothing is there."""
+        left = self.info.num_bytes - self._at
+        if left <= 0 or not wanted:
+            return b""
+        inside = self._at - self._start
+        if not 0 <= inside < len(self._data):
+            follows = inside == len(self._data)
+            self._step = min(self._step * 2, MAX_BYTES) if follows else FIRST_BYTES
+            length = min(max(self._step, min(wanted, MAX_BYTES)), left)
+            self._data = call(client.read_range, self.info.address, self._at, length, self.info.etag)
+            self._start, inside = self._at, 0
+        return self._data[inside : inside + wanted]
+
+
+def open_object(address: str, buffered: bool = True) -> BinaryIO:
+    """Open an object for reading; raises as `RangeFile.open` does."""
+    raw = RangeFile.open(address)
+    return io.BufferedReader(raw, 1 << 20) if buffered else raw  # type: ignore[return-value]

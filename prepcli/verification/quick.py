@@ -1,0 +1,44 @@
+"""`verify --quick`: names and sizes, as they are listed, are compared with what was published."""
+
+from pathlib import Path
+
+from prepcli.engine.output_files import PublishedFile
+from prepcli.engine.store_output import OutputSizes
+from prepcli.errors import UsageError
+from prepcli.printing import printable_command
+from prepcli.verification.report import VerifyReport
+from prepcli.verification.runs import judge_runs, runs_of
+
+
+def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:
+    """Check that every published file is there with its size.
+
+    Raises:
+        UsageError: there are no records of a run, with which files could be compared.
+    """
+    runs = runs_of(out, work_dir)
+    if not runs:
+        raise UsageError(
+            f"--quick compares with the records of the run, and there are none for {out}: leave --quick out, or give "
+            "the --work-dir of the run"
+        )
+    report = VerifyReport(str(out), kind="quick", hashes_known=True)
+    files: dict[str, PublishedFile] = {}
+    for run in runs:
+        files |= run.files
+        report.records += run.status.records_out
+        report.seconds += run.status.seconds_done
+        if not run.is_finished:
+            report.problems.append(
+                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
+                f"continue with: {printable_command(run.status.continue_with or '')}"
+            )
+    sizes = OutputSizes(out.parent if out.is_file() else out)
+    for name, file in files.items():
+        if not sizes.has(name):
+            report.problems.append(f"{name}: was published, but is missing")
+        elif (size := sizes.of(name)) != file.num_bytes:
+            report.problems.append(f"{name}: has {size:,} bytes, but {file.num_bytes:,} were published")
+    report.notes.append(f"{len(files):,} files were compared by name and size only; nothing was read")
+    judge_runs(runs, report)
+    return report

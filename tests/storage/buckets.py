@@ -1,0 +1,119 @@
+"""Buckets in the store of the tests, and what is in them, through obstore in a process of its own.
+
+obstore's threads do not survive a fork, and commands in the tests' own process fork workers.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.running import clean_environment
+from tests.storage.object_store import ObjectStore
+
+_CODE = """
+import json, sys, urllib.request
+from datetime import timedelta
+from pathlib import Path
+import obstore
+from obstore.store import S3Store
+
+def make(bucket):
+    url = obstore.sign(store(bucket), "PUT", "", timedelta(minutes=5))
+    urllib.request.urlopen(urllib.request.Request(url, method="PUT"))
+
+def store(bucket):
+    return S3Store(bucket, client_options={"allow_http": True})
+
+def upload(bucket, prefix, folder):
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_file():
+            obstore.put(store(bucket), f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+
+def download(bucket, prefix, folder):
+    for page in obstore.list(store(bucket), prefix=prefix + "/"):
+        for meta in page:
+            path = Path(folder, meta["path"].removeprefix(prefix + "/"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(bytes(obstore.get(store(bucket), meta["path"]).bytes()))
+
+def put(bucket, key, text):
+    obstore.put(store(bucket), key, text.encode())
+
+def delete(bucket, key):
+    obstore.delete(store(bucket), key)
+
+def names(bucket, prefix):
+    return sorted(meta["path"] for page in obstore.list(store(bucket), prefix=prefix) for meta in page)
+
+def begin_upload(bucket, key):
+    file = obstore.open_writer(store(bucket), key, buffer_size=5 << 20)
+    file.write(bytes(12 << 20))
+    file.flush()
+
+for name, *arguments in json.load(sys.stdin):
+    result = globals()[name](*arguments)
+json.dump(result, sys.stdout)
+sys.stdout.flush()
+import os
+os._exit(0)
+"""
+
+
+class Bucket:
+    """A bucket of the store."""
+
+    def __init__(self, store: ObjectStore, name: str) -> None:
+        self.store = store
+        self.name = name
+        self._do("make", name)
+
+    def __truediv__(self, key: str) -> str:
+        return f"s3://{self.name}/{key}"
+
+    def upload(self, folder: Path, prefix: str) -> str:
+        """Upload the files of a folder; returns their address."""
+        self._do("upload", self.name, prefix, str(folder))
+        return self / prefix
+
+    def download(self, prefix: str, folder: Path) -> Path:
+        """Download what is below a prefix."""
+        self._do("download", self.name, prefix, str(folder))
+        return folder
+
+    def put(self, key: str, text: str) -> str:
+        """Write an object; returns its address."""
+        self._do("put", self.name, key, text)
+        return self / key
+
+    def delete(self, key: str) -> None:
+        """Remove an object."""
+        self._do("delete", self.name, key)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The keys below a prefix."""
+        found: list[str] = self._do("names", self.name, prefix)
+        return found
+
+    def begin_upload(self, key: str) -> None:
+        """Begin an upload that nobody finishes."""
+        self._do("begin_upload", self.name, key)
+
+    def _do(self, *call: Any) -> Any:
+        return run_in_store(self.store.environ, [call])
+
+
+def run_in_store(environ: dict[str, str], calls: Sequence[Sequence[Any]]) -> Any:
+    """Run functions of `_CODE`; returns the result of the last."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE],
+        input=json.dumps(calls),
+        capture_output=True,
+        text=True,
+        env=clean_environment(**environ),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,0 +1,38 @@
+"""The store of the tests, started once per process that runs tests of it."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.running import Prepcli, prepcli
+from tests.storage.buckets import Bucket
+from tests.storage.object_store import ObjectStore
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """A running store."""
+    store = ObjectStore(tmp_path_factory.mktemp("store"))
+    try:
+        store.start()
+        yield store
+    finally:
+        store.kill()
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore) -> Bucket:
+    """An empty bucket."""
+    return Bucket(object_store, f"bucket-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def run(object_store: ObjectStore) -> Prepcli:
+    """`prepcli ARGUMENTS` in this process, with the store's variables."""
+
+    def call(*arguments: object, **settings: object) -> object:
+        environ = object_store.environ | dict(settings.pop("environ", {}))  # type: ignore[call-overload]
+        return prepcli(*arguments, environ=environ, **settings)  # type: ignore[arg-type]
+
+    return call  # type: ignore[return-value]

@@ -1,0 +1,127 @@
+"""A store that lacks an object, refuses, or does not answer: a reject, or one clear line, and never a secret."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import read_lines, write_lines
+from tests.running import Outcome, Prepcli, prepcli
+from tests.storage.buckets import Bucket
+from tests.storage.object_store import SECRET_KEY, ObjectStore
+
+pytestmark = pytest.mark.slow
+
+
+def without_secret(outcome: Outcome, *folders: Path) -> None:
+    """The secret is in no message, and in no file that the run has left."""
+    assert SECRET_KEY not in outcome.out + outcome.err
+    for folder in folders:
+        for path in folder.rglob("*"):
+            assert not path.is_file() or SECRET_KEY.encode() not in path.read_bytes()
+
+
+def test_an_object_that_is_not_there_is_a_reject(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    records = read_lines(mini_corpus / "manifest.json")
+    records[3]["audio_filepath"] = "nowhere.wav"
+    corpus = bucket.upload(mini_corpus, "corpus")
+    manifest = write_lines(tmp_path / "m.json", records)
+    out = tmp_path / "out"
+    done = run("manifest-to-tarred", manifest, out, "--num-shards", 2, "--audio-base-dir", corpus, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["records_out"], done.json["rejects_by_reason"]) == (47, {"missing_audio": 1})
+    (reject,) = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
+    assert reject["reject_detail"] == f"{corpus}/nowhere.wav does not exist"
+    without_secret(done, tmp_path)
+
+
+def test_a_missing_manifest(bucket: Bucket, run: Prepcli, tmp_path: Path) -> None:
+    done = run("manifest-to-tarred", bucket / "no.json", tmp_path / "out", "--num-shards", 1)
+    assert (done.code, done.error_line) == (2, f"prepcli: manifest not found: {bucket / 'no.json'}")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("where", ["manifest", "audio", "out"])
+def test_a_missing_bucket_is_one_error_before_the_work(
+    where: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    manifest: object = mini_corpus / "manifest.json"
+    out: object = tmp_path / "out"
+    options: list[object] = ["--num-shards", 2, "--work-dir", tmp_path]
+    if where == "manifest":
+        manifest = "s3://no-such-bucket/m.json"
+    elif where == "audio":
+        options += ["--audio-base-dir", "s3://no-such-bucket/audio"]
+    else:
+        out = "s3://no-such-bucket/out"
+    done = run("manifest-to-tarred", manifest, out, *options)
+    assert done.code == 2
+    assert "there is no bucket no-such-bucket at http://127.0.0.1:" in done.error_line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("where", ["manifest", "audio", "out"])
+def test_refused_access_is_one_error_before_the_work(
+    where: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    corpus = bucket.upload(mini_corpus, "corpus")
+    manifest: object = mini_corpus / "manifest.json"
+    out: object = tmp_path / "out"
+    options: list[object] = ["--num-shards", 2, "--work-dir", tmp_path]
+    if where == "manifest":
+        manifest = f"{corpus}/manifest.json"
+    elif where == "audio":
+        options += ["--audio-base-dir", corpus]
+    else:
+        out = bucket / "out"
+    wrong = {"AWS_SECRET_ACCESS_KEY": "another-secret"}
+    done = run("manifest-to-tarred", manifest, out, *options, environ=wrong)
+    assert done.code == 2
+    assert "was denied (" in done.error_line
+    assert "AWS_SECRET_ACCESS_KEY" in done.error_line
+    assert "another-secret" not in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None:
+    environ = {
+        "AWS_ENDPOINT_URL": "http://user:a-password@127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "PREPCLI_STORE_PATIENCE": "0.5",
+    }
+    done = prepcli("inspect", "s3://bucket/m.json", environ=environ)
+    assert done.code == 4
+    assert "s3://bucket/m.json: the store at http://127.0.0.1:9 has failed: " in done.error_line
+    assert "a-password" not in done.err
+    without_secret(done)
+
+
+def test_a_store_that_comes_back_is_waited_for(
+    object_store: ObjectStore, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    """The first requests find no store; it starts while they are repeated."""
+    import threading
+
+    corpus = bucket.upload(mini_corpus, "corpus")
+    object_store.kill()
+    timer = threading.Timer(1.0, object_store.start)
+    timer.start()
+    try:
+        done = run("inspect", f"{corpus}/manifest.json", "--json")
+    finally:
+        timer.join()
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["records"] == 48
+
+
+def test_uploads_that_were_left_are_listed(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
+    out = bucket / "out"
+    options = ["--num-shards", 2, "--work-dir", tmp_path]
+    assert run("manifest-to-tarred", mini_corpus / "manifest.json", out, *options).code == 0
+    bucket.begin_upload("out/audio_1.tar")
+    told = run("status", out, "--work-dir", tmp_path, "--json")
+    assert told.json["unfinished_uploads"] == [f"{out}/audio_1.tar"]
+    assert f"{out}/audio_1.tar" in run("status", out, "--work-dir", tmp_path).out

@@ -1,0 +1,76 @@
+"""Addresses where none is taken: one line, and no local folder `s3:`."""
+
+from pathlib import Path
+
+import pytest
+
+from prepcli.errors import UsageError
+from prepcli.storage.addresses import Address, names_addresses, parse_address
+from prepcli.storage.paths import StorePath, path_of
+from tests.running import prepcli
+
+REFUSED = [
+    ("make-manifest", "s3://bucket/audio", "m.json"),
+    ("make-manifest", "audio", "s3://bucket/m.json"),
+    ("fix-durations", "m.json", "s3://bucket/m.json"),
+    ("manifest-to-mels", "m.json", "s3://bucket/mels"),
+    ("manifest-to-tarred", "m.json", "--concat-to", "s3://bucket/set"),
+    ("extend-context-audio", "m.json", "s3://bucket/out"),
+    ("blend", "a=s3://bucket/set", "b.yaml"),
+    ("blend", "a=set", "s3://bucket/b.yaml"),
+    ("prepare-texts", "s3://bucket/t.txt", "t.json"),
+    ("download", "an4", "--data-root", "s3://bucket/an4"),
+    ("estimate-bins", "m.json", "--plot", "s3://bucket/plot.png"),
+    ("inspect", "m.json", "--html", "s3://bucket/page.html"),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=lambda words: " ".join(words))
+def test_other_commands_refuse_addresses(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = prepcli(*words, cwd=tmp_path)
+    assert done.code == 2
+    assert "does not take an address in an object store (" in done.error_line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("s3://bucket/a/b.wav", Address("s3", "bucket", "a/b.wav")),
+        ("s3://bucket//a/./c/../b.wav/", Address("s3", "bucket", "a/b.wav")),
+        ("s3://bucket", Address("s3", "bucket", "")),
+        ("ais://bucket/a", Address("ais", "bucket", "a")),
+    ],
+)
+def test_addresses(text: str, parsed: Address) -> None:
+    assert parse_address(text) == parsed
+    assert parse_address(str(parsed)) == parsed
+
+
+@pytest.mark.parametrize("text", ["s3://", "s3:///a", "s3://a", "gs://bucket/a"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(UsageError, match="address"):
+        parse_address(text)
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="AWS_ACCESS_KEY_ID") as caught:
+        parse_address("s3://KEY:SECRET@bucket/a")
+    assert "SECRET@" not in str(caught.value)
+
+
+def test_paths_of_addresses() -> None:
+    path = path_of(Path("s3://bucket/a"))  # as typer gives it
+    assert isinstance(path, StorePath)
+    assert str(path / "b" / "c.tar") == "s3://bucket/a/b/c.tar"
+    assert (path / "b").parent == path
+    assert str((path / "b").relative_to(path)) == "b"
+    assert path.absolute() == path
+    assert path_of("a/b") == Path("a/b")
+    assert type(path_of("a/b")) is type(Path("a"))
+
+
+def test_addresses_within_a_text() -> None:
+    assert names_addresses("[[s3://b/m.json,0.7],[n.json,0.3]]")
+    assert names_addresses("manifest_filepath=s3://b/m.json")
+    assert not names_addresses("reads s3 things://")
