@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import io
 import json
 import os
@@ -77,6 +78,7 @@ def run_here(
             _settings(list(map(str, argv)), clean_environment(**environ or {}), cwd),
             warnings.catch_warnings(),
         ):
+            import_for_workers()
             # Worker processes are forked from here: what is alive need not be searched for cycles, and copied, in each.
             gc.freeze()
             warnings.simplefilter("error", RuntimeWarning)  # NumPy's, which would be printed
@@ -90,6 +92,15 @@ def run_here(
             file.seek(0)
             texts.append(file.read().decode("utf-8", "replace"))
     return Outcome(code, *texts)
+
+
+def import_for_workers() -> None:
+    """Import once what each of hundreds of worker processes would else import anew, PyTorch's parts only after it."""
+    modules = ["miniaudio", "urllib.request", *(["torchaudio"] if sys.modules.get("torch") else [])]
+    for name in modules:
+        if name not in sys.modules:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
 
 
 @contextmanager
