@@ -70,8 +70,8 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
         base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
         if len(set(base_dirs)) > 1:
             raise UsageError(
-                "the manifests are in several folders, and relative paths of one manifest must start from one: give "
-                "--audio-base-dir, or fix them one by one"
+                "the manifests are in several folders, and relative paths of one manifest must start from one folder: "
+                "give --audio-base-dir, or fix them one by one"
             )
         segmented: set[int] = set()
         slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, segmented))
