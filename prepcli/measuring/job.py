@@ -30,7 +30,6 @@ from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of
 from prepcli.measuring.options import FixDurations
 from prepcli.records import base_directories, settings_over
 
-CHUNK_BYTES = 1 << 20
 _CHANGED, _WITHOUT = "changed", "without"
 
 
@@ -130,18 +129,14 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts, and say how far the durations were off."""
         root = writer.workspace.root
-        merged = writer.open(self.options.out.name)
-        differences = [np.empty(0)]
-        for marker in markers:
-            with (root / f"parts/{marker.unit}.jsonl").open("rb") as part:
-                while block := part.read(CHUNK_BYTES):
-                    merged.write(block)
-            differences.append(np.fromfile(root / f"parts/{marker.unit}.f64", "<f8"))
+        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
+        parts = (np.fromfile(root / f"parts/{marker.unit}.f64", "<f8") for marker in markers)
+        differences = np.concatenate([np.empty(0), *parts])
         details: dict[str, Any] = {"manifest": self.options.out}
         base = plan.contents.base_dirs[0]
         if os.path.realpath(base) != os.path.realpath(self.options.out.parent):
             details["audio_base_dir"] = base
-        return details | _summary(np.concatenate(differences), markers)
+        return details | _summary(differences, markers)
 
 
 def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:

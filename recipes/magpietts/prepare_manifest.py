@@ -217,11 +217,8 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
         workspace = writer.workspace
         total = _Counts()
         durations = [np.empty(0)]
-        clean = writer.open("manifest.json")
+        writer.join("manifest.json", (f"parts/{marker.unit}.jsonl" for marker in markers))
         for marker in markers:
-            with (workspace.root / f"parts/{marker.unit}.jsonl").open("rb") as part:
-                while block := part.read(1 << 20):
-                    clean.write(block)
             counts = msgspec.json.decode(
                 (workspace.root / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts
             )
