@@ -228,9 +228,9 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
         lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(plan, markers, writer))
         writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
         return {
-            "manifest": str(workspace.out / "manifest.json"),
+            "manifest": workspace.out / "manifest.json",
             **plan.contents.records.merged_details(workspace.out),
-            "stats": str(workspace.out / "stats.txt"),
+            "stats": workspace.out / "stats.txt",
         }
 
     def _split_rejects(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
