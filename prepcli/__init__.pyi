@@ -45,9 +45,9 @@ def blend(
     Args:
         sets: The data sets, each with a name.
         out: Config to write.
-        temperature: Power of the weights: 1 in proportion to hours, 0 all equal. For each level of groups, or one
-            for all. Default: 1.
-        by: What a set weighs.
+        temperature: Exponent of the weights: 1: in proportion to hours; 0: all equal. For each level of groups, or
+            one for all. Default: 1.
+        by: Weigh the sets by hours or by number of records.
         lang: Tag with the language, of all sets or of one set or group.
         tag: Tag with any field, of all sets or of one set or group.
         check: Read the result once with NeMo, where it is installed.
@@ -104,7 +104,7 @@ def download_aishell(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -156,7 +156,7 @@ def download_aishell2(
         data_root: Folder for the corpus, its audio and its manifests.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -218,7 +218,7 @@ def download_an4(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -285,7 +285,7 @@ def download_fisher(
         noises_to_emoji: Write laughter and other noises as emoji.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -342,7 +342,7 @@ def download_hub5(
         min_slice_duration: Minimum seconds of speech per slice; 0: one slice per utterance.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -409,7 +409,7 @@ def download_librispeech(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -478,7 +478,7 @@ def download_ljspeech(
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -569,7 +569,7 @@ def estimate_batch_sizes(
         plot: Plot memory over batch size for each bucket.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -850,13 +850,13 @@ def extend_codec_codes(
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
-        pool_duration: Minimum seconds of neighbouring shards that are batched and published together. A smaller
-            pool fills batches worse; with a larger one, a stopped run loses more work.
+        pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
+            smaller pool batches are less full; with a larger one, a stopped run loses more work.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -939,7 +939,7 @@ def extend_context_audio(
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -984,9 +984,9 @@ def fix_durations(
     """Measure the durations of a manifest again, and change nothing else.
 
     Every other field keeps its text byte for byte, and a record whose duration is right keeps its whole line. A
-    record with an offset is a segment: its duration changes only if it ends after the file, or has none. The
-    summary says how many durations differed by more than 20 ms, and by how much. Audio that cannot be read is a
-    reject.
+    record with an offset is a segment: its duration changes only if it is missing, or reaches beyond the end of the
+    file. The summary says how many durations differed by more than 20 ms, and by how much. Audio that cannot be
+    read is a reject.
 
     Run the same call again to continue after an interruption.
 
@@ -996,7 +996,7 @@ def fix_durations(
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1041,8 +1041,9 @@ def index(
     """Write indexes (.idx) for data sets that exist, with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
 
     Indexes of tars and manifests are written beside them; those of a Lhotse Shar set into the folder index/ of the
-    set, because beside the shards lhotse 1.33 and NeMo 3.0 take them for data. Only line ends and tar headers are
-    read. Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the files.
+    set, because beside the shards lhotse 1.33 and NeMo 3.0 would read them as data. Only line ends and tar headers
+    are read. Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the
+    files.
 
     Readers do not notice an index of an older version of its data, and read wrong bytes: check compares all of
     them.
@@ -1094,8 +1095,8 @@ def inspect(
     Args:
         path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
             cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.
-        record: Show only this record (from 0) and the header of its audio. With indexes, a seek finds it in any
-            set.
+        record: Show only this record (from 0) and the header of its audio. In a set with indexes it is found
+            without reading the rest.
         html: Write a page with plots, to open in a browser.
         progress: Show a progress bar and notes on stderr.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1155,10 +1156,10 @@ def make_manifest(
     Args:
         source: Folder or file that names the audio.
         out: Manifest to write.
-        format: Format of SOURCE; auto decides by its content, and says how.
+        format: Format of SOURCE; auto decides by its content, and the summary says why.
         audio_base_dir: Base folder of relative paths in SOURCE. Default: the folder of SOURCE; for Kaldi and lhotse
             the working directory.
-        text_suffix: The transcript stands beside the audio, in a file with this suffix: .txt
+        text_suffix: Suffix of the files beside the audio that hold the transcripts, such as .txt.
         transcripts: File of transcripts: `id text` or `id|text` per line; the id is the audio file's name without
             suffix.
         speaker_pattern: Regular expression that finds the speaker in the path of the audio below the base folder;
@@ -1173,7 +1174,7 @@ def make_manifest(
             OUT_audio/. Only for files that you trust.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1229,7 +1230,7 @@ def manifest_to_mels(
     Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
     OUT/filelists/STEM_mel_text_filelist.txt and OUT/filelists/STEM_audio_text_filelist.txt. OUT is the dataset path
     for training; paths of audio are absolute. A text with a vertical bar or a line break is a reject, and so is a
-    clip that is shorter than half of a Fourier transform. Needs PyTorch (the extra models), except for lists_only.
+    clip that is shorter than half of filter_length. Needs PyTorch (the extra models), except for lists_only.
 
     Run the same call again to continue after an interruption.
 
@@ -1248,7 +1249,7 @@ def manifest_to_mels(
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1324,7 +1325,7 @@ def manifest_to_parquet(
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1405,7 +1406,7 @@ def manifest_to_shar(
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1490,7 +1491,7 @@ def manifest_to_tarred(
         max_duration: Leave out records of this length and above (seconds).
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
-        sort_in_shards: Shortest first within a shard.
+        sort_in_shards: Sort the records of each shard by duration, shortest first.
         keep_files_together: Put all segments of an audio file into one shard.
         slice_with_offset: Store each segment as a file of its own.
         force_codec: Encode audio to this format. Default: unchanged.
@@ -1505,7 +1506,7 @@ def manifest_to_tarred(
         concat_to: Add the shards to the tarred set in this directory.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1562,8 +1563,8 @@ def manifest_to_wenet(
     """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
 
     Writes OUT/shards_{000000000}.tar and OUT/shards.list, which is what data_type: shard reads; with raw
-    OUT/data.list, for data_type: raw. Keys are made of the names of the files and are unique. Files that need no
-    change are copied byte for byte; segments are cut exactly. The text may be empty; there must be audio.
+    OUT/data.list, for data_type: raw. Keys are made from the names of the files and are unique. Files that need no
+    change are copied byte for byte; segments are cut exactly. A record needs audio, but its text may be empty.
 
     Run the same call again to continue after an interruption.
 
@@ -1584,7 +1585,7 @@ def manifest_to_wenet(
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1650,12 +1651,12 @@ def prepare_texts(
         tts_text_field: Field of a manifest with a text that is normalized already, such as normalized_text.
         is_normalized: The texts are normalized already (no digits, no abbreviations).
         normalize: Normalize with nemo_text_processing, in this language: en, de, ...
-        whitelist: With normalize: table of words that are read in a way of their own.
+        whitelist: With normalize: table of words and how they are read.
         asr_text: Change the ASR text: lower: lower case; plain: also without punctuation.
         speakers: Numbers of speakers of the TTS model: 0-99 or 1,5,7-9.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, when it is repaired.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
         verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
             times are the same.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1722,9 +1723,9 @@ def verify(
 ) -> VerifyReport:
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. Of manifests, also those of extend-context-audio, each line is checked, that its
-    audio and its context are there and long enough, and that the context is of the same voice; only headers of
-    audio are read then. If there are problems, or not one record, they are listed and the exit code is 1.
+    Reads and decodes everything. Of manifests, also those of extend-context-audio, every line is checked: its audio
+    and its context must exist and be long enough, and the context must be of the same voice; only the headers of
+    audio are read then. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
 
     Args:
         out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.

@@ -15,11 +15,17 @@ from typing import Any
 
 from prepcli.calls import called
 from prepcli.commands import BY_PYTHON_NAME, Command
+from prepcli.engine.options import JobOptions
 from prepcli.errors import PrepcliError
 from prepcli.options import Declared, declared, in_python, make_options, words_of
 
 WIDTH = 112
 """Maximum length of a line of a docstring."""
+
+RAISED_BY_JOBS = """\
+IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run."""
+"""What every command with a job can raise, after what is listed in its own docstring."""
 
 
 @lru_cache
@@ -94,6 +100,9 @@ def docstring_of(command: Command) -> str:
     own = inspect.getdoc(command.load_function()) or ""
     summary, _, rest = own.partition("\n\n")
     assert rest.startswith("Returns:"), f"{command.python_name} has a docstring without Returns: {summary}"
+    if issubclass(options, JobOptions) and "IncompleteError:" not in rest:
+        raised, example, shown = rest.partition("\n\nExample:")
+        rest = f"{raised}\n{textwrap.indent(RAISED_BY_JOBS, ' ' * 4)}{example}{shown}"
     arguments = "\n".join(line for one in parameters_of(command) for line in _argument_lines(one, options))
     description = _rewrapped(in_python(description, options, only_names=True))
     return f"{description}\n\nArgs:\n{arguments}\n\n{rest}\n"

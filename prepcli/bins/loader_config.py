@@ -144,9 +144,14 @@ def _kept_note(name: str, value: object, estimated: object) -> str:
         f"{name}: stays {_short(value)} as the file has it; {_short(estimated)} was estimated (to have that written, "
         "remove the key from the file)"
     )
-    is_lower = isinstance(value, (int, float)) and isinstance(estimated, (int, float)) and value < estimated
-    if name.startswith("max_") and is_lower:
-        note += ". The bins were made with examples above it, which training leaves out: estimate again with this limit"
+    if not (isinstance(value, (int, float)) and isinstance(estimated, (int, float))):
+        return note
+    if name.startswith("max_") and value < estimated:
+        option = f" (-u {value:g})" if name in ("max_duration", "max_tokens") and value > 0 else ""
+        note += (
+            ". The bins were made with examples above it, which training leaves out: estimate again with this "
+            f"limit{option}"
+        )
     return note
 
 

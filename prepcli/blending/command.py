@@ -67,7 +67,7 @@ def _report(options: Blend, root: Node) -> BlendReport:
     if len({leaf.is_tarred for _, leaf, _ in leaves}) > 1:
         notes.append(
             "plain manifests are mixed with tarred or Shar sets: NeMo needs force_iterable_dataset: true in the "
-            "config, or make them tarred with manifest-to-tarred"
+            "config, or turn them into tarred sets with manifest-to-tarred"
         )
     return BlendReport("done", str(options.out), round(root.seconds / 3600, 4), root.records, sets, notes=notes)
 

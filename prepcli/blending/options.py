@@ -29,14 +29,15 @@ class Blend:
     temperature: Annotated[
         tuple[float, ...],
         Option(
-            "Power of the weights: 1 in proportion to hours, 0 all equal. For each level of groups, or one for all.",
+            "Exponent of the weights: 1: in proportion to hours; 0: all equal. For each level of groups, or one "
+            "for all.",
             names=("--temperature",),
             shown_default="1",
             minimum=0,
             one_each=True,
         ),
     ] = ()
-    by: Annotated[By, Option("What a set weighs.")] = "hours"
+    by: Annotated[By, Option("Weigh the sets by hours or by number of records.")] = "hours"
     lang: Annotated[
         tuple[str, ...],
         Option("Tag with the language, of all sets or of one set or group.", metavar="[NAME=]LANG", one_each=True),

@@ -61,6 +61,10 @@ class ExplainingCommand(TyperCommand):
         self._explain_unknown(args)
         return super().parse_args(ctx, args)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """See `click.Command.collect_usage_pieces`; arguments are named without the braces that typer adds."""
+        return [piece[1:-1] if piece[:1] == "{" else piece for piece in super().collect_usage_pieces(ctx)]
+
     def _explain_unknown(self, args: Sequence[str]) -> None:
         options = [one for one in self.params if one.param_type_name == "option"]
         by_name = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}

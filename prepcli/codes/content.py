@@ -71,7 +71,7 @@ def check_complete(folder: Path, partial: bool) -> str | None:
         continued = printable_command(plan.run_again(folder))
         raise UsageError(
             f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
-            "Or give --partial to encode what is there; with the rest, everything must then be encoded again"
+            "Or give --partial to encode what is there; once the rest is there, everything must be encoded again"
         )
     return f"{num_done} of {len(units)} units of the Shar"
 

@@ -125,7 +125,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                     RecordRejected(
                         RejectReason.UNREADABLE_AUDIO,
                         f"its sampling rate of {member.sampling_rate} Hz has no small ratio to the codec's "
-                        f"{codec.sampling_rate} Hz: make the Shar anew with --target-sample-rate",
+                        f"{codec.sampling_rate} Hz: make the Shar set again with --target-sample-rate",
                     ),
                 )
 

@@ -32,8 +32,8 @@ class CodesOptions:
     pool_duration: Annotated[
         float,
         Option(
-            "Minimum seconds of neighbouring shards that are batched and published together. A smaller "
-            "pool fills batches worse; with a larger one, a stopped run loses more work."
+            "Minimum seconds of neighbouring shards that are batched and published together. With a smaller "
+            "pool batches are less full; with a larger one, a stopped run loses more work."
         ),
     ] = 7200.0
     precision: Annotated[

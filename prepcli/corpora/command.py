@@ -33,8 +33,6 @@ Returns:
 
 Raises:
     UsageError: {wrong_use}
-    IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-    TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
 Example:
     >>> import prepcli

@@ -157,7 +157,7 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
         if not found:
             shutil.rmtree(staging)
             _remove_fetched(there, given)
-            raise FetchError(f"{archive.name} is not what is published: {missing} is not in it")
+            raise FetchError(f"{archive.name} is not the published archive: {missing} is not in it")
         os.sync()  # for thousands of small files far cheaper than fsync for each
         _mark(data_set, workspace)
         move_in(data_set, workspace)

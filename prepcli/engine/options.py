@@ -36,7 +36,7 @@ class JobOptions:
     verbose: Annotated[
         bool,
         Option(
-            "Print how the run went as well: units, time in the model, time spent waiting.",
+            "Also print how the run went: units, time in the model, time spent waiting.",
             only="command line",
             shapes_output=False,
         ),
@@ -44,7 +44,7 @@ class JobOptions:
     overwrite: Annotated[bool, Option("Start again instead of continuing.", shapes_output=False)] = False
     retry_rejects: Annotated[
         bool,
-        Option("Try records with missing or unreadable audio again, when it is repaired.", shapes_output=False),
+        Option("Try records with missing or unreadable audio again, after it was repaired.", shapes_output=False),
     ] = False
     verify_inputs: Annotated[
         bool,

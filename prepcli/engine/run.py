@@ -109,7 +109,7 @@ class Run:
     def _clear_if_asked(self) -> None:
         options, rank = self.options, self.options.rank
         if options.overwrite and has_done(self.workspace, rank, "overwrite"):
-            tell(f"requeued ({rank.restarts} times): continuing, --overwrite counts for the first start")
+            tell(f"requeued ({rank.restarts} times): continuing; --overwrite applied to the first start only")
         elif options.overwrite:
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
@@ -149,7 +149,7 @@ class Run:
     def _retry_rejects(self) -> None:
         rank = self.options.rank
         if self.options.retry_rejects and has_done(self.workspace, rank, "retry"):
-            tell(f"requeued ({rank.restarts} times): --retry-rejects counts for the first start")
+            tell(f"requeued ({rank.restarts} times): continuing; --retry-rejects applied to the first start only")
             self.markers.clear()  # another rank of this start may just have taken some away
             self._load_markers()
         elif self.options.retry_rejects:
@@ -176,8 +176,8 @@ class Run:
         other = is_running_elsewhere(self.workspace, self.options.rank)
         if other is not None:
             tell(
-                f"note: rank {other.rank} seems to run already (process {other.pid} on {other.host}); "
-                "both do the same work, the output stays right"
+                f"note: rank {other.rank} seems to be running already (process {other.pid} on {other.host}); "
+                "both do the same work, and the output stays correct"
             )
 
     def _process(self, units: list[Unit]) -> None:

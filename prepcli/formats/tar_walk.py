@@ -175,5 +175,5 @@ def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
         raise ValueError(f"it is not a tar, or broken: {error}") from None
     # `tarfile` takes anything that is not a header for the end.
     if read(BLOCK, found.end) not in (b"", _ZEROS):
-        raise ValueError(f"it is broken behind member {len(found.offsets):,}, at byte {found.end:,}")
+        raise ValueError(f"it is broken after member {len(found.offsets):,}, at byte {found.end:,}")
     return found

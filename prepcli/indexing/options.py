@@ -13,8 +13,8 @@ class Index:
     """Write indexes (.idx) for data sets that exist, with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
 
     Indexes of tars and manifests are written beside them; those of a Lhotse Shar set into the folder index/ of the
-    set, because beside the shards lhotse 1.33 and NeMo 3.0 take them for data. Only line ends and tar headers are read.
-    Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the files.
+    set, because beside the shards lhotse 1.33 and NeMo 3.0 would read them as data. Only line ends and tar headers
+    are read. Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the files.
 
     Readers do not notice an index of an older version of its data, and read wrong bytes: --check compares all of them.
 

@@ -128,7 +128,7 @@ def _route(line: bytes, ordinal: dict[str, int], manifest: str, tar: str) -> int
     try:
         row = msgspec.json.decode(line, type=_Row)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"{manifest} has a line that is no record: {error}") from None
+        raise UsageError(f"{manifest} has a line that is not a record: {error}") from None
     if row.skipme:
         return _SKIPPED
     name = row.audio_filepath

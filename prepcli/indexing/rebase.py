@@ -94,7 +94,7 @@ def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
             last = opened.read()[-8:]
         if int.from_bytes(last, "little") != file.path.stat().st_size:
             raise UsageError(
-                f"{index} is not the index of {file.path}, whose size is another; write the indexes again with: "
+                f"{index} is not the index of {file.path}, which has another size; write the indexes again with: "
                 "prepcli index --overwrite"
             )
 

@@ -89,9 +89,9 @@ def _of_folder(folder: Path) -> Subject:
     if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
         return Subject("run", "the output of a run of prepcli, with no data in it yet", out=named)
     raise UsageError(
-        f"{folder} is a folder that holds nothing known: no manifest, no tarred set (audio_0.tar, ...), no Shar "
-        "(cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...), no export (shards.list, "
-        "data.list, filelists/, data-000000.parquet, ...)"
+        f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
+        "no Shar (cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...), no export "
+        "(shards.list, data.list, filelists/, data-000000.parquet, ...)"
     )
 
 

@@ -40,7 +40,8 @@ class Inspect(InspectOptions):
     record: Annotated[
         int | None,
         Option(
-            "Show only this record (from 0) and the header of its audio. With indexes, a seek finds it in any set.",
+            "Show only this record (from 0) and the header of its audio. In a set with indexes it is found "
+            "without reading the rest.",
             metavar="N",
             minimum=0,
         ),

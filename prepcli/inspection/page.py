@@ -31,7 +31,7 @@ def check_page(path: Path) -> None:
     if os.path.isdir(path):
         raise UsageError(f"--html {path}: that is a directory; give the name of a file")
     if os.path.isfile(path) and not _is_page(path):
-        raise UsageError(f"--html {path}: a file that is not a page is there; give another name")
+        raise UsageError(f"--html {path}: a file that is not an HTML page is there; give another name")
     if not os.path.isdir(path.absolute().parent):
         raise UsageError(f"--html {path}: there is no folder {path.parent}")
 

@@ -86,7 +86,8 @@ def _read_line(path: Path, offsets: Offsets, at: int) -> dict[str, Any]:
         fields: dict[str, Any] = decode_json(line, dict[str, Any])
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(
-            f"{path}:{at + 1} is no record: {error}; if the file was changed, its index is stale: prepcli index --check"
+            f"{path}:{at + 1} is not a record: {error}; if the file was changed, its index is stale: "
+            "prepcli index --check"
         ) from None
     return fields
 

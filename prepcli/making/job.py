@@ -29,7 +29,6 @@ from prepcli.making.texts import Fields
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.options import settings_of
 
-CHUNK_BYTES = 1 << 20
 _WITH_TEXT = "with_text"
 _ADVANCED_AT_ONCE = 32
 
@@ -161,11 +160,7 @@ class MakeJob(UnitJob[Slice, Contents]):
 
     def finish(self, plan: MakePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts."""
-        merged = writer.open(self.options.out.name)
-        for marker in markers:
-            with (writer.workspace.root / f"parts/{marker.unit}.jsonl").open("rb") as part:
-                while block := part.read(CHUNK_BYTES):
-                    merged.write(block)
+        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
         details: dict[str, Any] = {"manifest": self.options.out}
         with_text = sum(marker.extra.get(_WITH_TEXT, 0) for marker in markers)
         gives_text = self.options.text_suffix is not None or "text" in plan.contents.source.tables

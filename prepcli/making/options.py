@@ -32,7 +32,9 @@ class MakeManifest(JobOptions):
         Option("Folder or file that names the audio.", metavar="SOURCE", is_argument=True, shapes_output=False),
     ]
     out: Annotated[Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False)]
-    format: Annotated[Format, Option("Format of SOURCE; auto decides by its content, and says how.")] = "auto"
+    format: Annotated[Format, Option("Format of SOURCE; auto decides by its content, and the summary says why.")] = (
+        "auto"
+    )
     audio_base_dir: Annotated[
         Path | None,
         Option(
@@ -42,7 +44,7 @@ class MakeManifest(JobOptions):
         ),
     ] = None
     text_suffix: Annotated[
-        str | None, Option("The transcript stands beside the audio, in a file with this suffix: .txt")
+        str | None, Option("Suffix of the files beside the audio that hold the transcripts, such as .txt.")
     ] = None
     transcripts: Annotated[
         Path | None,

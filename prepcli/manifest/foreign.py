@@ -73,6 +73,8 @@ def _foreign(head: bytes, path: str) -> tuple[str, str] | None:
         return ("a JSON object over several lines", f"write one object per line: jq -c . {path}") if is_one else None
     if any(line.startswith(b"{") for line in lines) or head.startswith(_UTF_16):
         return None
+    if path.endswith((".yaml", ".yml")):
+        return "a YAML file", "give the manifests or data sets that it names"
     if b"\0" in head:
         return "a binary file", "give the path of a manifest"
     described = _describe(lines[0].decode("utf-8", "replace"))

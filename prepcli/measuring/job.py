@@ -31,7 +31,6 @@ from prepcli.measuring.options import FixDurations
 from prepcli.records import base_directories, settings_over
 from prepcli.storage.addresses import join
 
-CHUNK_BYTES = 1 << 20
 _CHANGED, _WITHOUT = "changed", "without"
 
 
@@ -71,8 +70,8 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
         base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
         if len(set(base_dirs)) > 1:
             raise UsageError(
-                "the manifests are in several folders, and relative paths of one manifest must start from one: give "
-                "--audio-base-dir, or fix them one by one"
+                "the manifests are in several folders, and relative paths of one manifest must start from one folder: "
+                "give --audio-base-dir, or fix them one by one"
             )
         segmented: set[int] = set()
         slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, segmented))
@@ -131,18 +130,14 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts, and say how far the durations were off."""
         root = writer.workspace.root
-        merged = writer.open(self.options.out.name)
-        differences = [np.empty(0)]
-        for marker in markers:
-            with (root / f"parts/{marker.unit}.jsonl").open("rb") as part:
-                while block := part.read(CHUNK_BYTES):
-                    merged.write(block)
-            differences.append(np.fromfile(root / f"parts/{marker.unit}.f64", "<f8"))
+        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
+        parts = (np.fromfile(root / f"parts/{marker.unit}.f64", "<f8") for marker in markers)
+        differences = np.concatenate([np.empty(0), *parts])
         details: dict[str, Any] = {"manifest": self.options.out}
         base = plan.contents.base_dirs[0]
         if os.path.realpath(base) != os.path.realpath(self.options.out.parent):
             details["audio_base_dir"] = base
-        return details | _summary(np.concatenate(differences), markers)
+        return details | _summary(differences, markers)
 
 
 def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:

@@ -25,7 +25,6 @@ SEGMENTS, OTHER_AUDIO = "segments", "other_audio"
 """What the units count for the summary: clips that the list of audio cannot name, and files trainers cannot read."""
 _CLIPS_PER_UNIT = 256
 _PART_NAME = "parts/{}.{}.{}"
-_COPY_BYTES = 1 << 20
 _MANY_FILES = 1_000_000
 
 
@@ -86,18 +85,13 @@ class MelsJob(ExportJob):
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the lists of each manifest; returns their paths, and what trainers cannot read."""
-        root, out = writer.workspace.root, writer.workspace.out
+        out = writer.workspace.out
         details: dict[str, Any] = {}
         for source, stem in enumerate(self.stems):
             for kind in (MEL, AUDIO):
                 name = LIST_NAME.format(stem, kind)
-                listed = writer.open(name)
-                for marker in markers:
-                    part = _PART_NAME.format(marker.unit, source, kind)
-                    if part in marker.work_files:
-                        with (root / part).open("rb") as lines:
-                            while block := lines.read(_COPY_BYTES):
-                                listed.write(block)
+                parts = ((marker, _PART_NAME.format(marker.unit, source, kind)) for marker in markers)
+                writer.join(name, (part for marker, part in parts if part in marker.work_files))
                 details[f"{stem}_{kind}_text_filelist"] = out / name
         counts: Counter[str] = Counter()
         for marker in markers:

@@ -56,7 +56,7 @@ class ManifestToMels(MelsOptions, JobOptions):
     Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
     OUT/filelists/STEM_mel_text_filelist.txt and OUT/filelists/STEM_audio_text_filelist.txt. OUT is the dataset path for
     training; paths of audio are absolute. A text with a vertical bar or a line break is a reject, and so is a clip that
-    is shorter than half of a Fourier transform. Needs PyTorch (the extra models), except for --lists-only.
+    is shorter than half of --filter-length. Needs PyTorch (the extra models), except for --lists-only.
 
     Run the same command again to continue after an interruption.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.models.nemo import quiet
 
 
 def input_cuts(path: Path, **options: Any) -> Any:
@@ -24,7 +25,8 @@ def open_input_cfg(path: Path) -> None:
         UsageError: NeMo cannot read it.
     """
     try:
-        next(iter(input_cuts(path)))
+        with quiet():  # NeMo's imports print about telemetry
+            next(iter(input_cuts(path)))
     except Exception as error:  # of any kind: NeMo and lhotse have no common one
         why = " ".join(str(error).split())[:300]
         what = f"NeMo cannot read {path}: {type(error).__name__}: {why}"

@@ -18,8 +18,6 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Example:
         >>> import prepcli

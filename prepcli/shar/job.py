@@ -208,9 +208,10 @@ class SharJob(UnitJob[SharShard, SharContents]):
             )
         if counts[OTHER_SPEAKER]:
             details["speakers"] = (
-                f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses; it requires "
-                "| Language:xx Dataset:yy Speaker:zz |"
+                f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
             )
+            if not plan.notes:  # of which one says more (`notes_on_speakers`), unless the sample had no such speaker
+                details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"
         if counts[LONG_NAMES]:
             details["long_names"] = (
                 f"{counts[LONG_NAMES] / 2:,.0f} cuts have ids of more than {MAX_PLAIN_NAME} bytes with the extension; "

@@ -25,7 +25,7 @@ class TarredOptions:
     max_duration: Annotated[float | None, Option("Leave out records of this length and above (seconds).")] = None
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
-    sort_in_shards: Annotated[bool, Option("Shortest first within a shard.")] = False
+    sort_in_shards: Annotated[bool, Option("Sort the records of each shard by duration, shortest first.")] = False
     keep_files_together: Annotated[bool, Option("Put all segments of an audio file into one shard.")] = False
     slice_with_offset: Annotated[bool, Option("Store each segment as a file of its own.")] = False
     force_codec: Annotated[
@@ -44,7 +44,7 @@ class TarredOptions:
     shard_manifests: Annotated[
         bool,
         Option(
-            "Write only the one manifest over all shards.",
+            "Write no manifest per shard, only the one over all shards.",
             names=("--no-shard-manifests",),
             help_in_python="Write a manifest for each shard, in addition to the one over all shards.",
         ),
@@ -82,7 +82,9 @@ class TarredOptions:
             raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
         if self.remainder == "drop":
             if self.shard_hours is not None:
-                raise UsageError("--remainder drop makes equal record counts: use --num-shards or --shard-size")
+                raise UsageError(
+                    "--remainder drop makes shards with equal numbers of records: use --num-shards or --shard-size"
+                )
             if self.keep_files_together:
                 raise UsageError("--remainder drop and --keep-files-together exclude each other: leave one of them out")
         check_target_rate(self.target_sample_rate)

@@ -23,7 +23,6 @@ from prepcli.options import settings_of
 from prepcli.texts.normalizing import Normalize, check_installed, load_normalizer
 from prepcli.texts.options import PrepareTexts
 
-CHUNK_BYTES = 1 << 20
 _NOT_PLAIN = re.compile(r"[^\w\s']|_")
 
 
@@ -137,11 +136,7 @@ class TextsJob(UnitJob[LineSlice, Contents]):
         """Join the parts, and write the speakers."""
         speakers = self.options.speaker_numbers()
         writer.open(self.speakers_name).write("".join(f"{number}\n" for number in speakers).encode())
-        merged = writer.open(self.options.out.name)
-        for marker in markers:
-            with (writer.workspace.root / f"parts/{marker.unit}.jsonl").open("rb") as part:
-                while block := part.read(CHUNK_BYTES):
-                    merged.write(block)
+        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
         out = self.options.out
         return {"manifest_filepath": out, "speakers_filepath": out.with_name(self.speakers_name)}
 

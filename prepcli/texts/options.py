@@ -48,7 +48,7 @@ class PrepareTexts(JobOptions):
         Option("Normalize with nemo_text_processing, in this language: en, de, ...", metavar="LANG"),
     ] = None
     whitelist: Annotated[
-        Path | None, Option("With --normalize: table of words that are read in a way of their own.", must_exist="file")
+        Path | None, Option("With --normalize: table of words and how they are read.", must_exist="file")
     ] = None
     asr_text: Annotated[AsrText, Option("Change the ASR text: lower: lower case; plain: also without punctuation.")] = (
         "as-is"
@@ -81,7 +81,7 @@ class PrepareTexts(JobOptions):
         if sum(ways) > 1:
             raise UsageError("give one of --tts-text-field, --is-normalized and --normalize: a record has one TTS text")
         if self.whitelist is not None and self.normalize is None:
-            raise UsageError("--whitelist is for --normalize")
+            raise UsageError("--whitelist needs --normalize")
         if self.out.is_dir():
             raise UsageError(f"{self.out} is a folder; name a file, such as {self.out / 'texts.json'}")
         if self.out.name.endswith(".gz"):

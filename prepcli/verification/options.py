@@ -11,9 +11,9 @@ from prepcli.options import Json, NumWorkers, Option, Progress, WorkDir
 class Verify:
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. Of manifests, also those of extend-context-audio, each line is checked, that its
-    audio and its context are there and long enough, and that the context is of the same voice; only headers of audio
-    are read then. If there are problems, or not one record, they are listed and the exit code is 1.
+    Reads and decodes everything. Of manifests, also those of extend-context-audio, every line is checked: its audio
+    and its context must exist and be long enough, and the context must be of the same voice; only the headers of audio
+    are read then. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
 
     Example: prepcli verify tarred/
     """

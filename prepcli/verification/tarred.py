@@ -86,9 +86,9 @@ def _check_member(
         report.problems.append(f"{where} is not a regular file")
         return
     if not _ONE_DOT.match(member.name):
-        report.problems.append(f"{where}: NeMo wants one dot and no folder in a name")
+        report.problems.append(f"{where}: NeMo requires one dot and no folder in a name")
     if _SUB.search(member.name):
-        report.problems.append(f"{where}: NeMo would take -sub<n> off the name and not find it")
+        report.problems.append(f"{where}: NeMo would remove -sub<n> from the name and not find it")
     if member.name in lengths:
         report.problems.append(f"{where} occurs twice")
     lengths[member.name] = float("nan")

@@ -67,7 +67,7 @@ def check_shard(shard: ShardFile) -> ExportReport:
             report.problems.append(f"{where}: WeNet does not take .{suffix} for audio")
         else:
             if text is None or text[0] != key:
-                report.problems.append(f"{where} does not stand behind its text, {key}.txt")
+                report.problems.append(f"{where} does not follow its text, {key}.txt")
             keys.append(key)
             _check_audio(member, data, text[1] if text is not None else "", shard.tar.name, report)
             text = None

@@ -17,8 +17,6 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Example:
         >>> import prepcli

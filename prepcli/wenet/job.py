@@ -35,7 +35,6 @@ DROPPED = "dropped_by_wenet"
 """What the units count for the summary: utterances that the reader's default filter drops."""
 _RAW_UNIT = 50_000
 _LINES_NAME = "parts/{}.list"
-_COPY_BYTES = 1 << 20
 
 
 class WenetJob(ExportJob):
@@ -75,14 +74,11 @@ class WenetJob(ExportJob):
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the list; returns its path, and how many utterances the reader would drop."""
         name = RAW_LIST_NAME if self.wenet.raw else LIST_NAME
-        listed = writer.open(name)
         if self.wenet.raw:
-            for marker in markers:
-                with (writer.workspace.root / _LINES_NAME.format(marker.unit)).open("rb") as part:
-                    while block := part.read(_COPY_BYTES):
-                        listed.write(block)
+            writer.join(name, (_LINES_NAME.format(marker.unit) for marker in markers))
         else:
-            listed.write(shard_list(self.folder, [shard_name(self.wenet, unit.number) for unit in plan.units]))
+            names = [shard_name(self.wenet, unit.number) for unit in plan.units]
+            writer.open(name).write(shard_list(self.folder, names))
         details: dict[str, Any] = {"data_list": writer.workspace.out / name}
         if is_address(writer.workspace.out):
             details["in_store"] = (

@@ -45,8 +45,8 @@ class ManifestToWenet(WenetOptions, JobOptions):
     """Turn NeMo manifests into shards for WeNet, or with --raw into a data list.
 
     Writes OUT/shards_{000000000}.tar and OUT/shards.list, which is what data_type: shard reads; with --raw
-    OUT/data.list, for data_type: raw. Keys are made of the names of the files and are unique. Files that need no change
-    are copied byte for byte; segments are cut exactly. The text may be empty; there must be audio.
+    OUT/data.list, for data_type: raw. Keys are made from the names of the files and are unique. Files that need no
+    change are copied byte for byte; segments are cut exactly. A record needs audio, but its text may be empty.
 
     Run the same command again to continue after an interruption.
 

@@ -217,11 +217,8 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
         workspace = writer.workspace
         total = _Counts()
         durations = [np.empty(0)]
-        clean = writer.open("manifest.json")
+        writer.join("manifest.json", (f"parts/{marker.unit}.jsonl" for marker in markers))
         for marker in markers:
-            with (workspace.root / f"parts/{marker.unit}.jsonl").open("rb") as part:
-                while block := part.read(1 << 20):
-                    clean.write(block)
             counts = msgspec.json.decode(
                 (workspace.root / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts
             )
@@ -231,9 +228,9 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
         lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(plan, markers, writer))
         writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
         return {
-            "manifest": str(workspace.out / "manifest.json"),
+            "manifest": workspace.out / "manifest.json",
             **plan.contents.records.merged_details(workspace.out),
-            "stats": str(workspace.out / "stats.txt"),
+            "stats": workspace.out / "stats.txt",
         }
 
     def _split_rejects(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:

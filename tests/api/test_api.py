@@ -101,7 +101,10 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
         ({"num_shards": True}, "num_shards must be of type int, not True"),
         ({"num_shards": 4, "remainder": "split"}, "remainder must be one of 'spread', 'drop', not 'split'"),
         ({"num_shards": 2, "min_duration": 3, "max_duration": 2}, "min_duration=3.0 leaves nothing below max_dur"),
-        ({"shard_hours": 1, "remainder": "drop"}, "remainder='drop' makes equal record counts: use num_shards or"),
+        (
+            {"shard_hours": 1, "remainder": "drop"},
+            "remainder='drop' makes shards with equal numbers of records: use num_shards or",
+        ),
         ({"num_shards": 2, "only_manifests": True, "target_sample_rate": 8000}, "only_manifests=True reads no audio"),
         ({"num_shards": 2, "audio_base_dir": "/no/where"}, "audio_base_dir: there is no folder /no/where"),
         ({"num_shards": 2, "num_workers": 0}, "num_workers must be 1 or more, not 0"),

@@ -182,6 +182,7 @@ def test_a_limit_of_the_user_stays_unless_another_is_given(tmp_path: Path, set_t
     kept = f"train_ds.max_duration: stays {before} as the file has it; 42.2959 was estimated"
     assert any(kept in note for note in notes)
     assert any("estimate again with this limit" in note for note in notes) == (before in (20, -1))
+    assert any("with this limit (-u 20)" in note for note in notes) == (before == 20)
     assert notes[-1] == f"wrote {path}: 3 keys changed in train_ds"
     # All is as it should be: only what differs is said again.
     (note,) = write_loader_config(path, OPTIONS | {"max_duration": 42.2959}, {"max_duration": None})

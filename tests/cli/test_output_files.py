@@ -109,7 +109,7 @@ def test_inspect(name: Callable[[Path], Path], tmp_path: Path) -> None:
             before = tree(tmp_path)
             done = prepcli("inspect", tmp_path / subject, "--html", target)
             assert (done.code, tree(tmp_path)) == (2, before), done.err
-            assert f"--html {target}: a file that is not a page is there" in done.error_line
+            assert f"--html {target}: a file that is not an HTML page is there" in done.error_line
             if target != tmp_path / file:
                 target.unlink()
 

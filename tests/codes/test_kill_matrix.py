@@ -53,7 +53,7 @@ def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
     second = start_prepcli(*case.arguments(out), module=MODULE)
     _, err = second.communicate(timeout=HANG_SECONDS)
     assert second.returncode == 0, err
-    assert f"note: rank 0 seems to run already (process {first.pid} on" in err
+    assert f"note: rank 0 seems to be running already (process {first.pid} on" in err
     assert tree(out) == case.undisturbed
     go.touch()
     _, err = first.communicate(timeout=HANG_SECONDS)

@@ -220,7 +220,9 @@ def test_an_archive_without_the_corpus(serve: Serve, tmp_path: Path) -> None:
     arguments = ["--data-sets", "dev_clean_2", "--base-url", site.url, "--checksums", listed]
     done = prepcli("download", "librispeech", "--data-root", tmp_path / "data", *arguments)
     assert done.code == 1
-    assert "dev-clean-2.tar.gz is not what is published: an utterance of dev_clean_2 is not in it" in done.error_line
+    assert (
+        "dev-clean-2.tar.gz is not the published archive: an utterance of dev_clean_2 is not in it" in done.error_line
+    )
 
 
 def test_an_archive_without_a_transcript(serve: Serve, tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ def test_an_archive_without_a_transcript(serve: Serve, tmp_path: Path) -> None:
     del files["an4/etc/an4_test.transcription"]
     done = download_an4(tmp_path / "data", serve({"an4_sphere.tar.gz": tar_gz(files)}))
     assert done.code == 1
-    assert "is not what is published: an4/etc/an4_test.transcription is not in it" in done.error_line
+    assert "is not the published archive: an4/etc/an4_test.transcription is not in it" in done.error_line
     assert not tree(tmp_path / "data")
 
 

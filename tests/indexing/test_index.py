@@ -301,7 +301,7 @@ def test_what_cannot_be_rebased(sets: Path, tmp_path: Path) -> None:
     tar = where / "target_audio/recording.000001.tar"
     tar.write_bytes(tar.read_bytes() + bytes(512))
     other = index(where, "--rebase")
-    assert (other.code, "whose size is another" in other.error_line) == (2, True)
+    assert (other.code, "which has another size" in other.error_line) == (2, True)
     shutil.rmtree(where / "index")
     none = index(where, "--rebase")
     assert (none.code, "has no indexes in index/ to rename" in none.error_line) == (2, True)

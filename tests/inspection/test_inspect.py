@@ -250,7 +250,7 @@ def test_what_is_not_known_is_one_line(tmp_path: Path, tarred: Path) -> None:
     unknown(tmp_path / "other.json", "cannot tell what")
     unknown(tmp_path / "empty", "as audio it is empty")
     unknown(tmp_path / "cut.json.gz", "cut short|damaged")
-    unknown(tmp_path / "nothing", "holds nothing known")
+    unknown(tmp_path / "nothing", "holds nothing that inspect knows")
     unknown(MINI_CORPUS, "3 manifests .*name one, or several with commas")
     unknown(tarred / "metadata.yaml", "prepcli inspect .*tarred$")
     unknown(f"{MINI_CORPUS}/manifest.json,{tarred}.prepcli/rejects.jsonl", "mixes manifest and rejects")

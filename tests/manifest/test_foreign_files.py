@@ -110,7 +110,7 @@ def test_inspect_of_a_pipe(tmp_path: Path, name: str) -> None:
     assert f"{tmp_path / name} is a pipe, not a file" in done.error_line
     alone = prepcli_process("inspect", tmp_path)
     assert alone.code == 2
-    assert "holds nothing known" in alone.error_line
+    assert "holds nothing that inspect knows" in alone.error_line
     shutil.copy(MINI_CORPUS / "segments.json", tmp_path / "segments.json")
     for both in (f"{tmp_path}/segments.json,{tmp_path / name}", f"{tmp_path / name},{tmp_path}/segments.json"):
         done = prepcli_process("inspect", both)

@@ -34,6 +34,7 @@ COMMANDS = (
         ("paths.txt", b"a.wav\nb.wav\n", "(a list of paths such as 'a.wav'); `prepcli make-manifest {} OUT.json`"),
         ("m.json", json.dumps(RECORDS).encode(), "(a JSON list); write one object per line: jq -c '.[]' {}"),
         ("m.json", json.dumps(RECORDS, indent=1).encode(), "(a JSON list)"),
+        ("train.yaml", b"train_ds:\n  shuffle: true\n", "(a YAML file); give the manifests or data sets that it names"),
         ("m.json", b"[\n" + b",\n".join(json.dumps(one).encode() for one in RECORDS) + b"\n]\n", "(a JSON list)"),
         ("long.json", json.dumps(RECORDS * 400, indent=1).encode(), "(a JSON list)"),
         ("m.json", json.dumps(RECORDS[0], indent=1).encode(), "(a JSON object over several lines)"),
@@ -52,7 +53,7 @@ def test_other_kinds_of_files(name: str, content: bytes, words: str, tmp_path: P
         assert f"{path} is not a manifest of JSON lines" in done.error_line
         assert words.format(path) in done.error_line
         assert [one.name for one in tmp_path.iterdir()] == [name]
-    if not name.endswith((".wav", ".bin")):
+    if not name.endswith((".wav", ".bin", ".yaml")):
         assert "is not a manifest of JSON lines" in prepcli("estimate-bins", path).error_line
 
 
@@ -70,7 +71,9 @@ def test_a_folder(tmp_path: Path) -> None:
 def test_broken_lines_among_records_are_rejects(first: bytes, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "m.json", RECORDS)
     path.write_bytes(first + path.read_bytes())
-    done = prepcli("manifest-to-tarred", path, tmp_path / "out", "--num-shards", 1, "--dry-run", "--json")
+    # Of three records, whose audio does not exist, as many rejects are allowed.
+    options = ["--num-shards", 1, "--dry-run", "--json", "--max-rejects", 9]
+    done = prepcli("manifest-to-tarred", path, tmp_path / "out", *options)
     assert (done.code, done.json["records_planned"]) == (0, 3)
 
 

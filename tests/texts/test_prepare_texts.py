@@ -79,7 +79,7 @@ def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.
         (("--speakers", "3-1"), "--speakers takes numbers and ranges"),
         (("--speakers", "a"), "--speakers takes numbers and ranges"),
         (("--is-normalized", "--tts-text-field", "x"), "give one of"),
-        (("--whitelist", "texts.txt"), "--whitelist is for --normalize"),
+        (("--whitelist", "texts.txt"), "--whitelist needs --normalize"),
         (("--tts-text-field", "x"), "is a file of texts"),
     ],
 )

@@ -74,7 +74,7 @@ def latin(content: Members) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (drop_text, "member u1.wav does not stand behind its text, u1.txt"),
+        (drop_text, "member u1.wav does not follow its text, u1.txt"),
         (drop_audio, "u1 has no audio"),
         (damage, "ends early"),
         (repeat, "1 records have the id of another record"),

@@ -106,7 +106,7 @@ class Fisher:
             raise RecordRejected(RejectReason.LOW_CONFIDENCE, "the transcriber was not sure: (( ))")
         spoken = spoken_text(correction or text, self.noises)
         if not spoken:
-            raise RecordRejected(RejectReason.EMPTY_TEXT, "no word is left of the text")
+            raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
         label = f"{name}_{channel}"
         speaker = speaker_name("en", "Fisher", self._speakers.get((name, channel), label))
         return Utterance(label, speaker, "AB".index(channel), start, end, spoken)

@@ -85,7 +85,7 @@ class Hub5:
         text = _FILLED_PAUSE.sub(lambda found: _PAUSE_WORDS.get(found[1].lower(), found[1]), text)
         spoken = spoken_text(text, Noises.KEEP)
         if not spoken:
-            raise RecordRejected(RejectReason.EMPTY_TEXT, "no word is left of the text")
+            raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
         label = re.sub(r"[^\w-]", "_", matched[3].lower())
         if not label.startswith(conversation.id):
             label = f"{conversation.id}_{label}"
