@@ -9,6 +9,8 @@ like the data file with `.idx` behind, and lies beside it or in a *mirror*, a fo
 import os
 from array import array
 from collections.abc import Iterable
+from itertools import chain, compress
+from operator import ne
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -81,6 +83,14 @@ def member_name_stem(name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
+def _stems(names: list[str]) -> list[str]:
+    """`member_name_stem` of each; the usual names are known by one look at all of them."""
+    joined = "\0".join(["", *names, ""])
+    if "/" in joined or "\0." in joined or ".\0" in joined:
+        return list(map(member_name_stem, names))
+    return [name.rpartition(".")[0] or name for name in names]
+
+
 class LineWriter:
     """Writes the lines of a JSONL file and knows where they begin."""
 
@@ -151,11 +161,9 @@ def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
         if len(walk.offsets) % 2:
             raise DamagedError(f"it has {len(walk.offsets)} members, but those of a Shar come in pairs")
         return np.array(walk.offsets[::2], np.uint64)
-    samples = SampleOffsets()
-    for name, offset, is_regular in zip(walk.names, walk.offsets, walk.is_regular, strict=True):
-        if is_regular:
-            samples.add(name, offset)
-    return np.array(samples.offsets, np.uint64)
+    stems = _stems(list(compress(walk.names, walk.is_regular)))
+    offsets = compress(walk.offsets, walk.is_regular)
+    return np.fromiter(compress(offsets, chain([True], map(ne, stems[1:], stems))), np.uint64)
 
 
 class LineOffsets:

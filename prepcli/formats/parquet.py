@@ -8,7 +8,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +68,9 @@ class _ArrowSink:
         self._position = 0
 
     def write(self, data: Any) -> int:
-        written = bytes(data)
-        self._sink.write(written)
-        self._position += len(written)
-        return len(written)
+        num_bytes = self._sink.write(data)
+        self._position += num_bytes
+        return num_bytes
 
     def tell(self) -> int:
         return self._position
@@ -84,6 +83,50 @@ class _ArrowSink:
 
     def writable(self) -> bool:
         return True
+
+
+class _Audio:
+    """The audio of a row group, in memory that is kept for the next group and the next file.
+
+    Memory that is allocated again for each group is cleared page by page by the kernel, which took as long as the rest
+    of the writing.
+    """
+
+    _kept: ClassVar[list[bytearray]] = []
+
+    def __init__(self) -> None:
+        self._memory = self._kept.pop() if self._kept else bytearray(1 << 20)
+        self._ends = [0]
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def num_bytes(self) -> int:
+        return self._ends[-1]
+
+    def add(self, data: bytes) -> None:
+        begin, end = self.num_bytes, self.num_bytes + len(data)
+        if end > len(self._memory):
+            larger = bytearray(max(end, min(2 * len(self._memory), MAX_GROUP_BYTES)))
+            larger[:begin] = memoryview(self._memory)[:begin]
+            self._memory = larger
+        self._memory[begin:end] = data
+        self._ends.append(end)
+
+    def array(self) -> "pyarrow.Array":
+        """The recordings; not to be used after `clear`."""
+        import pyarrow as pa
+
+        ends = pa.py_buffer(np.array(self._ends, np.int32))
+        data = pa.py_buffer(memoryview(self._memory)[: self.num_bytes])
+        return pa.Array.from_buffers(pa.binary(), len(self), [None, ends, data])
+
+    def clear(self) -> None:
+        self._ends = [0]
+
+    def close(self) -> None:
+        self._kept[:] = [self._memory] if len(self._memory) <= MAX_GROUP_BYTES else []
 
 
 class ParquetFile:
@@ -104,21 +147,20 @@ class ParquetFile:
         self._schema = schema
         self._group_size = group_size
         self._plain = plain
+        self._audio = _Audio()
         self._clear()
 
     def _clear(self) -> None:
-        self._audio: list[bytes] = []
+        self._audio.clear()
         self._paths: list[str] = []
         self._columns: dict[str, list[Any]] = {name: [] for name in self._plain}
-        self._num_bytes = 0
 
     def add(self, id: str, audio: bytes, path: str, values: Mapping[str, Any]) -> None:
         """Append a record; a column that `values` does not have is empty."""
-        if self._audio and self._num_bytes + len(audio) > MAX_GROUP_BYTES:
+        if self._audio and self._audio.num_bytes + len(audio) > MAX_GROUP_BYTES:
             self._flush()
-        self._audio.append(audio)
+        self._audio.add(audio)
         self._paths.append(path)
-        self._num_bytes += len(audio)
         for name, column in self._columns.items():
             column.append(id if name == "id" else values.get(name))
         if len(self._audio) == self._group_size:
@@ -128,13 +170,14 @@ class ParquetFile:
         """Write what is left, and the end of the file."""
         self._flush()
         self._writer.close()
+        self._audio.close()
 
     def _flush(self) -> None:
         import pyarrow as pa
 
         if not self._audio:
             return
-        children = [_of_bytes(self._audio, pa.binary()), _of_bytes(_encoded(self._paths), pa.string())]
+        children = [self._audio.array(), _of_bytes(_encoded(self._paths), pa.string())]
         audio = pa.StructArray.from_arrays(children, fields=list(self._schema.field("audio").type))
         arrays = [
             audio if field.name == "audio" else _array(self._columns[field.name], field.type) for field in self._schema

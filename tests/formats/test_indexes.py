@@ -98,6 +98,18 @@ def test_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_index(path, "nemo_tar") == by_tarfile(path, "nemo_tar")
 
 
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_plain_and_other_headers_in_any_order(format: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = random.Random(format)
+    sizes = [0, 1, 512, 513, 1024, 3000]
+    for turn in range(30):
+        monkeypatch.setattr(tar_walk, "_CHECKED_AT_ONCE", generator.choice([1, 3, 240]))
+        names = [f"{generator.choice(['a', 'é', LONG, 'x.'])}{generator.randint(0, 2)}.wav" for _ in range(12)]
+        path = make_tar(tmp_path / f"{turn}.tar", names, format, lambda _: generator.choice(sizes))
+        assert make_index(path, "nemo_tar") == by_tarfile(path, "nemo_tar")
+        assert make_index(path, "shar_tar") == by_tarfile(path, "shar_tar")
+
+
 def test_the_index_of_nemo(tmp_path: Path) -> None:
     """Of its own function, in a file that imports nothing of NeMo."""
     found = importlib.util.find_spec("nemo")
