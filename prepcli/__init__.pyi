@@ -692,6 +692,7 @@ def extend_codec_codes(
     codec_model: str,
     *,
     output_dir: str | PathLike[str] | None = None,
+    audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
     codec_name: str | None = None,
@@ -709,15 +710,18 @@ def extend_codec_codes(
     launch_id: str | None = None,
     progress: bool = False,
 ) -> Report:
-    """Add to every cut of a Lhotse Shar set the codec codes of its target and context audio.
+    """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with the cuts:
-    int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one set.
+    Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned
+    with the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be
+    in one set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and
+    OUT/<stem>_withAudioCodes_<name>.json whose lines name these files, as NeMo's MagpieTTSDataset reads them; this
+    needs output_dir OUT.
 
     The codes of a segment do not depend on other segments: a batch holds segments with the same number of frames,
-    so nothing is padded. A segment that several cuts share is encoded once. Audio at another rate is resampled with
-    torchaudio's sinc kernel, as lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the
-    codes.
+    so nothing is padded. A segment that several cuts or records share is encoded once. Audio at another rate is
+    resampled with torchaudio's sinc kernel, as lhotse does for training; soxr is faster on a CPU, but changes 5 to
+    7 % of the codes.
 
     The output is identical for any number of ranks, and on a CPU for any number of threads and any batch_duration
     and pool_duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may
@@ -726,10 +730,12 @@ def extend_codec_codes(
     Run the same call again to continue after an interruption.
 
     Args:
-        shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
+        shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
+            commas, or a brace pattern.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
-        output_dir: Directory for codes_<name>/. Default: SHAR_DIR.
+        output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
+        audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
@@ -751,7 +757,8 @@ def extend_codec_codes(
         progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`.
+        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
+        manifest it has the new `manifest`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
