@@ -101,7 +101,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command(
             "extend-context-audio", "context", "ExtendContextAudio", "Give each record another utterance of its voice"
         ),
-        Command("extend-codec-codes", "codes", "ExtendCodecCodes", "Add the codes of an audio codec to a Shar set"),
+        Command(
+            "extend-codec-codes", "codes", "ExtendCodecCodes", "Add the codes of an audio codec to a Shar or manifest"
+        ),
     ),
     "Estimate bins for bucketed training": (
         Command("estimate-bins", "bins", "EstimateBins", "By duration"),

@@ -97,7 +97,13 @@ def _draw_entries(model: Any, codebook: Any, audio: torch.Tensor, generator: tor
     """Vectors that reach the codebook become its entries."""
     found = []
     quantize = codebook.quantize
-    codebook.quantize = lambda vectors: found.append(vectors.reshape(-1, vectors.shape[-1])) or quantize(vectors)
+
+    def noting(vectors: torch.Tensor) -> torch.Tensor:
+        found.append(vectors.reshape(-1, vectors.shape[-1]))
+        codes: torch.Tensor = quantize(vectors)
+        return codes
+
+    codebook.quantize = noting
     if hasattr(model.config, "target_bandwidths"):
         model.encode(audio, bandwidth=model.config.target_bandwidths[-1])
     else:

@@ -1,21 +1,26 @@
 """`extend-codec-codes` from its options to its report."""
 
 from functools import partial
+from pathlib import Path
 
 from prepcli.codes.job import CodesJob, codes_workspace
+from prepcli.codes.manifest_job import ManifestCodesJob
 from prepcli.codes.options import ExtendCodecCodes
 from prepcli.engine.report import Report
 from prepcli.formats.codes import CODES_FOLDER
 from prepcli.formats.names import check_loadable
+from prepcli.input_files import refuse_swapped
+from prepcli.manifest.sources import expand_paths
 from prepcli.models.codecs import codec_name
 from prepcli.models.ranks import run_on_devices
 
 
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:
-    """Add codec codes to every cut.
+    """Add codec codes to every cut of a Shar set, or to a manifest.
 
     Returns:
-        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`.
+        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
+        manifest it has the new `manifest`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -29,8 +34,19 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
         'shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
     engine = options.engine()
+    options.check_input()
     name = codec_name(options.codec_model, options.codec_name)
-    out = options.output_dir or options.shar_dir
+    out = options.output_dir or Path(options.shar_dir)
+    workspace = codes_workspace(out, name)
+    if options.is_manifest:
+        refuse_swapped(options.shar_dir, out)
+        manifests = expand_paths(options.shar_dir)
+        make_plain = partial(
+            ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
+        )
+        return run_on_devices(make_plain, options.devices, workspace, options, engine)
     check_loadable(out / CODES_FOLDER.format(name))
-    make_job = partial(CodesJob, options.shar_dir, options, partial=options.partial, num_workers=engine.num_workers)
-    return run_on_devices(make_job, options.devices, codes_workspace(out, name), options, engine)
+    make_job = partial(
+        CodesJob, Path(options.shar_dir), options, partial=options.partial, num_workers=engine.num_workers
+    )
+    return run_on_devices(make_job, options.devices, workspace, options, engine)

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.codes.content import record_audio
+from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.indexes import index_name
 from prepcli.codes.on_device import BatchShape, encode_rows
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard, cut_lines
-from prepcli.codes.shard_index import Member, ShardIndex
+from prepcli.codes.shard_index import Found, Member, ShardIndex
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter
 from prepcli.engine.rejects import Origin
@@ -46,7 +47,10 @@ COMPARE_EVERY = 32
 Codes = NDArray[np.integer[Any]]
 
 
-class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
+Piece = Member | FileSegment
+
+
+class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     """The segments of a unit; `compute` returns the codes of each, or the reason why it has none."""
 
     def __init__(
@@ -71,7 +75,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         self._folder = folder
         self._resamples = resamples
         self._mixes_lengths = mixes_lengths
-        self._members: list[Member] = []
+        self._members: list[Piece] = []
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
         self._seconds: list[float] = []
@@ -85,9 +89,9 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         self._unusable = dict(self._find_unusable())
         self._batches = list(self._plan_batches())
 
-    def _add(self, found: Member | RecordRejected | None, seconds: float | None) -> None:
+    def _add(self, found: Found, seconds: float | None) -> None:
         """Register a use of a segment; `seconds` are those of the cut if it is the target."""
-        if not isinstance(found, Member):
+        if found is None or isinstance(found, RecordRejected):
             if seconds is not None:
                 self.lost_records += 1
                 self.lost_seconds += seconds
@@ -134,7 +138,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         codec = self._codec
         max_samples = int(self._options.batch_duration * codec.sampling_rate)
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
-        is_usable = np.ones(len(rates), bool)
+        is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
         is_usable[list(self._unusable)] = False
         for rate in np.unique(rates).tolist():
             own = np.flatnonzero((rates == rate) & is_usable)
@@ -148,7 +152,11 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
             for batch, num_rows, num_frames in batches:
                 yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
 
-    def batches(self) -> Iterator[Batch[Member]]:
+    def _is_encoded_here(self, member: Piece) -> bool:
+        """Whether this unit encodes the segment."""
+        return True
+
+    def batches(self) -> Iterator[Batch[Any]]:
         """The batches to decode, in the order of `compute`."""
         for batch, shape in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
@@ -158,7 +166,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
                 yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
 
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
-        """Run all batches through the codec; the next batch is copied to the device while earlier ones are encoded."""
+        """Run all batches through the codec; the next is copied to the device while earlier ones are encoded."""
         missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
         found: list[Codes | RecordRejected] = [self._unusable.get(n, missing) for n in range(len(self._members))]
         advance(self.lost_records, self.lost_seconds)
@@ -232,11 +240,10 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
 
     def _too_large(self, number: int, device: str) -> RecordRejected:
         member = self._members[number]
-        seconds = member.num_samples / member.sampling_rate
         return RecordRejected(
             RejectReason.OUT_OF_MEMORY,
-            f"the codec has not enough memory on {device} for the {seconds:g} s at byte {member.offset} of "
-            f" {member.tar}, even alone (no --batch-duration helps); take a device with more memory",
+            f"the codec has not enough memory on {device} for the {member.seconds:g} s at {member.place}, even alone "
+            "(no --batch-duration helps); take a device with more memory",
         )
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
@@ -249,8 +256,7 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
             files = [
                 writer.open(CODES_NAME.format(self._options.codec_name, CODES_OF[name], number)) for name in fields
             ]
-            tars = [CodesWriter(file, frame_shift) for file in files]
-            lines: list[bytes] = []
+            tars, lines = [CodesWriter(file, frame_shift) for file in files], list[bytes]()
             for position, cut_id in enumerate(index.ids):
                 codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
                 rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
@@ -274,9 +280,9 @@ class UnitEncoder(UnitWork[Member, "list[Codes | RecordRejected]"]):
         record_audio(writer.workspace, writer.unit.id, self.shards, self.indices, self._folder)
 
     def _codes_of(
-        self, computed: "list[Codes | RecordRejected]", found: Member | RecordRejected | None, field: str
+        self, computed: "list[Codes | RecordRejected]", found: Found, field: str
     ) -> Codes | RecordRejected | None:
-        if isinstance(found, Member):
+        if isinstance(found, (Member, FileSegment)):
             codes = computed[self._number[found.digest, found.num_samples]]
         elif found is None and field == TARGET:
             codes = RecordRejected(RejectReason.MISSING_AUDIO, "the tar holds a placeholder in its place")

@@ -1,19 +1,21 @@
 """extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
+from prepcli.codes.codec_job import CodecJob
 from prepcli.codes.content import check_audio, check_complete
-from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED, UnitEncoder
+from prepcli.codes.encoding import UnitEncoder
 from prepcli.codes.indexes import index_name, indexes_of_set
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, cuts_digest, find_input, group_shards, measure
 from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
+from prepcli.codes.statistics import statistics
 from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
@@ -22,25 +24,12 @@ from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, mirrored
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_NAME, PLAIN_CUTS_NAME, shard_text
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
-from prepcli.models.codecs import (
-    check_codec_model,
-    codec_name,
-    identity,
-    load_codec,
-    mixes_lengths,
-    notes_on_codec_model,
-)
-from prepcli.models.devices import use_same_algorithms
-from prepcli.models.model_job import WALL, ModelJob
+from prepcli.models.codecs import mixes_lengths, notes_on_codec_model
 from prepcli.models.prefetch import DecodingPool
-from prepcli.models.protocols import Codec
-from prepcli.options import settings_of
 from prepcli.processes import wait_for
 
 UNITS_AHEAD = 2
 """Number of units whose tars are indexed while an earlier unit is being encoded."""
-MAX_RATE = 48000
-"""Batches of audio up to this rate (Hz) go to a GPU through shared memory."""
 
 
 def codes_workspace(out: Path, codec_name: str) -> Workspace:
@@ -63,18 +52,9 @@ class CodesContents:
 CodesPlan = Plan[ShardGroup, CodesContents]
 
 
-class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
+class CodesJob(CodecJob[ShardGroup, CodesContents]):
     """Adds codes to the Shar set in `folder`. A unit is a few consecutive shards."""
 
-    command: ClassVar[str] = "extend-codec-codes"
-    telemetry = (
-        "hours_encoded",
-        "real_time_factor",
-        "mean_batch_seconds",
-        "saved_by_encoding_once",
-        "time_in_codec",
-        "waited_for_audio",
-    )
     reads_audio_files = False  # but tars
 
     def __init__(
@@ -87,11 +67,8 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         num_workers: int = 1,
     ) -> None:
         """`partial`: accept a Shar set that is not complete yet."""
-        super().__init__(device, num_workers)
-        options.check()
-        check_codec_model(options.codec_model, options.num_codebooks)
+        super().__init__(options, device, num_workers)
         self.folder = folder
-        self.options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
         self._partial = partial
 
     def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
@@ -101,12 +78,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
         """The options, the model, and the amount of audio."""
-        settings = settings_of(self.options) | {
-            "--codec-model": identity(self.options.codec_model),
-            "bytes of audio": audio_bytes(plan.contents.shards),
-        }
-        if self.options.num_codebooks is None:  # a run of a version without this option can be continued
-            del settings["--num-codebooks"]
+        settings = self.codec_settings() | {"bytes of audio": audio_bytes(plan.contents.shards)}
         # The setting is the same for a complete set with and without the option.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
 
@@ -142,28 +114,9 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
         """Refuse to continue if audio was replaced under the same cuts."""
         check_audio(workspace, {unit.id: unit.shards for unit in done}, self.folder, self.num_workers)
 
-    def load_model(self) -> Codec:
-        """Load the codec."""
-        return load_codec(self.options.codec_model, self.options.num_codebooks)
-
-    def set_up_device(self) -> None:
-        """Make PyTorch use the same algorithms in every run."""
-        use_same_algorithms()
-
-    @property
-    def _is_on_gpu(self) -> bool:
-        """Then the GPU resamples as well."""
-        return self.device.startswith("cuda")
-
-    @property
-    def max_batch_samples(self) -> int:
-        """Those of `--batch-duration`, at the highest rate that is decoded."""
-        rate = self.model.sampling_rate
-        return int(self.options.batch_duration * (max(rate, MAX_RATE) if self._is_on_gpu else rate))
-
     def decoder(self, contents: CodesContents) -> MemberDecoder:
         """Reads segments from the tars."""
-        return MemberDecoder(None if self._is_on_gpu else self.model.sampling_rate)
+        return MemberDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
     def begin_units(
         self,
@@ -185,15 +138,12 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
                 self.model,
                 self.options,
                 self.folder,
-                resamples=self._is_on_gpu,
-                mixes_lengths=self._is_on_gpu and mixes_lengths(self.model),
+                resamples=self.is_on_gpu,
+                mixes_lengths=self.is_on_gpu and mixes_lengths(self.model),
             )
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the lines to paste into a training config, and statistics; there is nothing to merge."""
-        counts: Counter[str] = Counter()
-        for marker in markers:
-            counts.update(marker.extra)
         name = self.options.codec_name
         numbers = [shard.number for shard in plan.contents.shards]
         details: dict[str, Any] = {
@@ -201,19 +151,7 @@ class CodesJob(ModelJob[ShardGroup, CodesContents, Codec]):
             for field in plan.contents.shards[0].tars
         }
         details |= self._indexed(plan, dict(details), writer)
-        wall = max(counts[WALL], 1e-9)
-        details |= {
-            "hours_encoded": round(counts[ENCODED] / 3600, 4),
-            "real_time_factor": round(counts[ENCODED] / wall, 1),
-            "mean_batch_seconds": round(counts[ENCODED] / max(counts[BATCHES], 1), 1),
-            "saved_by_encoding_once": round(1 - counts[ENCODED] / max(counts[USED], 1e-9), 4),
-            "time_in_codec": round(counts[IN_CODEC] / wall, 3),
-            "waited_for_audio": round(counts[WAITED] / wall, 3),
-        }
-        if counts[COMPARED]:
-            details["codes_unlike_fp32"] = round(counts[DIFFERENT] / counts[COMPARED], 6)
-            details["codes_compared"] = int(counts[COMPARED])
-        return details
+        return details | statistics(markers)
 
     def _indexed(self, plan: CodesPlan, codes: dict[str, Any], writer: UnitWriter) -> dict[str, Any]:
         """What to paste for a set with indexes in a mirror; completes the mirror where the codes lie elsewhere."""

@@ -1,5 +1,7 @@
 """The options of `extend-codec-codes`."""
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,6 +9,9 @@ from typing import Annotated, Literal
 from prepcli.engine.options import Devices, JobOptions
 from prepcli.errors import UsageError
 from prepcli.options import Option
+
+_MANIFEST = re.compile(r"\.jsonl?(\.gz)?$|[,{}]|_OP_")
+"""In what names manifests, where no file of this name is there."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,16 @@ class CodesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendCodecCodes(CodesOptions, JobOptions):
-    """Add to every cut of a Lhotse Shar set the codec codes of its target and context audio.
+    """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with the cuts:
-    int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one set.
+    Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with
+    the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one
+    set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and OUT/<stem>_withAudioCodes_<name>.json whose
+    lines name these files, as NeMo's MagpieTTSDataset reads them; this needs --output-dir OUT.
 
     The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment that
-    several cuts share is encoded once. Audio at another rate is resampled with torchaudio's sinc kernel, as lhotse does
-    for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
+    several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc kernel, as
+    lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
 
     The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration
     and --pool-duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may
@@ -73,20 +80,54 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
     """
 
     shar_dir: Annotated[
-        Path,
+        str,
         Option(
-            "Lhotse Shar set, as manifest-to-shar writes it.",
-            metavar="SHAR_DIR",
+            "Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by "
+            "commas, or a brace pattern.",
+            metavar="SHAR_DIR|MANIFEST",
             is_argument=True,
             shapes_output=False,
         ),
     ]
     output_dir: Annotated[
         Path | None,
-        Option("Directory for codes_<name>/.", shown_default="SHAR_DIR", shapes_output=False),
+        Option(
+            "Directory for codes_<name>/, and for the manifest.",
+            metavar="OUT",
+            shown_default="SHAR_DIR",
+            shapes_output=False,
+        ),
+    ] = None
+    audio_base_dir: Annotated[
+        Path | None,
+        Option(
+            "Base folder of relative audio paths in a manifest.",
+            shown_default="the manifest's folder",
+            must_exist="folder",
+            shapes_output=False,
+        ),
     ] = None
     partial: Annotated[
         bool,
         Option("Encode the finished shards of a Shar set that is not complete.", shapes_output=False),
     ] = False
     devices: Devices = "auto"
+
+    @property
+    def is_manifest(self) -> bool:
+        """Whether the input is a manifest, or a list or pattern of manifests."""
+        name = self.shar_dir
+        return not os.path.isdir(name) and (os.path.isfile(name) or _MANIFEST.search(name) is not None)
+
+    def check_input(self) -> None:
+        """Check that the options agree with the input.
+
+        Raises:
+            UsageError: an option is missing, or is for the other kind of input.
+        """
+        if self.is_manifest and self.output_dir is None:
+            raise UsageError("of a manifest, the codes and a new manifest are written: give --output-dir OUT")
+        if self.is_manifest and self.partial:
+            raise UsageError("--partial is for a Shar set; leave it out for a manifest")
+        if not self.is_manifest and self.audio_base_dir is not None:
+            raise UsageError("--audio-base-dir is for a manifest; a Shar set holds its audio")

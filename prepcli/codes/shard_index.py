@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from prepcli.audio.encode import to_float32
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
+from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.plan import InputShard, read_cuts, read_heads
+from prepcli.codes.resampling import SincResampler
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
@@ -35,9 +36,19 @@ class Member(NamedTuple):
     sampling_rate: int
     num_samples: int
 
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.num_samples / self.sampling_rate
 
-Found = Member | RecordRejected | None
-"""The content of a field of a cut: audio, unusable audio, or lhotse's placeholder."""
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return f"byte {self.offset} of {self.tar}"
+
+
+Found = Member | FileSegment | RecordRejected | None
+"""The content of a field: audio in a tar or a file, unusable audio, or nothing (in a tar lhotse's placeholder)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +131,7 @@ class MemberDecoder:
 
     def __init__(self, sampling_rate: int | None) -> None:
         """`sampling_rate` in Hz to resample to, or None for each member's own."""
-        self._rate = sampling_rate
-        self._is_ready = False
+        self._resample = SincResampler(sampling_rate)
 
     def decode(self, member: Member) -> Samples:
         """The samples (n,) of a member; the first of several channels.
@@ -139,21 +149,4 @@ class MemberDecoder:
             raise RecordRejected(RejectReason.MISSING_AUDIO, f"{member.tar}: {error.strerror}") from None
         info = probe_bytes(data, name)
         samples = read_segment(data, info, 0, min(info.num_samples, member.num_samples), name=name)
-        mono = to_float32(samples[:, 0])
-        if self._rate is None or self._rate == member.sampling_rate:
-            return mono
-        return self._resampled(mono, member.sampling_rate)
-
-    def _resampled(self, mono: Samples, rate: int) -> Samples:
-        import torch
-
-        from prepcli.models.sinc import resample_sinc
-
-        assert self._rate is not None
-        if not self._is_ready:
-            # There is a worker per CPU already; and threads do not survive the fork.
-            torch.set_num_threads(1)
-            self._is_ready = True
-        with torch.inference_mode():
-            out: Samples = resample_sinc(torch.from_numpy(np.ascontiguousarray(mono)), rate, self._rate).numpy()
-        return out
+        return self._resample(to_float32(samples[:, 0]), member.sampling_rate)

@@ -268,9 +268,14 @@ def _made_by(path: Path) -> Path | None:
     for folder in list(path.absolute().parents)[:3]:
         if folder.name.endswith(WORK):
             return folder.with_name(folder.name.removesuffix(WORK))
-        if folder.name and (folder.with_name(folder.name + WORK) / "plan.json").is_file():
+        if folder.name and _is_workspace(folder.with_name(folder.name + WORK)):
             return folder
     return None
+
+
+def _is_workspace(folder: Path) -> bool:
+    """Whether a run, or one for the codes of a codec, has left its records in a folder."""
+    return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
 
 
 def _in_order(folder: Path, pattern: "re.Pattern[str]") -> list[Path]:

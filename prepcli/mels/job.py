@@ -1,6 +1,5 @@
 """manifest-to-mels: NeMo manifests become mel-spectrograms and file lists for Tacotron 2 and WaveGlow."""
 
-import io
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.exporting.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, OUTPUT_PATTERNS
+from prepcli.formats.tensors import tensor_bytes
 from prepcli.manifest.record import Record
 from prepcli.mels.clips import Clip, find_clip, read_clip
 from prepcli.mels.options import MelsOptions
@@ -123,7 +123,7 @@ class ClipWriter:
     def write(self, number: int, clip: Clip, mel: "Tensor | None") -> float:
         """Write a clip; returns its seconds."""
         if mel is not None:
-            self._writer.add(MEL_NAME.format(clip.id), encoded(mel))
+            self._writer.add(MEL_NAME.format(clip.id), tensor_bytes(mel))
         self._list(number, MEL, clip.mel_line)
         if clip.audio_line is not None:
             self._list(number, AUDIO, clip.audio_line)
@@ -138,15 +138,6 @@ class ClipWriter:
         if part is None:
             part = self._parts[key] = self._writer.open_part(_PART_NAME.format(self._unit.id, *key))
         part.write(line)
-
-
-def encoded(mel: "Tensor") -> bytes:
-    """A tensor as `torch.load` reads it."""
-    import torch
-
-    file = io.BytesIO()
-    torch.save(mel, file)
-    return file.getvalue()
 
 
 class _Group:

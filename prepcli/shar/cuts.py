@@ -8,9 +8,9 @@ import msgspec
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import CONTEXT, Cut, Recording, Supervision, recording_id, segment_id
+from prepcli.manifest.context import context_of
 from prepcli.manifest.record import Record
 from prepcli.manifest.speakers import language_of, speaker_of
-from prepcli.shar.plan import CONTEXT_FIELDS
 
 # Fields that NeMo's script does not copy to the supervision's custom fields; it copies all others.
 _NOT_CUSTOM = frozenset({"audio_filepath", "context_audio_filepath", "text", "offset", "duration", "speaker"})
@@ -115,18 +115,6 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
 
 
 def _context(record: Record) -> Part:
-    named = {name: raw for name in CONTEXT_FIELDS if (raw := record.fields.get(name)) and bytes(raw) != b"null"}
-    missing = [name for name in CONTEXT_FIELDS if name not in named and name != "context_audio_offset"]
-    if missing:
-        why = "the context is incomplete" if named else "others have a context"
-        raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {' and no '.join(missing)}: {why}")
-    try:
-        part = Record({CONTEXT_FIELDS[name]: raw for name, raw in named.items()})
-    except RecordRejected as rejected:
-        raise of_context(rejected) from None
+    part = context_of(record)
+    assert part is not None
     return Part(part.audio_filepath, part.offset, part.duration)
-
-
-def of_context(rejected: RecordRejected) -> RecordRejected:
-    """The same reject with a message about the record's context."""
-    return RecordRejected(rejected.reason, f"context: {rejected.detail}")

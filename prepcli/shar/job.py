@@ -33,11 +33,12 @@ from prepcli.formats.shar import (
 from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.manifest.context import in_context
 from prepcli.manifest.record import Record
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
-from prepcli.shar.cuts import Entry, of_context, read_entry
+from prepcli.shar.cuts import Entry, read_entry
 from prepcli.shar.options import SharOptions
 from prepcli.shar.plan import SharLayout, plan_shards
 from prepcli.shar.segments import Audio, Segment, SegmentStore
@@ -280,4 +281,4 @@ def _of_context(function: Callable[..., _T], *arguments: Any) -> _T:
     try:
         return function(*arguments)
     except RecordRejected as rejected:
-        raise of_context(rejected) from None
+        raise in_context(rejected) from None

@@ -11,18 +11,12 @@ from prepcli.engine.arrays import Scratch
 from prepcli.engine.split import Indices, by_count, in_order
 from prepcli.errors import RecordRejected
 from prepcli.hashing import chunks, hash_segments, occurrences
+from prepcli.manifest.context import CONTEXT_FIELDS
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, SourceFile
 from prepcli.manifest.parts import Floats, Ints
 from prepcli.manifest.sources import open_bytes
 from prepcli.shar.options import SharOptions
-
-CONTEXT_FIELDS = {
-    "context_audio_filepath": "audio_filepath",
-    "context_audio_duration": "duration",
-    "context_audio_offset": "offset",
-}
-"""The fields of a record's context, each with the matching field of the record itself."""
 
 _CONTEXT_KEY = b'"context_audio_'
 _BLOCK_BYTES = 8 << 20

@@ -12,6 +12,7 @@ from prepcli.audio.read import segment_samples
 from prepcli.engine.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import normal_path
+from prepcli.formats.plain_codes import MANIFEST_NAME
 from prepcli.in_hand import take_in_hand
 from prepcli.manifest.fields import is_skipped, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
@@ -20,6 +21,7 @@ from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
 from prepcli.records import AUDIO_BASE_DIRS, base_directories
 from prepcli.verification.contexts import ContextRules, Segment, Voices, check_context
+from prepcli.verification.plain_codes import CodesFiles
 
 MAX_PROBLEMS = 1000
 """Problems of a manifest that are listed; a wrong folder makes one of each line."""
@@ -27,11 +29,12 @@ MAX_PROBLEMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ManifestPart:
-    """Lines of a manifest to check; relative paths start from `base_dir`."""
+    """Lines of a manifest to check; relative paths start from `base_dir`, `frame_shift` is that of codes (seconds)."""
 
     lines: Range
     base_dir: str
     rules: ContextRules | None
+    frame_shift: float | None = None
 
 
 @dataclass(slots=True)
@@ -56,7 +59,8 @@ class ManifestReport:
 
 def manifests_in(out: Path, published: Sequence[str]) -> list[str]:
     """The manifests that stand in `out` for themselves: extended ones, and published ones outside of a tarred set."""
-    found = {path.name for path in out.glob("*_withContextAudioMinDur*MinSSIM*.json")}
+    patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
+    found = {path.name for pattern in patterns for path in out.glob(pattern)}
     for name in published:
         path = Path(name)
         in_set = path.parent.name == "sharded_manifests" or path.name.startswith("tarred_audio_manifest")
@@ -75,7 +79,11 @@ def _names_audio(path: Path) -> bool:
 
 
 def verify_manifest(
-    path: Path, plan: StoredPlan | None, audio_base_dir: Path | None, num_workers: int
+    path: Path,
+    plan: StoredPlan | None,
+    audio_base_dir: Path | None,
+    num_workers: int,
+    frame_shift: float | None = None,
 ) -> ManifestReport:
     """Check a manifest.
 
@@ -84,6 +92,7 @@ def verify_manifest(
         plan: that of the run that wrote it, where it is known.
         audio_base_dir: folder of relative audio paths; by default that of the run, or else that of the manifest.
         num_workers: number of processes.
+        frame_shift: seconds of a frame of the codes that its lines name; None where that is not known.
 
     Raises:
         UsageError: it is another kind of file.
@@ -93,7 +102,7 @@ def verify_manifest(
     rules = ContextRules.of_plan(plan)
     base_dir = _base_dir(path, plan, audio_base_dir)
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
-    parts = [ManifestPart(one, base_dir, rules) for one in ranges]
+    parts = [ManifestPart(one, base_dir, rules, frame_shift) for one in ranges]
     num_lines = 0
     for part in map_refusing_crashes(check_part, parts, num_workers):
         report.problems += [f"{path.name}:{num_lines + line + 1}: {problem}" for line, problem in part.problems]
@@ -129,6 +138,7 @@ def check_part(part: ManifestPart) -> PartReport:
     """Check the lines of a part; of the audio only headers are read."""
     report = PartReport()
     probe = _last_probed()
+    codes = CodesFiles(part.frame_shift)
     for line in _lines(part.lines):
         number = report.num_lines
         report.num_lines += 1
@@ -146,6 +156,7 @@ def check_part(part: ManifestPart) -> PartReport:
         except RecordRejected as rejected:
             report.problems.append((number, rejected.detail))
             continue
+        report.problems += [(number, problem) for problem in codes.check(record)]
         for found in check_context(record, part.rules):
             if isinstance(found, str):
                 report.problems.append((number, found))

@@ -32,6 +32,7 @@ from prepcli.verification.codes import stale_codes
 from prepcli.verification.exports import find_export
 from prepcli.verification.indexes import index_problems, moved_from
 from prepcli.verification.manifests import manifests_in, verify_manifest
+from prepcli.verification.plain_codes import frame_shift_of
 from prepcli.verification.report import VerifyReport
 from prepcli.verification.runs import Run, judge_runs, plan_of, runs_of
 from prepcli.verification.shar import Hashes, check_shar_shard, find_shards, repeated_ids
@@ -64,7 +65,9 @@ def verify(
     runs = runs_of(out, work_dir)
     published = _published(runs, report)
     shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
-    codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(name.startswith("codes_") for name in published)
+    codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(
+        name.startswith("codes_") and name.endswith(".tar") for name in published
+    )
     export = None if folders or shar or codes else find_export(out, published)
     manifests = manifests_in(out, list(published)) if export is None else []
     if not (folders or published or shar or codes or export or manifests or any(run.is_finished for run in runs)):
@@ -105,7 +108,7 @@ def verify(
     for name in manifests:
         if not folders and not shar:
             report.kind = "manifest"
-        _add_manifest(out / name, plan_of(name, runs), audio_base_dir, num_workers, report)
+        _add_manifest(out / name, runs, audio_base_dir, num_workers, report)
     rest = {name: file.sha256 for name, file in published.items() if name not in compared}
     report.problems += _changed(out, rest, num_workers)
     if runs and unknown and all(run.is_finished for run in runs):
@@ -127,7 +130,7 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
     report = VerifyReport(str(path), kind="manifest")
     runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
     published = {name: file for name, file in _published(runs, report).items() if name == path.name}
-    _add_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, report)
+    _add_manifest(path, runs, audio_base_dir, num_workers, report)
     report.problems += _changed(path.parent, {name: file.sha256 for name, file in published.items()}, num_workers)
     report.hashes_known = bool(published)
     judge_runs(runs, report)
@@ -135,9 +138,10 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
 
 
 def _add_manifest(
-    path: Path, plan: StoredPlan | None, audio_base_dir: Path | None, num_workers: int, report: VerifyReport
+    path: Path, runs: Sequence[Run], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
 ) -> None:
-    found = verify_manifest(path, plan, audio_base_dir, num_workers)
+    shift = frame_shift_of(path.name, runs)
+    found = verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift)
     report.manifests += 1
     report.records += found.num_records
     report.seconds += found.seconds

@@ -1,0 +1,37 @@
+"""The context of a record: a segment of another file, in fields of its own."""
+
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.record import Record
+
+CONTEXT_FIELDS = {
+    "context_audio_filepath": "audio_filepath",
+    "context_audio_duration": "duration",
+    "context_audio_offset": "offset",
+}
+"""The fields of a record's context, each with the matching field of the record itself."""
+
+
+def context_of(record: Record, *, required: bool = True) -> Record | None:
+    """The context of a record, as a record with a path, an offset and a duration.
+
+    Returns None for a record without a context, which is a reject if one is `required`.
+
+    Raises:
+        RecordRejected: MISSING_FIELD, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for values that make no sense.
+    """
+    named = {name: raw for name in CONTEXT_FIELDS if (raw := record.fields.get(name)) and bytes(raw) != b"null"}
+    if not named and not required:
+        return None
+    missing = [name for name in CONTEXT_FIELDS if name not in named and name != "context_audio_offset"]
+    if missing:
+        why = "the context is incomplete" if named else "others have a context"
+        raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {' and no '.join(missing)}: {why}")
+    try:
+        return Record({CONTEXT_FIELDS[name]: raw for name, raw in named.items()})
+    except RecordRejected as rejected:
+        raise in_context(rejected) from None
+
+
+def in_context(rejected: RecordRejected) -> RecordRejected:
+    """The same reject with a message about the record's context."""
+    return RecordRejected(rejected.reason, f"context: {rejected.detail}")
