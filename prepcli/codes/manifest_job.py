@@ -19,7 +19,8 @@ from prepcli.codes.statistics import statistics
 from prepcli.codes.uses import RecordGroup, SegmentTable, group_records, read_uses
 from prepcli.engine.plan import Plan
 from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.workspace import MAX_NAME_BYTES, Workspace
+from prepcli.engine.work_folder import MAX_NAME_BYTES
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.plain_codes import FILE_PATTERN, FRAME_SHIFT, MANIFEST_NAME
@@ -91,7 +92,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
         """Index the manifests, find out which segments their records use, and group consecutive records."""
-        records = Records(self.manifests, self._audio_base_dir, spool=workspace.spool, num_workers=self.num_workers)
+        records = Records(self.manifests, self._audio_base_dir, workspace=workspace, num_workers=self.num_workers)
         table = read_uses(records)
         notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.options.codec_model)]
         if table.num_segments > MANY_FILES:
