@@ -85,6 +85,7 @@ def download_aishell(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch AISHELL-1 and make NeMo manifests of it.
@@ -113,6 +114,7 @@ def download_aishell(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -143,6 +145,7 @@ def download_aishell2(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Make NeMo manifests of a copy of AISHELL-2.
@@ -165,6 +168,7 @@ def download_aishell2(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -199,6 +203,7 @@ def download_an4(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
@@ -227,6 +232,7 @@ def download_an4(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -261,6 +267,7 @@ def download_fisher(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
@@ -294,6 +301,7 @@ def download_fisher(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -325,6 +333,7 @@ def download_hub5(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
@@ -351,6 +360,7 @@ def download_hub5(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -387,6 +397,7 @@ def download_librispeech(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
@@ -418,6 +429,7 @@ def download_librispeech(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -455,6 +467,7 @@ def download_ljspeech(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
@@ -487,6 +500,7 @@ def download_ljspeech(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -728,6 +742,7 @@ def extend_codec_codes(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Add to every cut of a Lhotse Shar set the codec codes of its target and context audio.
@@ -769,6 +784,7 @@ def extend_codec_codes(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -809,6 +825,7 @@ def extend_context_audio(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Add context audio to each record: the most similar other utterance of its voice that is long enough.
@@ -852,6 +869,7 @@ def extend_context_audio(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -883,6 +901,7 @@ def fix_durations(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Measure the durations of a manifest again, and change nothing else.
@@ -909,6 +928,7 @@ def fix_durations(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1045,6 +1065,7 @@ def make_manifest(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Make a NeMo manifest of your own audio, with durations as measured.
@@ -1086,6 +1107,7 @@ def make_manifest(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1126,6 +1148,7 @@ def manifest_to_mels(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow.
@@ -1161,6 +1184,7 @@ def manifest_to_mels(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1201,6 +1225,7 @@ def manifest_to_parquet(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into Parquet files, as NeMo (type: parquet) and Hugging Face datasets read them.
@@ -1234,6 +1259,7 @@ def manifest_to_parquet(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1274,6 +1300,7 @@ def manifest_to_shar(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
@@ -1312,6 +1339,7 @@ def manifest_to_shar(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1365,6 +1393,7 @@ def manifest_to_tarred(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into tar shards with their manifests.
@@ -1409,6 +1438,7 @@ def manifest_to_tarred(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1451,6 +1481,7 @@ def manifest_to_wenet(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
@@ -1485,6 +1516,7 @@ def manifest_to_wenet(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1524,6 +1556,7 @@ def prepare_texts(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
@@ -1556,6 +1589,7 @@ def prepare_texts(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:

@@ -26,7 +26,7 @@ MAX_NAME_BYTES = 255
 """Maximum length of a file name on Linux in bytes; it limits the name of OUT.prepcli."""
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl", "train_ds.yaml")
-CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes")
+CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims")
 """What `--overwrite` removes in OUT.prepcli (`prepcli.engine.clearing`)."""
 
 
@@ -46,11 +46,9 @@ class Workspace:
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
-        self.launches = self.root / "launches"
+        self.launches, self.index = self.root / "launches", self.root / "index"
         self.spool = self.root / "spool" if spools else None
-        self.index = self.root / "index"  # what the ranks have read of the inputs, shared by all
-        self.rank = Rank()
-        self.verify_inputs = False  # whether inputs are read again, although they look unchanged
+        self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
