@@ -85,6 +85,7 @@ def download_aishell(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch AISHELL-1 and make NeMo manifests of it.
@@ -113,6 +114,7 @@ def download_aishell(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -143,6 +145,7 @@ def download_aishell2(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Make NeMo manifests of a copy of AISHELL-2.
@@ -165,6 +168,7 @@ def download_aishell2(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -199,6 +203,7 @@ def download_an4(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
@@ -227,6 +232,7 @@ def download_an4(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -261,6 +267,7 @@ def download_fisher(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
@@ -294,6 +301,7 @@ def download_fisher(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -325,6 +333,7 @@ def download_hub5(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
@@ -351,6 +360,7 @@ def download_hub5(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -387,6 +397,7 @@ def download_librispeech(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
@@ -418,6 +429,7 @@ def download_librispeech(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -455,6 +467,7 @@ def download_ljspeech(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> DownloadReport:
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
@@ -487,6 +500,7 @@ def download_ljspeech(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -534,6 +548,7 @@ def estimate_batch_sizes(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
@@ -578,6 +593,7 @@ def estimate_batch_sizes(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -807,6 +823,7 @@ def extend_codec_codes(
     codec_model: str,
     *,
     output_dir: str | PathLike[str] | None = None,
+    audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
     codec_name: str | None = None,
@@ -823,16 +840,20 @@ def extend_codec_codes(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
-    """Add to every cut of a Lhotse Shar set the codec codes of its target and context audio.
+    """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
 
-    Writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with the cuts:
-    int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one set.
+    Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned
+    with the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be
+    in one set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and
+    OUT/<stem>_withAudioCodes_<name>.json whose lines name these files, as NeMo's MagpieTTSDataset reads them; this
+    needs output_dir OUT.
 
     The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment
-    that several cuts share is encoded once. Audio at another rate is resampled with torchaudio's sinc kernel, as
-    lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
+    that several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc
+    kernel, as lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
 
     The output is identical for any number of ranks, and on a CPU for any number of threads and any batch_duration
     and pool_duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may
@@ -841,10 +862,12 @@ def extend_codec_codes(
     Run the same call again to continue after an interruption.
 
     Args:
-        shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
+        shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
+            commas, or a brace pattern.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
-        output_dir: Directory for codes_<name>/. Default: SHAR_DIR.
+        output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
+        audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
@@ -865,10 +888,12 @@ def extend_codec_codes(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
-        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`.
+        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
+        manifest it has the new `manifest`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -905,6 +930,7 @@ def extend_context_audio(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Add context audio to each record: the most similar other utterance of its voice that is long enough.
@@ -948,6 +974,7 @@ def extend_context_audio(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -979,6 +1006,7 @@ def fix_durations(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Measure the durations of a manifest again, and change nothing else.
@@ -1005,6 +1033,7 @@ def fix_durations(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1142,6 +1171,7 @@ def make_manifest(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Make a NeMo manifest of your own audio, with durations as measured.
@@ -1183,6 +1213,7 @@ def make_manifest(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1223,6 +1254,7 @@ def manifest_to_mels(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow.
@@ -1258,6 +1290,7 @@ def manifest_to_mels(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1299,6 +1332,7 @@ def manifest_to_parquet(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into Parquet files, as NeMo (type: parquet) and Hugging Face datasets read them.
@@ -1334,6 +1368,7 @@ def manifest_to_parquet(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1375,6 +1410,7 @@ def manifest_to_shar(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
@@ -1415,6 +1451,7 @@ def manifest_to_shar(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1469,6 +1506,7 @@ def manifest_to_tarred(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into tar shards with their manifests.
@@ -1515,6 +1553,7 @@ def manifest_to_tarred(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1558,6 +1597,7 @@ def manifest_to_wenet(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
@@ -1594,6 +1634,7 @@ def manifest_to_wenet(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1633,6 +1674,7 @@ def prepare_texts(
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
+    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
@@ -1665,6 +1707,7 @@ def prepare_texts(
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:

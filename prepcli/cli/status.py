@@ -12,7 +12,7 @@ from prepcli.printing import printable_command
 
 if TYPE_CHECKING:
     from prepcli.engine.options import ShowStatus
-    from prepcli.engine.status import Status
+    from prepcli.engine.status import RankStatus, Status
 
 _HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
 
@@ -131,6 +131,7 @@ def _lines(status: "Status") -> list[str]:
         lines += [
             f"    rank {rank.rank}: {rank.state}, {rank.units_done} of {rank.units_total} units, {rank.share_done:.0%}"
             + (f" on {rank.host}" if rank.host else "")
+            + _working_on(rank)
             + (f": {rank.message}" if rank.message else "")
             for rank in status.ranks
         ]
@@ -142,6 +143,12 @@ def _lines(status: "Status") -> list[str]:
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines
+
+
+def _working_on(rank: "RankStatus") -> str:
+    units = rank.working_on
+    more = f" and {len(units) - 2:,} more" if len(units) > 2 else ""
+    return f", at {', '.join(units[:2])}{more}" if units else ""
 
 
 def _reject_lines(status: "Status") -> list[str]:

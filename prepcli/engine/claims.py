@@ -59,6 +59,9 @@ class Claims:
                 if found != "dead":
                     return found == "own"
                 continue
+            except FileNotFoundError:  # another launch has removed the folder
+                self._folder.mkdir(parents=True, exist_ok=True)
+                return False
             try:
                 os.write(file, f"{self.rank} {self._owner}".encode())
             finally:

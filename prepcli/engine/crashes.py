@@ -83,7 +83,7 @@ def survive_crashes(
 ) -> Iterator[Marker]:
     """Do `units` by calling `attempt` with those that are left, again after each crash that notes can explain.
 
-    `otherwise`: as in `note_crash`.
+    An attempt that ends may have left out units that other ranks do. `otherwise`: as in `note_crash`.
 
     Raises:
         IncompleteError: a worker was killed, or workers crash for a reason that no note tells.
@@ -95,6 +95,7 @@ def survive_crashes(
             for marker in attempt(list(left.values())):
                 del left[marker.unit]
                 yield marker
+            return
         except WorkerDiedError as error:
             num_crashes += 1
             if not note_crash(workspace, error, otherwise) or num_crashes >= MAX_CRASHES:

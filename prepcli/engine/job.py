@@ -7,6 +7,7 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, Generic
 
+from prepcli.engine.claims import Claims
 from prepcli.engine.plan import Contents, Plan, UnitT
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter
@@ -20,7 +21,8 @@ Advance = Callable[[int, float], None]
 class Execution:
     """What a job needs to process units: the workspace, the number of processes, and the progress.
 
-    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process.
+    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process. With `claims`
+    other ranks may do units as well: each must be claimed when it begins (`UnitJob`).
     """
 
     workspace: Workspace
@@ -29,6 +31,7 @@ class Execution:
     context: BaseContext
     counter: SharedCounter
     tick: Callable[[], None]
+    claims: Claims | None = None
 
     def advance(self, records: int, seconds: float) -> None:
         """The `Advance` of a job that works in this process: it counts and shows progress."""
@@ -48,6 +51,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
         kept_by_overwrite: what `--overwrite` does not compute again, in words for a message; empty for nothing.
         shares_out: whether OUT may hold files of others: no note says so.
+        claims_units: whether `execute` claims units, so that ranks can take units of each other.
         telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
         defaults: what settings mean that are not given, for messages (`prepcli.options.shown_defaults`).
     """
@@ -55,6 +59,7 @@ class Job(ABC, Generic[UnitT, Contents]):
     reads_audio_files: bool = True
     kept_by_overwrite: str = ""
     shares_out: bool = False
+    claims_units: bool = False
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}
 

@@ -9,7 +9,7 @@ from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress, Work
 from prepcli.processes import available_processors
 
 if TYPE_CHECKING:
-    from prepcli.engine.run import RunOptions
+    from prepcli.engine.share import RunOptions
 
 Devices = Annotated[
     str,
@@ -68,6 +68,13 @@ class JobOptions:
         str | None,
         Option("A common name for ranks that are started together by hand.", shapes_output=False),
     ] = None
+    no_steal: Annotated[
+        bool,
+        Option(
+            "Do only this rank's share: take no units that other ranks of the launch have not begun.",
+            shapes_output=False,
+        ),
+    ] = False
     progress: Progress = False
 
     def engine(self) -> "RunOptions":
@@ -78,7 +85,7 @@ class JobOptions:
         """
         from prepcli.engine.ranks import detect_rank
         from prepcli.engine.rejects import Budget
-        from prepcli.engine.run import RunOptions
+        from prepcli.engine.share import RunOptions
 
         return RunOptions(
             rank=detect_rank(os.environ, self.rank, self.world_size, self.launch_id),
@@ -86,6 +93,7 @@ class JobOptions:
             overwrite=self.overwrite,
             retry_rejects=self.retry_rejects,
             verify_inputs=self.verify_inputs,
+            steal=not self.no_steal,
             budget=Budget(self.max_rejects),
         )
 

@@ -2,41 +2,31 @@
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+import time
 from pathlib import Path
 
 from prepcli.calls import tell
 from prepcli.engine.clearing import finish_clearing
 from prepcli.engine.failures import describe_failure
-from prepcli.engine.job import AnyJob, Execution
+from prepcli.engine.job import AnyJob
 from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once, has_agreed, has_done, note_done, shares
 from prepcli.engine.owner import heartbeat
-from prepcli.engine.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
-from prepcli.engine.progress import Reporter, SharedCounter, is_running_elsewhere, new_progress
+from prepcli.engine.plan import FINISH_UNIT, AnyPlan, StoredPlan, differences, plan_digest
+from prepcli.engine.progress import is_running_elsewhere
 from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
-from prepcli.engine.ranks import Rank
-from prepcli.engine.rejects import Budget, merge_rejects
+from prepcli.engine.rejects import merge_rejects
 from prepcli.engine.report import Report, build_report, judge
-from prepcli.engine.retry import MissingAudioWatch, retry_rejects
-from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
+from prepcli.engine.retry import retry_rejects
+from prepcli.engine.share import RunOptions, load_markers, process_share
+from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
-from prepcli.engine.store_output import OutputSizes
+from prepcli.engine.stealing import Crew
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.processes import LIFELINE, exit_when_ready, worker_context
+from prepcli.processes import LIFELINE, TICK, exit_when_ready
 
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of every job, beside the job's own settings. None of them shapes the output."""
-
-    rank: Rank = field(default_factory=Rank)
-    num_workers: int = 1
-    overwrite: bool = False
-    retry_rejects: bool = False
-    verify_inputs: bool = False
-    budget: Budget = field(default_factory=Budget)
+__all__ = ["Run", "RunOptions", "run_job"]
 
 
 class Run:
@@ -71,13 +61,17 @@ class Run:
         self._warn_if_running()
         rank = self.options.rank
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
-        own = shares(self.workspace, rank, self.plan.units, missing)[rank.rank]
-        self._process([unit for unit in own if unit.id not in self.markers])
-        check_inputs(self.plan)
-        self._load_markers()  # what other ranks have done meanwhile
-        if len(self.markers) < len(self.plan.units):
-            return self._report("incomplete")
-        return self._finish()
+        divided = shares(self.workspace, rank, self.plan.units, missing)
+        own = [unit for unit in divided[rank.rank] if unit.id not in self.markers]
+        takes_units = self.options.steal and rank.world_size > 1 and rank.launch_id is not None
+        crew = Crew(self.workspace, rank, divided) if takes_units and self.job.claims_units else None
+        with crew.at_work() if crew else contextlib.nullcontext():
+            process_share(self.job, self.plan, self.workspace, self.digest, self.options, own, self.markers, crew)
+            check_inputs(self.plan)
+            self._load_markers()  # what other ranks have done meanwhile
+            if len(self.markers) < len(self.plan.units):
+                return self._report("incomplete")
+            return self._finish_once(crew)
 
     def _check_sample(self) -> None:
         """Before anything is written, if there is something to do."""
@@ -158,12 +152,7 @@ class Run:
             self._load_markers()
 
     def _load_markers(self) -> None:
-        sizes = OutputSizes(self.workspace.out)
-        for unit in self.plan.units:
-            if unit.id not in self.markers:
-                marker = read_marker(self.workspace, unit, self.digest, sizes)
-                if marker is not None:
-                    self.markers[unit.id] = marker
+        load_markers(self.plan, self.workspace, self.digest, self.markers)
 
     def _is_finished(self) -> bool:
         if len(self.markers) < len(self.plan.units):
@@ -180,47 +169,19 @@ class Run:
                 "both do the same work, and the output stays correct"
             )
 
-    def _process(self, units: list[Unit]) -> None:
-        options = self.options
-        own = new_progress(options.rank)
-        own.units_total = len(units)
-        own.records_total = sum(unit.num_records for unit in units)
-        own.seconds_total = sum(unit.cost for unit in units)
-        own.launch_id = options.rank.launch_id
-        before = sum(unit.num_records for unit in self.plan.units if unit.id in self.markers)
-        total = sum(unit.num_records for unit in self.plan.units)
-        context = worker_context()
-        counter = SharedCounter(context)
-        reporter = Reporter(self.workspace, options.rank, self.job.command, own, before, total)
-
-        def tick() -> None:
-            own.records_done, own.seconds_done = counter.read()
-            reporter.update()
-
-        watch = MissingAudioWatch(self.workspace, options.budget, self.plan.records_in)
-        state, message = "failed", ""
-        try:
-            reporter.update(force=True)
-            if units:
-                # Ended before `close` below, or it could write "running" over the last state.
-                with heartbeat(self.workspace.beat, reporter.beat):
-                    self.job.prepare()
-                    execution = Execution(self.workspace, self.digest, options.num_workers, context, counter, tick)
-                    for marker in self.job.execute(self.plan, units, execution):
-                        self.markers[marker.unit] = marker
-                        own.units_done += 1
-                        own.rejects += sum(marker.rejects.values())
-                        if self.job.reads_audio_files:
-                            watch.look(marker, self.markers)
-            state = "done"
-        except BaseException as error:
-            state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
-            message = str(error)
-            raise
-        finally:
-            own.records_done, own.seconds_done = counter.read()
-            with contextlib.suppress(OSError):  # a full disk must not hide the error that matters
-                reporter.close(state, message)
+    def _finish_once(self, crew: Crew | None) -> Report:
+        """Finish, or wait for the rank of this launch that does."""
+        if crew is None:
+            return self._finish()
+        while not (crew.claims.take(FINISH_UNIT.id) or self._is_finished()):
+            time.sleep(TICK)
+        if self._is_finished():
+            report = self._report("nothing_to_do")
+            report.status = "done" if report.status == "nothing_to_do" else report.status
+            return report
+        report = self._finish()
+        crew.disband()
+        return report
 
     def _finish(self) -> Report:
         """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""

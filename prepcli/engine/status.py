@@ -14,6 +14,7 @@ from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.rejects import asked_for
 from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
+from prepcli.engine.stealing import units_in_hand
 from prepcli.engine.store_output import OutputSizes, uploads_to
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace, read_document
@@ -24,7 +25,10 @@ MERGE_SECONDS = 600.0
 
 
 class RankStatus(msgspec.Struct):
-    """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`."""
+    """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`.
+
+    `working_on` are the units that it has begun, of its own share or of another's, if ranks may take units.
+    """
 
     rank: int
     state: str
@@ -34,6 +38,7 @@ class RankStatus(msgspec.Struct):
     records_per_second: float = 0.0
     host: str = ""
     message: str = ""
+    working_on: list[str] = []
 
 
 class Status(msgspec.Struct):
@@ -124,7 +129,7 @@ def read_status(workspace: Workspace) -> Status:
         seconds_total=sum(unit.cost for unit in units),
         records_per_second=sum(_rate(rank) for rank in running),
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
-        ranks=_rank_rows(ranks),
+        ranks=_rank_rows(workspace, ranks),
         slowest_rank=slowest.rank if slowest else None,
         continue_with=None if finished else run_again,
         retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
@@ -180,9 +185,10 @@ def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
     return [rank for rank in ranks if (rank.launch_id, rank.world_size) == (newest.launch_id, newest.world_size)]
 
 
-def _rank_rows(ranks: list[RankProgress]) -> list[RankStatus]:
+def _rank_rows(workspace: Workspace, ranks: list[RankProgress]) -> list[RankStatus]:
     by_number = {rank.rank: rank for rank in ranks}
     world_size = max((rank.world_size for rank in ranks), default=0)
+    in_hand = units_in_hand(workspace.root, ranks[0].launch_id, world_size) if ranks else {}
     rows = []
     for number in range(world_size):
         rank = by_number.get(number)
@@ -199,6 +205,7 @@ def _rank_rows(ranks: list[RankProgress]) -> list[RankStatus]:
                 records_per_second=_rate(rank),
                 host=rank.host,
                 message=rank.message,
+                working_on=in_hand.get(number, []) if rank.state == "running" else [],
             )
         )
     return rows

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from prepcli.engine.claims import Claims
 from prepcli.engine.crashes import survive_crashes, with_notes
 from prepcli.engine.job import Advance, Execution, Job
 from prepcli.engine.plan import AnyPlan, Contents, Plan, Unit, UnitT
 from prepcli.engine.progress import SharedCounter
-from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.workspace import Workspace
 from prepcli.processes import TICK, begin_worker, keep_freed_memory, wait_for_any
 from prepcli.worker_pools import WorkerPool
@@ -18,6 +19,8 @@ from prepcli.worker_pools import WorkerPool
 
 class UnitJob(Job[UnitT, Contents]):
     """A job whose units go to worker processes one by one; the workers inherit the job and its plan."""
+
+    claims_units = True
 
     @abstractmethod
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
@@ -39,15 +42,34 @@ class _Worker:
     workspace: Workspace
     digest: str
     counter: SharedCounter
+    claims: Claims | None
 
 
 def _start_worker(
-    job: UnitJob[Any, Any], plan: AnyPlan, workspace: Workspace, digest: str, counter: SharedCounter
+    job: UnitJob[Any, Any],
+    plan: AnyPlan,
+    workspace: Workspace,
+    digest: str,
+    counter: SharedCounter,
+    claims: Claims | None,
 ) -> None:
     begin_worker()
     keep_freed_memory()
     _Worker.job, _Worker.plan = job, plan
-    _Worker.workspace, _Worker.digest, _Worker.counter = workspace, digest, counter
+    _Worker.workspace, _Worker.digest, _Worker.counter, _Worker.claims = workspace, digest, counter, claims
+
+
+def _do_unclaimed_unit(unit: Unit) -> Marker | None:
+    """Do a unit, unless another rank does it, or has done it."""
+    worker = _Worker
+    if worker.claims is None:
+        return _do_unit(unit)
+    if not worker.claims.take(unit.id):
+        return None
+    try:
+        return _do_unit(unit) if read_marker(worker.workspace, unit, worker.digest) is None else None
+    finally:
+        worker.claims.release(unit.id)
 
 
 def _do_unit(unit: Unit) -> Marker:
@@ -78,7 +100,7 @@ def process_units(
     """Process `units` (longest first) in worker processes and yield the marker of each when it is published.
 
     Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. A unit
-    whose worker crashed is tried again, see `prepcli.engine.crashes`.
+    whose worker crashed is tried again, see `prepcli.engine.crashes`. Units that other ranks have claimed are left out.
 
     Raises:
         IncompleteError: a worker was killed; the message names the signal and the unit it was processing.
@@ -91,13 +113,15 @@ def _process_once(
     job: UnitJob[UnitT, Contents], plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution
 ) -> Iterator[Marker]:
     workspace = execution.workspace
-    arguments = (job, plan, workspace, execution.digest, execution.counter)
+    arguments = (job, plan, workspace, execution.digest, execution.counter, execution.claims)
     num_workers = min(execution.num_workers, len(units))
     with WorkerPool(num_workers, execution.context, _start_worker, arguments, workspace.units_in_hand) as pool:
-        pending: set[Future[Marker]] = {pool.submit(_do_unit, unit) for unit in units}
+        pending: set[Future[Marker | None]] = {pool.submit(_do_unclaimed_unit, unit) for unit in units}
         while pending:
             done = wait_for_any(pending)
             pending -= done
             execution.tick()
             for future in done:
-                yield future.result()
+                marker = future.result()
+                if marker is not None:
+                    yield marker

@@ -26,7 +26,7 @@ from prepcli.storage.paths import StorePath
 Document = TypeVar("Document")
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl", "train_ds.yaml")
-CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes")
+CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims")
 """What `--overwrite` removes in OUT.prepcli (`prepcli.engine.clearing`)."""
 
 
@@ -50,11 +50,9 @@ class Workspace:
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
-        self.launches = self.root / "launches"
+        self.launches, self.index = self.root / "launches", self.root / "index"
         self.spool = self.root / "spool" if spools else None
-        self.index = self.root / "index"  # what the ranks have read of the inputs, shared by all
-        self.rank = Rank()
-        self.verify_inputs = False  # whether inputs are read again, although they look unchanged
+        self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit it
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it

@@ -81,7 +81,7 @@ def test_summaries_status_and_plans(tmp_path: Path) -> None:
     arguments = ("manifest-to-tarred", manifest, out, "--num-shards", 2, "--audio-base-dir", base, "--max-rejects")
     seen: list[Outcome] = [
         prepcli(*arguments, 2, "--dry-run"),
-        prepcli(*arguments, 2, "--rank", 0, "--world-size", 2, "--launch-id", "a"),
+        prepcli(*arguments, 2, "--rank", 0, "--world-size", 2, "--launch-id", "a", "--no-steal"),
         prepcli("status", out),
         prepcli("status", out, folder / "more"),
         prepcli("verify", out),

@@ -29,7 +29,7 @@ from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 
 
 def run(out: Path, job: ToyJob | None = None, **options: Any) -> Any:
-    return run_job(job or ToyJob(out), Workspace(out), RunOptions(**{"budget": Budget(10)} | options))
+    return run_job(job or ToyJob(out), Workspace(out), RunOptions(**{"budget": Budget(10), "steal": False} | options))
 
 
 def reference(tmp_path: Path, **job: Any) -> dict[str, str]:

@@ -51,7 +51,7 @@ class StopsLate(ToyJob):
 
 def start(job: ToyJob, environ: dict[str, str], restarts: int, **options: Any) -> Report:
     rank = detect_rank(environ | ({"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}))
-    return run_job(job, Workspace(job.out), RunOptions(rank=rank, budget=Budget(24), **options))
+    return run_job(job, Workspace(job.out), RunOptions(rank=rank, budget=Budget(24), steal=False, **options))
 
 
 def test_a_start_that_only_planned_has_not_cleared(tmp_path: Path, environ: dict[str, str]) -> None:

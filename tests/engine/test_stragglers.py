@@ -1,4 +1,7 @@
-"""Ranks that do not keep step: far apart in time, never started, on a slow disk. Nothing is done twice or left out."""
+"""Ranks that do not keep step, and take no units of each other: far apart in time, never started, on a slow disk.
+
+Nothing is done twice or left out. `test_stealing.py` has ranks that take units.
+"""
 
 import multiprocessing
 import time
@@ -36,7 +39,7 @@ class Disk:
             before_unit(unit)
 
         job = ToyJob(self.out, num_units=NUM_UNITS, before_unit=note)
-        return run_job(job, Workspace(self.out), RunOptions(rank=rank, budget=Budget(10)))
+        return run_job(job, Workspace(self.out), RunOptions(rank=rank, budget=Budget(10), steal=False))
 
     def status(self) -> Status:
         return read_status(Workspace(self.out))

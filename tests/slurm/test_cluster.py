@@ -1,6 +1,9 @@
 """prepcli on a real Slurm cluster: killed, stopped, preempted, in arrays, and with the same bytes in the end."""
 
+import json
+import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -90,6 +93,21 @@ def test_killed_step_is_continued_by_another_number_of_tasks(tarring: Tarring, u
     again = tarring.submit("--ntasks=2", "--nodes=2")
     assert tarring.cluster.wait(again) == ["COMPLETED"], tarring.log(again)
     assert tree(tarring.out) == undisturbed
+
+
+def test_the_others_finish_when_one_rank_is_killed_for_good(tarring: Tarring, undisturbed: dict[str, str]) -> None:
+    job = tarring.submit("--ntasks=4", stuck_after=2)
+    tarring.wait_until_stuck(2, ranks=4)
+    wait_until(
+        lambda: prepcli("status", tarring.out, "--json").json["ranks"][3]["working_on"], "rank 3 has not begun a unit"
+    )
+    progress = tarring.out.with_name("out.prepcli") / "progress/rank_00003.json"
+    os.kill(json.loads(progress.read_text())["pid"], signal.SIGKILL)
+    tarring.hold.unlink()
+    tarring.cluster.wait(job)
+    assert prepcli("status", tarring.out, "--json").json["state"] == "finished", tarring.log(job)
+    assert tree(tarring.out) == undisturbed
+    assert len(read_lines(tarring.out.with_name("out.prepcli") / "rejects.jsonl")) == 1
 
 
 def test_the_line_that_continues_can_be_pasted(tarring: Tarring, undisturbed: dict[str, str]) -> None:

@@ -1,0 +1,126 @@
+"""The work of one rank: the units of its share, then units that other ranks have not begun."""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prepcli.engine.job import AnyJob, Execution
+from prepcli.engine.owner import heartbeat
+from prepcli.engine.plan import AnyPlan, Unit
+from prepcli.engine.progress import RankProgress, Reporter, SharedCounter, new_progress
+from prepcli.engine.publish import Marker, read_marker
+from prepcli.engine.ranks import Rank
+from prepcli.engine.rejects import Budget
+from prepcli.engine.retry import MissingAudioWatch
+from prepcli.engine.signals import InterruptedBySignal
+from prepcli.engine.stealing import Crew
+from prepcli.engine.store_output import OutputSizes
+from prepcli.engine.workspace import Workspace
+from prepcli.processes import TICK, worker_context
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of every job, beside the job's own settings. None of them shapes the output."""
+
+    rank: Rank = field(default_factory=Rank)
+    num_workers: int = 1
+    overwrite: bool = False
+    retry_rejects: bool = False
+    verify_inputs: bool = False
+    steal: bool = True
+    budget: Budget = field(default_factory=Budget)
+
+
+def load_markers(plan: AnyPlan, workspace: Workspace, digest: str, markers: dict[str, Marker]) -> None:
+    """Add the markers of units that are done, by this rank or others, to `markers`."""
+    sizes = OutputSizes(workspace.out)
+    for unit in plan.units:
+        if unit.id not in markers:
+            marker = read_marker(workspace, unit, digest, sizes)
+            if marker is not None:
+                markers[unit.id] = marker
+
+
+def process_share(
+    job: AnyJob,
+    plan: AnyPlan,
+    workspace: Workspace,
+    digest: str,
+    options: RunOptions,
+    units: Sequence[Unit],
+    markers: dict[str, Marker],
+    crew: Crew | None,
+) -> None:
+    """Do `units`; with a `crew` also those of others, until all units of the launch are done.
+
+    `markers` gets the marker of each unit that is done.
+
+    Raises:
+        IncompleteError: interrupted, or a worker was killed.
+    """
+    own = new_progress(options.rank)
+    own.launch_id = options.rank.launch_id
+    _add_to_total(own, units)
+    before = sum(unit.num_records for unit in plan.units if unit.id in markers)
+    total = sum(unit.num_records for unit in plan.units)
+    context = worker_context()
+    counter = SharedCounter(context)
+    reporter = Reporter(workspace, options.rank, job.command, own, before, total)
+
+    def tick() -> None:
+        own.records_done, own.seconds_done = counter.read()
+        reporter.update()
+
+    watch = MissingAudioWatch(workspace, options.budget, plan.records_in)
+    claims = crew.claims if crew else None
+    execution = Execution(workspace, digest, options.num_workers, context, counter, tick, claims)
+
+    def execute(some: Sequence[Unit]) -> None:
+        job.prepare()
+        for marker in job.execute(plan, some, execution):
+            markers[marker.unit] = marker
+            own.units_done += 1
+            own.rejects += sum(marker.rejects.values())
+            if job.reads_audio_files:
+                watch.look(marker, markers)
+
+    state, message = "failed", ""
+    try:
+        reporter.update(force=True)
+        # Ended before `close` below, or it could write "running" over the last state.
+        with heartbeat(workspace.beat, reporter.beat) if units or crew else contextlib.nullcontext():
+            if units:
+                execute(units)
+            while crew is not None:
+                _reset_total(own)
+                load_markers(plan, workspace, digest, markers)
+                if len(markers) == len(plan.units):
+                    break
+                free = crew.takeable(markers)
+                if free:
+                    execute(free)
+                else:
+                    time.sleep(TICK)
+                tick()
+        state = "done"
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
+        message = str(error)
+        raise
+    finally:
+        own.records_done, own.seconds_done = counter.read()
+        with contextlib.suppress(OSError):  # a full disk must not hide the error that matters
+            reporter.close(state, message)
+
+
+def _add_to_total(own: RankProgress, units: Sequence[Unit]) -> None:
+    own.units_total += len(units)
+    own.records_total += sum(unit.num_records for unit in units)
+    own.seconds_total += sum(unit.cost for unit in units)
+
+
+def _reset_total(own: RankProgress) -> None:
+    """After the own share: units that others have taken are theirs, and what was taken of others is done."""
+    own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
