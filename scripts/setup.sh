@@ -140,6 +140,9 @@ if wants_lhotse2 && ! has_swift; then
         in_store=(.venv/object_store/bin/python -m pip install --disable-pip-version-check)
     fi
     "${in_store[@]}" ${quiet[@]+"${quiet[@]}"} "$swift" "setuptools<81" || die "$failed"
+    # What lhotse and NeMo read s3:// with; aside, because it needs older packages than other parts.
+    rm -rf .venv/boto3
+    "${install[@]}" ${quiet[@]+"${quiet[@]}"} --target .venv/boto3 "boto3>=1.40" || die "$failed"
 fi
 # uv leaves the compilation to the first import, which cannot always write the result. So the modules that every command
 # imports are compiled now.

@@ -108,7 +108,7 @@ class Run:
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
             self.job.prepare()
-            self.workspace.prepare()
+            self.workspace.prepare(takes_over=True)
             clear_once(self.workspace, rank, self.job.output_patterns(self.plan))
         else:
             finish_clearing(self.workspace)

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,10 +11,12 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
+from prepcli.engine.damaged import note_damaged
 from prepcli.engine.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.ranks import Rank
+from prepcli.engine.store_claim import Claim, StoreClaim
 from prepcli.engine.store_output import abort_left, check_store
 from prepcli.engine.work_folder import work_folder
 from prepcli.errors import PrepcliError, UsageError
@@ -54,11 +55,14 @@ class Workspace:
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit it
+        self._store_claim: StoreClaim | None = None
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
-    def prepare(self) -> None:
+    def prepare(self, takes_over: bool = False) -> None:
         """Make the directories and check at once, not after hours, that files can be published.
+
+        `takes_over`: an output in a store may belong to another folder of records until now.
 
         Raises:
             UsageError: a directory cannot be written, or the two are on different file systems.
@@ -80,6 +84,11 @@ class Workspace:
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
                 "into place at once. Give an output directory whose parent is on the same file system"
             )
+
+        if isinstance(self.out, StorePath) and self._store_claim is None:
+            own = publish_json_once(self.root / "claim.json", Claim.of(self.root), Claim)
+            self._store_claim = StoreClaim(self.out, own or Claim.of(self.root))
+            self._store_claim.take(takes_over)
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
@@ -155,6 +164,8 @@ class Workspace:
         Raises:
             PrepcliError: another command has started again in this output directory.
         """
+        if self._store_claim is not None:
+            self._store_claim.check()
         if self._claimed is None:
             return
         digest, before = self._claimed
@@ -279,22 +290,8 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        _note_damaged(path)
+        note_damaged(path)
         return None
-
-
-def _note_damaged(path: Path) -> None:
-    """Print the note once, even if several parts of a command read the file."""
-    if path not in _damaged:
-        _damaged.add(path)
-        print(
-            f"note: {ascii(str(path))[1:-1]} is damaged (did the machine lose power?); it is treated as missing",
-            file=sys.stderr,
-        )
-
-
-_damaged: set[Path] = set()
-"""Files that `_note_damaged` has named."""
 
 
 def read_json(path: Path) -> Any:

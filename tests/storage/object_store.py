@@ -50,6 +50,7 @@ pipeline = {kind}-server
 [app:{kind}-server]
 use = egg:swift#{kind}
 log_requests = false
+container_update_timeout = 30
 """
 _FILTERS = ("catch_errors", "gatekeeper", "healthcheck", "cache", "listing_formats", "s3api", "tempauth", "slo")
 _SETTINGS = {

@@ -1,0 +1,124 @@
+"""One folder of records per output in a store: of commands with different folders, one is refused.
+
+A store has no lock that works among racing writers. So each folder of records announces itself with an object of its
+own, `OUT.prepcli/claims/<id>.candidate`, looks who else has, and the smallest id goes on to `<id>.held`. It holds the
+output when nobody is left who could have missed that. Listings must show what was written before.
+"""
+
+import contextlib
+import socket
+import time
+import uuid
+from pathlib import Path
+
+import msgspec
+
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.client import ObjectInfo
+from prepcli.storage.paths import StorePath
+
+_CANDIDATE, _HELD = ".candidate", ".held"
+_STALE_SECONDS = 60.0
+"""Seconds after which a candidate was killed before it held the output, or withdrew."""
+_WAIT = 0.2
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Who claims an output: an id, and where its records are."""
+
+    id: str
+    folder: str
+    host: str
+
+    @classmethod
+    def of(cls, root: Path) -> "Claim":
+        """A new claim for the folder of records `root`."""
+        return cls(uuid.uuid4().hex, str(root.absolute()), socket.gethostname())
+
+
+class StoreClaim:
+    """The claim of a folder of records on an output."""
+
+    def __init__(self, out: StorePath, own: Claim) -> None:
+        self._out = out
+        self._folder = f"{out}.prepcli/claims"
+        self._own = own
+
+    def take(self, by_force: bool = False) -> None:
+        """Hold the output; with `by_force`, end the claims of others.
+
+        Raises:
+            UsageError: another folder of records holds it.
+        """
+        found = self._listed()
+        if self._own.id + _HELD in found and not by_force:
+            return
+        if by_force:
+            for name in found:
+                if not name.startswith(self._own.id):
+                    call(client.delete_object, f"{self._folder}/{name}")
+            self._put(_HELD)
+            return
+        self._put(_CANDIDATE)
+        self._refuse_to(self._first(_HELD) or self._first(_CANDIDATE, smaller=True))
+        self._put(_HELD)
+        self._wait_for_others()
+        self._delete(_CANDIDATE)
+
+    def check(self) -> None:
+        """Check that the output is still held.
+
+        Raises:
+            PrepcliError: another command has taken it by force.
+        """
+        try:
+            call(client.object_info, f"{self._folder}/{self._own.id}{_HELD}")
+        except FileNotFoundError:
+            raise PrepcliError(
+                f"another command has started again in {self._out} (--overwrite) during this run, which has stopped; "
+                "let one of them run alone"
+            ) from None
+
+    def _wait_for_others(self) -> None:
+        """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays."""
+        while True:
+            self._refuse_to(self._first(_HELD, smaller=True))
+            if not (self._first(_HELD) or self._first(_CANDIDATE)):
+                return
+            time.sleep(_WAIT)
+
+    def _refuse_to(self, other: str | None) -> None:
+        if other is None:
+            return
+        self._delete(_HELD)
+        self._delete(_CANDIDATE)
+        where = "another folder"
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+            claim = msgspec.json.decode(call(client.read_object, f"{self._folder}/{other}"), type=Claim)
+            where = f"{claim.folder} on {claim.host}"
+        raise UsageError(
+            f"{self._out} belongs to a run whose records are in {where}: continue it there (--work-dir), choose "
+            "another output, or give --overwrite to start again"
+        )
+
+    def _first(self, kind: str, smaller: bool = False) -> str | None:
+        """The claim of another of one kind, if there is one; stale candidates do not count."""
+        found = self._listed()
+        now = max((one.mtime_ns for one in found.values()), default=0)
+        for name, one in found.items():
+            other = name.removesuffix(kind)
+            is_stale = kind == _CANDIDATE and now - one.mtime_ns > _STALE_SECONDS * 1e9
+            if other not in (name, self._own.id) and not is_stale and not (smaller and other > self._own.id):
+                return name
+        return None
+
+    def _listed(self) -> dict[str, ObjectInfo]:
+        return {one.address.rpartition("/")[2]: one for one in call(client.list_objects, self._folder)}
+
+    def _put(self, kind: str) -> None:
+        call(client.put_object, f"{self._folder}/{self._own.id}{kind}", msgspec.json.encode(self._own))
+
+    def _delete(self, kind: str) -> None:
+        call(client.delete_object, f"{self._folder}/{self._own.id}{kind}")

@@ -1,0 +1,115 @@
+"""A run into a store is killed, or the store is; whoever continues gives the same bytes, and no upload is left."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.killing import children
+from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
+from tests.storage.buckets import Bucket
+from tests.storage.object_store import ObjectStore
+
+pytestmark = pytest.mark.slow
+
+SHARDS = 8
+OPTIONS = ("--num-shards", SHARDS, "--slice-with-offset", "--target-sample-rate", 16000, "--shuffle")
+
+
+class Case:
+    """Audio and output in the bucket, and what an undisturbed run on a disk gives."""
+
+    def __init__(self, folder: Path, bucket: Bucket) -> None:
+        read = read_lines(MINI_CORPUS / "manifest.json")
+        records = [record | {"offset": turn * 0.01, "duration": 0.9} for turn in range(3) for record in read]
+        records.insert(30, records[0] | {"audio_filepath": "missing.wav"})
+        self.manifest = write_lines(folder / "manifest.json", records)
+        self.corpus = bucket.upload(MINI_CORPUS, "corpus")
+        self.bucket = bucket
+        self.folder = folder
+        self.out = bucket / "out"
+        local = folder / "undisturbed"
+        done = prepcli("manifest-to-tarred", self.manifest, local, *OPTIONS, "--audio-base-dir", MINI_CORPUS)
+        assert done.code == 0, done.err
+        self.undisturbed = tree(local)
+
+    @property
+    def done(self) -> Path:
+        """The folder of markers."""
+        return self.folder / f"{self.bucket.name}_out.prepcli" / "done"
+
+    def start(self, *more: object) -> Process:
+        words = ("manifest-to-tarred", self.manifest, self.out, *OPTIONS, "--audio-base-dir", self.corpus)
+        settings = ("--work-dir", self.folder, "--num-workers", 2)
+        return start_prepcli(*words, *settings, *more, environ=self.bucket.store.environ)
+
+    def wait_for_markers(self, count: int, process: Process) -> None:
+        deadline = time.monotonic() + HANG_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            if len(list(self.done.glob("shard_*.json"))) >= count:
+                return
+            time.sleep(0.002)
+
+    def resume(self, world_size: int) -> None:
+        """Continue with some ranks at once, and compare everything."""
+        ranks = [["--rank", rank, "--world-size", world_size] if world_size > 1 else [] for rank in range(world_size)]
+        processes = [self.start(*rank) for rank in ranks]
+        for process in processes:
+            _, err = process.communicate(timeout=HANG_SECONDS)
+            assert process.returncode == 0, err
+        made = self.bucket.download("out", self.folder / "down")
+        assert tree(made) == self.undisturbed
+        told = prepcli("status", self.out, "--work-dir", self.folder, "--json", environ=self.bucket.store.environ)
+        assert (told.json["state"], told.json["unfinished_uploads"]) == ("finished", [])
+
+
+@pytest.fixture
+def case(tmp_path: Path, bucket: Bucket) -> Case:
+    return Case(tmp_path, bucket)
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("victim", ["main", "worker", "SIGTERM"])
+def test_a_killed_run(victim: str, world_size: int, case: Case, draw: random.Random) -> None:
+    process = case.start()
+    case.wait_for_markers(draw.randrange(SHARDS // 2), process)
+    time.sleep(draw.uniform(0, 0.3))
+    if victim == "worker":
+        workers = children(process.pid)
+        if workers:
+            os.kill(draw.choice(workers), signal.SIGKILL)
+    else:
+        os.kill(process.pid, signal.SIGKILL if victim == "main" else signal.SIGTERM)
+    process.communicate(timeout=HANG_SECONDS)
+    case.resume(world_size)
+
+
+def test_a_killed_store(case: Case, object_store: ObjectStore, draw: random.Random) -> None:
+    """The run waits for the store; where a request cannot be repeated, it stops and can be continued."""
+    process = case.start()
+    case.wait_for_markers(draw.randrange(SHARDS // 2), process)
+    time.sleep(draw.uniform(0, 0.3))
+    object_store.kill()
+    time.sleep(1.0)
+    object_store.start()
+    process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode in (0, 4)
+    case.resume(2)
+
+
+@pytest.mark.parametrize("where", ["one", "two"])
+def test_of_two_commands_on_one_output_one_is_refused(where: str, case: Case) -> None:
+    """With one folder for the state of runs; or with two, where the store itself must tell."""
+    other = case.folder / "other"
+    other.mkdir()
+    folders = [case.folder, case.folder if where == "one" else other]
+    pair = [case.start("--shuffle-seed", seed, "--work-dir", folder) for seed, folder in enumerate(folders)]
+    codes: set[int | None] = set()
+    for process in pair:
+        process.communicate(timeout=HANG_SECONDS)
+        codes.add(process.returncode)
+    assert codes == {0, 2}
