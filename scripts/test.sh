@@ -35,6 +35,9 @@ if [[ -z $python ]]; then
     python=$PWD/.venv/bin/python
 fi
 
+# Hundreds of processes start: each would compile the modules that it imports, NeMo's for ten seconds, if none kept them.
+unset PYTHONDONTWRITEBYTECODE
+
 step "ruff check" "$python" -m ruff check .
 step "ruff format" "$python" -m ruff format --check .
 step mypy "$python" -m mypy

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
 
     items.sort(key=turn)
+
+
+def pytest_collection_finish() -> None:
+    """Collecting must not import PyTorch: each fork of each process that runs tests would cost ten times more."""
+    if "torch" in sys.modules:
+        raise pytest.UsageError("a test file imports torch at its top: use tests/lazy.py, or tests.tools.without")
 
 
 def pytest_report_header() -> str:

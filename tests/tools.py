@@ -50,6 +50,11 @@ def need_package(name: str) -> None:
         pytest.skip(f"needs the Python package {name}")
 
 
+def without(name: str) -> pytest.MarkDecorator:
+    """For `pytestmark`: skips the tests of a file where a Python package is not installed, and imports nothing."""
+    return pytest.mark.skipif(find_spec(name) is None, reason=f"needs the Python package {name}")
+
+
 def tool(program: str, *arguments: str | Path) -> bytes:
     """Run a program to its end and return what it printed; the test is skipped where it is missing."""
     command = [need(program), *map(str, arguments)]

@@ -12,9 +12,10 @@ import pytest
 from prepcli.context.kept import FOLDER
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.running import Outcome, prepcli
+from tests.tools import without
 from tests.toy_speakers import ToyEncoder, use_toy_encoder
 
-pytest.importorskip("torch")
+pytestmark = without("torch")
 
 COUNT = 24
 AUDIO = ("--audio-base-dir", MINI_CORPUS)

@@ -1,11 +1,13 @@
 """manifest-to-mels: tensors, file lists, and what cannot come out."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import soundfile
-import torch
 
 from prepcli.calls import called
 from prepcli.engine.ranks import detect_rank
@@ -18,7 +20,13 @@ from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import MelSpectrogram
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
+from tests.lazy import lazy
 from tests.running import prepcli
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MANIFEST = MINI_CORPUS / "manifest.json"

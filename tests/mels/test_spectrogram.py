@@ -4,13 +4,22 @@ That is: a discrete Fourier transform as a convolution with its basis, Hann's wi
 filters, and the natural logarithm above a floor. In double precision, so that only our own rounding is measured.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import FLOOR, MelSpectrogram, mel_filters
+from tests.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 NEAR_FLOOR = 6.0

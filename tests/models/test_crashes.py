@@ -1,14 +1,15 @@
 """Jobs with a model and audio that kills: a worker's decoder, a worker that reads tars, or the model itself."""
 
+from __future__ import annotations
+
 import faulthandler
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from prepcli.codes import shard_index
 from prepcli.codes.job import CodesJob, codes_workspace
@@ -25,9 +26,15 @@ from prepcli.processes import LIFELINE
 from tests.codes_sets import read_codes
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.engine.test_crashed_decoder import die
+from tests.lazy import lazy
 from tests.running import prepcli
 from tests.shar_sets import Stored, make, recordings
 from tests.toy_codec import ToyCodec, use_toy_codec
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SHARD = "target_audio/recording.000001.tar"

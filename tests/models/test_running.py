@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
@@ -121,24 +121,27 @@ class OutOfMemory:
 @pytest.mark.parametrize(
     "error",
     [
-        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        MemoryError(),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: 12 bytes"),
-        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        lambda: torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError,
+        lambda: RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: 12 bytes"
+        ),
+        lambda: RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
     ],
+    ids=["cuda", "python", "processor", "cudnn"],
 )
-def test_a_batch_that_does_not_fit_is_split(rows: int | None, error: Exception) -> None:
+def test_a_batch_that_does_not_fit_is_split(rows: int | None, error: Callable[[], Exception]) -> None:
     torch.set_num_threads(2)
     batch, lengths = torch.arange(28.0).reshape(7, 4), torch.tensor([1, 2, 9, 1, 1, 8, 2])
     with ModelRunner("cpu", rows) as runner:
-        found = runner.run(OutOfMemory(4, error), batch, lengths).result()
+        found = runner.run(OutOfMemory(4, error()), batch, lengths).result()
         assert found.too_large == [2, 5]
         assert found.fitting(7) == [0, 1, 3, 4, 6]
         assert torch.equal(found.tensors[0], batch[[0, 1, 3, 4, 6]] * 2)
         assert torch.equal(found.tensors[1], lengths[[0, 1, 3, 4, 6]])
-        nothing = runner.run(OutOfMemory(0, error), batch, lengths).result()
+        nothing = runner.run(OutOfMemory(0, error()), batch, lengths).result()
         assert (nothing.tensors, nothing.too_large) == ((), list(range(7)))
-        whole = runner.run(OutOfMemory(100, error), batch, lengths).result()
+        whole = runner.run(OutOfMemory(100, error()), batch, lengths).result()
         assert whole.too_large == [] and torch.equal(whole.tensors[0], batch * 2)
 
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from prepcli.models.sinc import MAX_KERNEL_SIZE, _kernel, can_resample
 from tests.audio_files import write_audio
 from tests.conftest import read_lines, write_lines
 from tests.running import prepcli
+from tests.tools import without
 from tests.toy_codec import use_toy_codec
+
+pytestmark = without("torch")
 
 
 @pytest.mark.parametrize(("from_rate", "to_rate"), [(44100, 22050), (8000, 22050), (11025, 16000), (48000, 22050)])

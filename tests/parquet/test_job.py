@@ -3,11 +3,9 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet as pq
 import pytest
 import soundfile
 
@@ -15,7 +13,14 @@ from prepcli.formats import parquet
 from prepcli.parquet.columns import choose_columns
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
+from tests.lazy import lazy
 from tests.running import prepcli
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet as pq
+else:
+    pyarrow, pq = lazy("pyarrow"), lazy("pyarrow.parquet")
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

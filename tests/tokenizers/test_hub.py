@@ -15,8 +15,9 @@ from prepcli.tokenizers.counting import Tokenizers, TokenizerSpec
 from tests.conftest import write_lines
 from tests.running import prepcli
 from tests.tokenizer_models import train_hf
+from tests.tools import without
 
-huggingface_hub = pytest.importorskip("huggingface_hub")
+pytestmark = without("huggingface_hub")
 
 
 @pytest.fixture
