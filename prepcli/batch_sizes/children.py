@@ -132,6 +132,8 @@ class Child:
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
+                    # Threads that wait in busy loops slow each other down where there are more of them than cores.
+                    env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
                     pass_fds=[life, answers],
                     start_new_session=True,
                 )

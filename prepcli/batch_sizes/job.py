@@ -1,6 +1,7 @@
 """estimate-batch-sizes as a job: a unit is a bucket, and ranks try different buckets."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from prepcli.engine.workspace import Workspace, publish_json_once, read_document
 from prepcli.errors import UsageError
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
+from prepcli.models.training import DATA_KEYS
 from prepcli.options import settings_of
 
 FILE_NAME = "batch_sizes.yaml"
@@ -50,6 +52,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def __init__(self, options: EstimateBatchSizes, local_rank: int) -> None:
         self.options = options
+        if local_rank and options.device.startswith("cuda:"):
+            raise UsageError(f"--device {options.device}: the ranks of a machine have a GPU each; leave --device out")
         self._device = f"cuda:{local_rank}" if options.device == "cuda" else options.device
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
@@ -82,7 +86,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         if options.model is not None:
             found["--model"] = file_identity(options.model)
         if options.config is not None:
-            found["--config"] = f"file with SHA-256 {hashlib.sha256(options.config.read_bytes()).hexdigest()}"
+            found["--config"] = _config_identity(options.config)
         if any(tokens_of(bound) is not None for bound in plan.contents):
             del found["--ratio"]
         found["--device"] = "cpu" if options.is_estimate else "cuda"
@@ -158,6 +162,22 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
             bounds, options.start_batch_size, options.threshold, options.is_estimate, hello.limit, hello.static
         )
         return Search(settings, record, child)
+
+
+def _config_identity(path: Path) -> str:
+    """What identifies the model of a training config: all of it but the data, so that the result may be written there.
+
+    Raises:
+        UsageError: it is not a training config.
+    """
+    import yaml
+
+    try:
+        model = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
+        described = json.dumps({name: value for name, value in model.items() if name not in DATA_KEYS}, default=str)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, KeyError, TypeError, AttributeError):
+        raise UsageError(f"--config {path}: it is not the YAML of a training with the key model") from None
+    return f"model with SHA-256 {hashlib.sha256(described.encode()).hexdigest()}"
 
 
 def stored_hello(workspace: Workspace) -> Hello | None:

@@ -7,6 +7,7 @@ from typing import Any
 from prepcli.plotting import new_figure, save_figure
 
 MAX_LABELS = 12
+NUM_POINTS = 60
 
 
 def plot_memory(result: Mapping[str, Any], path: Path) -> None:
@@ -15,6 +16,7 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
     Raises `UsageError` without matplotlib, and when the file cannot be written.
     """
     from matplotlib import colormaps
+    from matplotlib.ticker import FuncFormatter
 
     figure = new_figure()
     axes = figure.add_subplot()
@@ -27,11 +29,12 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
         name = f"{row['duration']:g} s" + (f", {row['tokens']} tokens" if row["tokens"] is not None else "")
         sizes, peaks = _curve(row)
         axes.plot(
-            sizes,
+            sizes[: len(peaks)],
             [peak / divisor for peak in peaks],
             color=color,
             linewidth=1,
             linestyle="--" if row["is_estimate"] else "-",
+            alpha=0.7,
             label=name if number in labelled else None,
         )
         measured = [(size, peak / divisor) for size, peak in row["measured"] if peak]
@@ -39,20 +42,23 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
         for size, _ in row.get("failed", ()):
             axes.plot(size, result["limit"] / divisor, "x", color=color, markersize=5)
     axes.axhline(result["limit"] / divisor, color="tab:red", linewidth=1, label="limit")
-    axes.set_xscale("log", base=2)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
     axes.set_xlabel("examples in a batch")
     axes.set_ylabel(f"memory ({unit})")
     axes.set_ylim(bottom=0, top=1.1 * result["limit"] / divisor)
-    basis = "estimated on a CPU (dashed: extrapolated)" if result["is_estimate"] else f"measured on {result['device']}"
+    basis = (
+        "estimated on a CPU (dots: counted steps)"
+        if result["is_estimate"]
+        else f"measured on {result['device']} (x: failed)"
+    )
     axes.set_title(f"{result['model']}, {len(rows)} buckets, {basis}")
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5), title="bucket")
     save_figure(figure, path)
 
 
 def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    if not row["is_estimate"]:
-        points = [(size, peak) for size, peak in row["measured"] if peak]
-        return [size for size, _ in points], [peak for _, peak in points]
+    """Points of its line, close enough for a logarithmic axis."""
     largest = max(row["batch_size"], 1)
-    sizes = sorted({1 << power for power in range(largest.bit_length())} | {largest})
-    return sizes, [max(base + slope * size for base, slope in row["lines"]) for size in sizes]
+    sizes = sorted({max(1, round(largest ** (step / NUM_POINTS))) for step in range(NUM_POINTS + 1)})
+    return sizes, [max(base + slope * size for base, slope in row["lines"]) for size in sizes] if row["lines"] else []

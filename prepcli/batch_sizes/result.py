@@ -36,7 +36,7 @@ def make_result(
         longest: the longest duration that fits, where that is not all.
     """
     lists = final_lists(bounds, sizes)
-    rows = [_row(number, bounds[number], size, record) for number, size in enumerate(sizes)]
+    rows = [_row(number, bounds[number], size, search, record) for number, size in enumerate(sizes)]
     outcomes = Counter(probe.outcome for number in range(len(sizes)) for probe in record.of(number))
     notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes)]
     is_estimate = any(row["is_estimate"] for row in rows)
@@ -67,7 +67,7 @@ def make_result(
     }
 
 
-def _row(number: int, bound: Bound, size: int, record: Record) -> dict[str, Any]:
+def _row(number: int, bound: Bound, size: int, search: Search, record: Record) -> dict[str, Any]:
     row: dict[str, Any] = {"duration": duration_of(bound), "tokens": tokens_of(bound), "batch_size": size}
     lines = record.lines_of(number)
     if lines is not None:
@@ -81,6 +81,7 @@ def _row(number: int, bound: Bound, size: int, record: Record) -> dict[str, Any]
     fitting = [probe for probe in probes if probe.does_fit]
     return row | {
         "is_estimate": False,
+        "lines": search.lines(number) if size else [],
         "peak": next((probe.peak for probe in fitting if probe.size == size), None),
         "measured": [(probe.size, probe.peak) for probe in fitting],
         "failed": [(probe.size, probe.outcome) for probe in probes if not probe.does_fit],

@@ -99,6 +99,11 @@ class Search:
 
         return measured
 
+    def lines(self, bucket: int) -> list[tuple[float, float]]:
+        """The line of a bucket's memory, (base, slope) in bytes, as measured; empty where nothing is known."""
+        line = self._predictor.line(bucket)
+        return [] if line is None else [(round(line.base), round(line.slope, 1))]
+
     def longest(self, sizes: Sequence[int]) -> Found | None:
         """The longest duration of which one example fits, where that is not so for all buckets of one dimension."""
         first = next((bucket for bucket, size in enumerate(sizes) if not size), None)

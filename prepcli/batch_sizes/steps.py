@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prepcli.models.counted_memory import MemoryCounter
 
 SEED = 0
-COUNTED_SIZES = (2, 4)
+COUNTED_SIZES = (2, 3)
 """Batches of which the bytes are counted. One example alone may take other paths, such as a dimension of length 1."""
 
 

@@ -1,4 +1,7 @@
-"""Counts the bytes of tensors during a training step, as a GPU's allocator would hold them."""
+"""Counts the bytes of tensors during a training step.
+
+The pieces of memory that an allocator takes for them are a little larger.
+"""
 
 import math
 import weakref
@@ -9,9 +12,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-
-ROUNDED_TO = 512
-"""PyTorch's allocator on a GPU takes memory in such pieces (bytes)."""
 
 
 class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -62,7 +62,7 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage._cdata
         if key in self._tracked:
             return False
-        size = math.ceil(storage.nbytes() / ROUNDED_TO) * ROUNDED_TO
+        size = storage.nbytes()
         self._tracked[key] = weakref.ref(storage, partial(self._freed, key, size))
         self.in_use += size
         return size > 0

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 NEVER = 10**9
 """Steps between two logs. In NeMo 3.0 steps divide by this number, which is 0 in a trainer without parts."""
+DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
+"""The sections of a model's config that describe data."""
 _CUDA_FFT = "CUFFT_INTERNAL_ERROR"
 """What cuFFT says when it has no memory."""
 _CUDA_ERRORS = ("CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "CUSOLVER_STATUS", "cuDNN error", "device-side assert")
@@ -66,7 +68,7 @@ def _load(kind: Any, model: str | None, config: str | None, trainer: Any) -> Any
     if "model" not in loaded_config:
         raise ValueError("it has no key `model`: give the config of a training")
     section = loaded_config.model
-    for name in ("train_ds", "validation_ds", "test_ds"):  # no data is needed, nor there
+    for name in DATA_KEYS:  # no data is needed, nor there
         if name in section:
             section[name] = None
     return kind(cfg=section, trainer=trainer)

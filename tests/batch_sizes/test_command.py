@@ -117,6 +117,13 @@ def test_ranks_try_different_buckets(world_size: int, toy: Path) -> None:
     assert Path("sizes/batch_sizes.yaml").read_bytes() == Path("alone/batch_sizes.yaml").read_bytes()
 
 
+def test_ranks_of_a_machine_do_not_share_a_gpu(toy: Path) -> None:
+    ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "one"}
+    done = prepcli(*COMMAND, "--buckets", "[1.0]", "--device", "cuda:0", environ=ranks)
+    assert done.code == 2
+    assert "the ranks of a machine have a GPU each; leave --device out" in done.error_line
+
+
 def test_nothing_fits_in_the_longest_bucket(toy: Path) -> None:
     limit = 1_000_000 + FakeModel({}).per_example(6.0, None)
     done = run("--json", limit=limit)
@@ -154,7 +161,7 @@ def test_an_estimate_says_so(toy: Path) -> None:
     assert done.code == 0, done.err
     assert "ESTIMATED on a CPU" in done.out
     assert done.out.count("~") == len(BINS)
-    assert "extrapolated from steps of 2, 4" in done.out
+    assert "extrapolated from steps of 2, 3" in done.out
     assert asked() == []
     found = run("--device", "cpu", "--gpu-memory", "1GiB", "--json").json["details"]
     assert found["bucket_batch_size"] == expected()
@@ -245,6 +252,10 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "a ratio": ([*COMMAND[1:], "-b", "[1.0]", "-r", 0], "--ratio must be"),
     "buckets": ([*COMMAND[1:], "-b", "[2.0,1.0]"], "the bins must ascend"),
     "a config without bins": ([*COMMAND[1:], "--buckets-from", "toy.yaml"], "no bucket_duration_bins"),
+    "no config": (
+        ["-m", "a.B", "-c", "text.txt", "-b", "[1.0]"],
+        "--config text.txt: it is not the YAML of a training",
+    ),
     "a plot": ([*COMMAND[1:], "-b", "[1.0]", "--plot", "p.docx"], "--plot p.docx: the name must end in"),
 }
 
@@ -252,6 +263,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
 @pytest.mark.parametrize("name", WRONG_CALLS)
 def test_wrong_call(name: str, toy: Path) -> None:
     arguments, words = WRONG_CALLS[name]
+    (toy / "text.txt").write_text("no config")
     before = sorted(toy.iterdir())
     done = prepcli("estimate-batch-sizes", *arguments)
     assert done.code == 2, done.err

@@ -39,11 +39,11 @@ def ctc_config(folder: Path) -> Path:
         "encoder": {
             "_target_": "nemo.collections.asr.modules.ConformerEncoder",
             "feat_in": 16,
-            "n_layers": 4,
+            "n_layers": 3,
             "d_model": 64,
             "subsampling": "dw_striding",
             "subsampling_factor": 4,
-            "subsampling_conv_channels": 32,
+            "subsampling_conv_channels": 16,
             "n_heads": 4,
             "ff_expansion_factor": 2,
             "conv_kernel_size": 9,
