@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
+from prepcli.audio.opening import open_source
 from prepcli.audio.read import read_segment, select_channel
 from prepcli.audio.resample import resample
-from prepcli.audio.source import open_source
 
 FALLBACK_FORMAT = "flac"
 """The format of recordings that must be encoded again and whose own format cannot be written: lossless and small."""

@@ -13,8 +13,9 @@ from pathlib import Path
 from prepcli.audio import containers, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
+from prepcli.audio.opening import open_source
 from prepcli.audio.quiet import no_notes
-from prepcli.audio.source import READING, ByteSource, Source, open_source
+from prepcli.audio.source import READING, ByteSource, Source
 
 _HEAD_BYTES = 1024
 _BLOCK = 4096

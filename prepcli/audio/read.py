@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from prepcli.audio import flac, mpeg, ogg, riff, sox, whole_flac
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import MAX_FLOAT, SAME_SECONDS
+from prepcli.audio.opening import open_source
 from prepcli.audio.quiet import no_notes
-from prepcli.audio.source import ByteSource, FileSource, Source, open_file, open_source
+from prepcli.audio.source import ByteSource, FileSource, Source, open_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.storage.addresses import is_address
 

@@ -4,14 +4,12 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from prepcli.audio.info import unreadable
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.storage.addresses import is_address
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags to open a file whose kind is not known: a named pipe does not block."""
@@ -125,48 +123,6 @@ class FileSource:
         return self.for_libsndfile()
 
 
-@contextmanager
-def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
-    """Open encoded audio for a `with` block.
-
-    Args:
-        source: encoded bytes, or the path of a file.
-        name: for messages.
-
-    Raises:
-        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it is not a regular file or
-            cannot be opened.
-    """
-    if isinstance(source, bytes):
-        yield ByteSource(source)
-        return
-    if is_address(source):
-        with _stored(str(source), name) as stored:
-            yield stored
-        return
-    fd = open_file(source, name)
-    try:
-        yield FileSource(fd, _regular_size(fd, name), name)
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _stored(address: str, name: str) -> Iterator[Source]:
-    """Open an object; an error of the store is raised at the end at the latest, and not taken for damaged audio."""
-    from prepcli.audio.stored import StoredSource, open_stored
-
-    try:
-        source = open_stored(address)
-    except OSError as error:
-        refuse(error, name)
-    try:
-        yield source
-    finally:
-        if isinstance(source, StoredSource) and source.failure is not None:
-            raise source.failure
-
-
 def open_file(path: str | Path, name: str) -> int:
     """Return a descriptor for reading `path`; a named pipe does not block.
 
@@ -196,7 +152,8 @@ def refuse(error: OSError, name: str) -> NoReturn:
     unreadable(name, f"cannot be read: {error.strerror or error}")
 
 
-def _regular_size(fd: int, name: str) -> int:
+def regular_size(fd: int, name: str) -> int:
+    """The size of an open file; raises `RecordRejected` if it is not a regular file."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         unreadable(name, "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file")

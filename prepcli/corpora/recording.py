@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from prepcli.audio import shorten
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
 from prepcli.audio.limits import check_claims
+from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
-from prepcli.audio.source import open_source
 from prepcli.in_hand import take_in_hand
 
 if TYPE_CHECKING:

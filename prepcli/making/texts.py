@@ -3,7 +3,8 @@
 import os
 from typing import Any
 
-from prepcli.audio.source import open_source, refuse
+from prepcli.audio.opening import open_source
+from prepcli.audio.source import refuse
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.making.entries import Entry
 from prepcli.making.options import MakeManifest

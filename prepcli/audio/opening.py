@@ -1,0 +1,51 @@
+"""Open encoded audio: bytes, a file or an object in a store."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prepcli.audio.source import ByteSource, FileSource, Source, open_file, refuse, regular_size
+from prepcli.storage.addresses import is_address
+
+
+@contextmanager
+def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
+    """Open encoded audio for a `with` block.
+
+    Args:
+        source: encoded bytes, or the path of a file.
+        name: for messages.
+
+    Raises:
+        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it is not a regular file or
+            cannot be opened.
+    """
+    if isinstance(source, bytes):
+        yield ByteSource(source)
+        return
+    if is_address(source):
+        with _stored(str(source), name) as stored:
+            yield stored
+        return
+    fd = open_file(source, name)
+    try:
+        yield FileSource(fd, regular_size(fd, name), name)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _stored(address: str, name: str) -> Iterator[Source]:
+    """Open an object; an error of the store is raised at the end at the latest, and not taken for damaged audio."""
+    from prepcli.audio.stored import StoredSource, open_stored
+
+    try:
+        source = open_stored(address)
+    except OSError as error:
+        refuse(error, name)
+    try:
+        yield source
+    finally:
+        if isinstance(source, StoredSource) and source.failure is not None:
+            raise source.failure
