@@ -2,12 +2,15 @@
 
     python benchmarks/scale.py                                 # 1, 3 and 10 million lines; 2 GB of disk
     python benchmarks/scale.py --lines 100000 300000 --only extend-context-audio
+    python benchmarks/scale.py --lines 1000000 --ranks 4       # one rank, four ranks, and a second start
 
 The manifest (about 180 bytes a line) is made on the spot and grows from one length to the next. For extend-codec-codes
 there is a Lhotse Shar of as many cuts, 4096 a shard: one shard, linked, with tars that a plan does not open. Every
 command is a whole process, imports included. Each cell: seconds by the clock (processor seconds of all processes),
 memory of the largest process. The microseconds a line are processor time, which other work on the machine disturbs
 little. The last column extends the straight lines through the two longest: an estimate, not a measurement.
+
+With `--ranks`, ranks with one worker each index and plan manifest-to-tarred together (`sharing.py`).
 """
 
 import argparse
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bins import made_up_words, train_tokenizer
+from sharing import print_sharing
 from side_by_side import PREPCLI, Contestant
 
 FAR = 100_000_000
@@ -174,6 +178,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="Commands, or 'index alone'.")
     parser.add_argument("--runs", type=int, default=1, help="Of each; medians are shown.")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--ranks", type=int, help="Index and plan by so many ranks, compared with one.")
     arguments = parser.parse_args()
     lengths = sorted(arguments.lines)
     rows: dict[str, list[Figures]] = {}
@@ -188,6 +193,9 @@ def main() -> None:
                 raise SystemExit("the input could not be made")
             size = (folder / "manifest.json").stat().st_size
             print(f"{stop:,} lines, {size / 1e6:,.0f} MB", file=sys.stderr, flush=True)
+            if arguments.ranks:
+                print_sharing(folder, stop, arguments.ranks)
+                continue
             for one in contestants(folder, arguments.workers):
                 if arguments.only and one.name not in arguments.only:
                     continue
@@ -196,7 +204,8 @@ def main() -> None:
                 figures = Figures(one.median, statistics.median(one.processor_seconds), one.peak_mb)
                 rows.setdefault(one.name, []).append(figures)
                 print(f"  {one.name:<22} {figures}", file=sys.stderr, flush=True)
-    print_table(lengths, rows)
+    if rows:
+        print_table(lengths, rows)
 
 
 if __name__ == "__main__":

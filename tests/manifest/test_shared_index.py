@@ -337,7 +337,7 @@ def test_killed_at_any_step(ranks: int, tmp_path: Path, monkeypatch: pytest.Monk
     def live(folder: Path) -> None:
         assert_same(make(folder, paths, 1, ranks), expected)
 
-    for count in range(1, 200, ranks):
+    for count in range(1, 200, 2 * ranks - 1):
         folder = tmp_path / f"killed-{count}"
         folder.mkdir()
         codes = forked([partial(die, folder, count), partial(live, folder)][:ranks])
