@@ -134,7 +134,7 @@ def check_with_nemos_loader(section: dict[str, Any], details: dict[str, Any]) ->
     from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
     from omegaconf import OmegaConf
 
-    class Lengths(torch.utils.data.Dataset):  # type: ignore[misc,name-defined]
+    class Lengths(torch.utils.data.Dataset):
         def __getitem__(self, cuts: Any) -> list[float]:
             return [cut.duration for cut in cuts]
 

@@ -34,11 +34,11 @@ def properties() -> dict[str, ast.FunctionDef]:
     found = {}
     for path in sorted(Path(spec.submodule_search_locations[0], "collections").rglob("models/*.py")):
         text = path.read_text(encoding="utf-8")
-        classes = ast.parse(text).body if PROPERTY in text else []
-        for kind in classes:
-            for one in getattr(kind, "body", ()) if isinstance(kind, ast.ClassDef) else ():
-                if isinstance(one, ast.FunctionDef) and one.name == PROPERTY:
-                    found[kind.name] = one
+        kinds = [one for one in ast.parse(text).body if isinstance(one, ast.ClassDef)] if PROPERTY in text else []
+        for kind in kinds:
+            own = [one for one in kind.body if isinstance(one, ast.FunctionDef) and one.name == PROPERTY]
+            if own:
+                found[kind.name] = own[0]
     return found
 
 
@@ -62,7 +62,7 @@ def stub_of(name: str) -> Any:
     return type(name, (), {PROPERTY: space[PROPERTY], **values, **more})()
 
 
-def tensors(batch: Any) -> dict[str, Any]:
+def tensors(batch: Any) -> dict[Any, Any]:
     return dict(enumerate(batch)) if isinstance(batch, tuple) else dict(batch)
 
 
