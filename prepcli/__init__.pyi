@@ -1536,6 +1536,8 @@ def prepare_texts(
 
 def status(
     out: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    work_dir: str | PathLike[str] | None = None,
 ) -> list[Status]:
     """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
 
@@ -1545,6 +1547,8 @@ def status(
 
     Args:
         out: Output directories of other commands.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The state of each run. An output has several runs if later runs have added to it. Of several outputs, those
@@ -1564,6 +1568,8 @@ def verify(
     out: str | PathLike[str],
     *,
     audio_base_dir: str | PathLike[str] | None = None,
+    quick: bool = False,
+    work_dir: str | PathLike[str] | None = None,
     num_workers: int | None = None,
     progress: bool = False,
 ) -> VerifyReport:
@@ -1577,6 +1583,9 @@ def verify(
         out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.
         audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
             manifest's folder.
+        quick: Compare only names and sizes with what was published; no file is read.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
 
