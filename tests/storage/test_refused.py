@@ -16,6 +16,8 @@ REFUSED = [
     ("manifest-to-mels", "m.json", "s3://bucket/mels"),
     ("manifest-to-tarred", "m.json", "--concat-to", "s3://bucket/set"),
     ("extend-context-audio", "m.json", "s3://bucket/out"),
+    ("index", "s3://bucket/set"),
+    ("extend-codec-codes", "s3://bucket/shar", "--codec-model", "codec.nemo"),
     ("blend", "a=s3://bucket/set", "b.yaml"),
     ("blend", "a=set", "s3://bucket/b.yaml"),
     ("prepare-texts", "s3://bucket/t.txt", "t.json"),

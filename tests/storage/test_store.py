@@ -39,3 +39,80 @@ def test_in_and_out_of_the_store_are_as_on_a_disk(
 def without_dates(files: dict[str, str]) -> dict[str, str]:
     """The metadata of tarred sets tells when the manifest was written."""
     return {name: data for name, data in files.items() if name != "metadata.yaml"}
+
+
+def test_other_commands_read_from_the_store(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
+    corpus = bucket.upload(mini_corpus, "corpus")
+    commands: dict[str, list[object]] = {"fix-durations": ["m.json"], "manifest-to-mels": ["mels", "--max-rejects", 1]}
+    for command, (out, *options) in commands.items():
+        trees = []
+        for folder, source in ((tmp_path / "here", mini_corpus), (tmp_path / "there", corpus)):
+            folder.mkdir(exist_ok=True)
+            words = [command, f"{source}/manifest.json", folder / str(out), *options, "--audio-base-dir", source]
+            done = run(*words, "--json")
+            assert done.code == 0, done.err
+            assert done.json["records_out"] == 48
+            made = tree(folder / str(out))
+            trees.append({name: made[name] for name in made if not name.endswith(".txt")})  # those have paths
+        assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize("name", ["corpus/manifest.json", "tarred", "tarred/audio_0.tar", "shar"])
+def test_inspect_and_estimate_bins(name: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
+    manifest = mini_corpus / "manifest.json"
+    for command, folder in (("manifest-to-tarred", "tarred"), ("manifest-to-shar", "shar")):
+        assert prepcli(command, manifest, tmp_path / folder, "--shard-size", 24).code == 0
+        bucket.upload(tmp_path / folder, folder)
+    bucket.upload(mini_corpus, "corpus")
+    local = {"corpus/manifest.json": manifest}.get(name, tmp_path / name)
+    commands = [["inspect"]] if name.endswith(".tar") else [["inspect"], ["estimate-bins", "-b", "4"]]
+    for command, *options in commands:
+        here = run(command, local, *options, "--json")
+        there = run(command, bucket / name, *options, "--json")
+        assert (here.code, there.code) == (0, 0), there.err
+        for key in ("records", "hours", "files", "fields", "bucket_duration_bins"):
+            assert there.json.get(key) == here.json.get(key)
+
+
+def test_verify_finds_what_is_wrong(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
+    out = bucket / "out"
+    options = ["--num-shards", 2, "--work-dir", tmp_path]
+    assert run("manifest-to-tarred", mini_corpus / "manifest.json", out, *options).code == 0
+    for quick in ([], ["--quick"]):
+        checked = run("verify", out, "--work-dir", tmp_path, "--json", *quick)
+        assert (checked.code, checked.json["problems"], checked.json["records"]) == (0, [], 48)
+    bucket.put("out/metadata.yaml", "too short")
+    bucket.delete("out/audio_1.tar")
+    for quick in ([], ["--quick"]):
+        problems = "\n".join(run("verify", out, "--work-dir", tmp_path, "--json", *quick).json["problems"])
+        assert "audio_1.tar: was published, but is missing" in problems
+        assert "metadata.yaml: " in problems
+    assert run("verify", out, "--quick", cwd=tmp_path / "..").code == 2
+
+
+def test_a_segment_of_a_long_recording_needs_no_more_than_its_range(
+    bucket: Bucket, run: Prepcli, tmp_path: Path
+) -> None:
+    """WAV and FLAC of more than a request ahead, cut at random: the bytes of the same cuts from a disk."""
+    import numpy as np
+    import soundfile
+
+    from tests.conftest import write_lines
+
+    samples = np.random.default_rng(1).integers(-9000, 9000, 16000 * 60, np.int16)
+    audio = tmp_path / "audio"
+    audio.mkdir()
+    for name in ("long.wav", "long.flac"):
+        soundfile.write(audio / name, samples, 16000)
+    records = [
+        {"audio_filepath": name, "offset": 7.25 * turn, "duration": 1.5, "text": str(turn)}
+        for turn in range(8)
+        for name in ("long.wav", "long.flac")
+    ]
+    manifest = write_lines(tmp_path / "m.json", records)
+    address = bucket.upload(audio, "audio")
+    options = ["--num-shards", 2, "--slice-with-offset"]
+    for out, base in (("here", audio), ("there", address)):
+        done = run("manifest-to-tarred", manifest, tmp_path / out, *options, "--audio-base-dir", base, "--json")
+        assert (done.code, done.json["records_out"]) == (0, 16), done.err
+    assert tree(tmp_path / "here") == tree(tmp_path / "there")

@@ -1,0 +1,162 @@
+"""`prepcli manifest-to-tarred` with audio or output in an object store.
+
+    PYTHONPATH=. python benchmarks/object_store.py                 # 5,000 WAV files of 50 kB
+    PYTHONPATH=. python benchmarks/object_store.py --files 1000
+
+Against smart_open without a shared client, as lhotse opens s3://; against copying the files down with obstore (64
+threads) and the local command; and, for writing, against obstore's bare streaming of the same tars. Whole processes in
+turn, one worker. The store is that of the tests and runs on the same machine: it takes most of the processor, so the
+processor seconds of the clients tell more than the clock. smart_open reads `--few` files, and its rate is compared.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from side_by_side import PREPCLI, Contestant, in_turn
+
+from tests.storage.buckets import Bucket
+from tests.storage.object_store import ObjectStore
+
+SMART_OPEN = """
+import sys
+import smart_open
+for number in range(int(sys.argv[2])):
+    with smart_open.open(f"{sys.argv[1]}/{number:06d}.wav", "rb") as file:
+        file.read()
+"""
+COPY_DOWN = """
+import subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+import obstore
+from obstore.store import S3Store
+bucket, count, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+store = S3Store(bucket, client_options={"allow_http": True})
+def fetch(number):
+    name = f"{number:06d}.wav"
+    (folder / name).write_bytes(bytes(obstore.get(store, f"audio/{name}").bytes()))
+with ThreadPoolExecutor(64) as pool:
+    list(pool.map(fetch, range(count)))
+sys.exit(subprocess.call(sys.argv[4:]))
+"""
+STREAM = """
+import sys
+from pathlib import Path
+import obstore
+from obstore.store import S3Store
+store = S3Store(sys.argv[1], client_options={"allow_http": True})
+for path in sorted(Path(sys.argv[2]).glob("audio_*.tar")):
+    with obstore.open_writer(store, f"bare/{path.name}", buffer_size=8 << 20, max_concurrency=3) as file:
+        with path.open("rb") as source:
+            while block := source.read(1 << 20):
+                file.write(block)
+"""
+
+
+def make_files(folder: Path, count: int) -> Path:
+    """WAV files of 50 kB."""
+    generator = np.random.default_rng(0)
+    (folder / "audio").mkdir()
+    lines = []
+    for number in range(count):
+        name = f"{number:06d}.wav"
+        soundfile.write(folder / "audio" / name, generator.integers(-3000, 3000, 25000, np.int16), 16000)
+        lines.append({"audio_filepath": name, "duration": 1.5625, "text": "so it was said"})
+    manifest = folder / "manifest.json"
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return manifest
+
+
+def fresh(folder: Path) -> None:
+    """Remove an output and its records."""
+    for path in (folder, folder.with_name(folder.name + ".prepcli")):
+        shutil.rmtree(path, ignore_errors=True)
+    folder.parent.mkdir(exist_ok=True)
+
+
+def show(contestants: list[Contestant], files: dict[str, int]) -> None:
+    """Rate, processor time per file, and memory."""
+    for one in contestants:
+        count = files[one.name]
+        used = sorted(one.processor_seconds)[len(one.processor_seconds) // 2]
+        print(
+            f"  {one.name:<34} {one.median:7.2f} s  {count / one.median:6.0f} files/s  "
+            f"{1000 * used / count:6.2f} ms of processor per file  {one.peak_mb:5.0f} MB"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=5000)
+    parser.add_argument("--few", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=3)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="prepcli-store-") as name:
+        folder = Path(name)
+        manifest = make_files(folder, args.files)
+        store = ObjectStore(folder / "store")
+        store.start()
+        try:
+            os.environ |= store.environ
+            os.environ["PYTHONPATH"] = f"{os.environ.get('PYTHONPATH', '')}:{Path(sys.prefix) / 'boto3'}"
+            measure(folder, manifest, Bucket(store, "benchmark"), args)
+        finally:
+            store.kill()
+
+
+def measure(folder: Path, manifest: Path, bucket: Bucket, args: argparse.Namespace) -> None:
+    """Read, then write."""
+    audio = bucket.upload(folder / "audio", "audio")
+    shards = ["--num-shards", "4", "--num-workers", "1", "--no-index"]
+    tarred = [*PREPCLI, "manifest-to-tarred", str(manifest)]
+    local, read, down = folder / "local", folder / "read", folder / "down"
+    here = [str(local), *shards, "--audio-base-dir", str(folder / "audio")]
+    from_down = [*tarred, str(folder / "copied"), *shards, "--audio-base-dir", str(down)]
+
+    def before_down() -> None:
+        fresh(folder / "copied")
+        shutil.rmtree(down, ignore_errors=True)
+        down.mkdir()
+
+    def before_write() -> None:
+        fresh(folder / "work")
+        (folder / "work").mkdir()
+
+    few = str(args.few)
+    contestants = [
+        Contestant("local", [*tarred, *here], lambda: fresh(local)),
+        Contestant("from the store", [*tarred, str(read), *shards, "--audio-base-dir", audio], lambda: fresh(read)),
+        Contestant("smart_open", [sys.executable, "-c", SMART_OPEN, audio, few]),
+        Contestant(
+            "copied down, then local",
+            [sys.executable, "-c", COPY_DOWN, bucket.name, str(args.files), str(down), *from_down],
+            before_down,
+        ),
+    ]
+    print(f"reading {args.files:,} files of 50 kB ({few} with smart_open), one worker")
+    in_turn(contestants, args.runs)
+    show(contestants, {one.name: args.few if one.name == "smart_open" else args.files for one in contestants})
+    written = [*tarred, str(bucket / "out"), *shards, "--audio-base-dir", str(folder / "audio"), "--overwrite"]
+    writers = [
+        Contestant("to the store", [*written, "--work-dir", str(folder / "work")], before_write),
+        Contestant("obstore, the finished tars", [sys.executable, "-c", STREAM, bucket.name, str(local)]),
+    ]
+    num_bytes = sum(path.stat().st_size for path in local.glob("audio_*.tar"))
+    print(f"writing {num_bytes / 1e6:.0f} MB of tars")
+    in_turn(writers, args.runs)
+    show(writers, {one.name: args.files for one in writers})
+    for one in writers:
+        print(f"  {one.name:<34} {num_bytes / 1e6 / one.median:6.0f} MB/s")
+
+
+if __name__ == "__main__":
+    subprocess.run(["sync"], check=False)
+    main()
