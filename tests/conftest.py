@@ -16,7 +16,8 @@ from tests import seeds
 from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
 from tests.scheduling import FAST_TIER, ROOT, group_of
-from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler  # a hook
+from tests.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
+from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against

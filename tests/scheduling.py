@@ -2,10 +2,11 @@
 
 An object store takes seconds to start, so the tests that use it share a process too.
 
-PyTorch takes seconds to import, and makes each fork of its process dearer; NeMo takes many times as long. So only one
-process imports NeMo, and one PyTorch, if that is not the same one.
+PyTorch takes seconds to import, and makes each fork of its process ten times dearer; NeMo takes many times as long. So
+only one process imports NeMo, and one PyTorch, and where there are enough processes these two run nothing else.
 """
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path")
 MODELS = re.compile(r"lazy\(|(import|from|importorskip\(\") ?lhotse|toy_codec|toy_voice|one_thread|\"resemblyzer\"")
 STORE = re.compile(r"object_store: ObjectStore|bucket: Bucket")
+APART = frozenset({"nemo", "models"})
+"""Groups whose processes are large."""
 FAST_TIER = "not slow"
 """The expression for marks of `scripts/test.sh`, in which nothing imports NeMo."""
 
@@ -35,8 +38,16 @@ def group_of(file: str, has_nemo: bool = True) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes for `-n auto`: the processors, and one for each group of `APART`, as much of the time is waiting."""
+    return len(os.sched_getaffinity(0)) + _num_apart(config)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Groups go to processes as these become free, in the order in which the tests were collected.
+
+    Where at least two processes are left for the others, one that has run a group of `APART` runs nothing else.
 
     Not by `--dist loadgroup`, which pytest-xdist 3.8 does not do with pytest 9.2.
     """
@@ -48,5 +59,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid.split("::", 1)[0], has_nemo)
 
+        def _next_group(self, node: Any) -> str | None:
+            has_run = self.assigned_work[node]
+            if has_run and self.numnodes >= 2 + _num_apart(config):
+                if APART.intersection(has_run):
+                    return None
+                # Of `APART` only what a process has left that died.
+                return min(self.workqueue, key=APART.__contains__, default=None)
+            return next(iter(self.workqueue), None)
+
+        def _reschedule(self, node: Any) -> None:
+            if self._next_group(node) is not None:
+                super()._reschedule(node)
+            elif not node.shutting_down:
+                node.shutdown()
+
+        def _assign_work_unit(self, node: Any) -> None:
+            self.workqueue.move_to_end(self._next_group(node), last=False)
+            super()._assign_work_unit(node)
+
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)
+
+
+def _num_apart(config: pytest.Config) -> int:
+    return len(APART) if config.option.markexpr != FAST_TIER else 1

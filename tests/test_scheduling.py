@@ -1,0 +1,87 @@
+"""The processes that run groups of tests: which gets what, and what becomes of the work of one that dies."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.scheduling import APART, FAST_TIER, group_of, pytest_xdist_make_scheduler
+
+NEMO = "tests/context/test_nemo.py"
+MODELS = "tests/codes/test_input.py"
+LIGHT = ("tests/formats/test_npy.py", "tests/formats/test_tar.py", "tests/engine/test_claim.py")
+
+
+class Node:
+    """A process that is told what to run."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+        self.given: list[str] = []
+        self.shutting_down = False
+        self.gateway = SimpleNamespace(id="node")
+
+    def send_runtest_some(self, numbers: list[int]) -> None:
+        self.given += [self.files[number].partition("::")[0] for number in numbers]
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def scheduled(count: int, files: tuple[str, ...], markexpr: str = "") -> tuple[Any, list[Node]]:
+    pytest.importorskip("xdist")
+    option = SimpleNamespace(markexpr=markexpr)
+    config = SimpleNamespace(option=option, getvalue=lambda name: ["popen"] * count)
+    scheduler = pytest_xdist_make_scheduler(config, None)  # type: ignore[arg-type]
+    tests = [f"{file}::test_{number}" for file in files for number in range(4)]
+    nodes = [Node(tests) for _ in range(count)]
+    for node in nodes:
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, tests)
+    scheduler.schedule()
+    return scheduler, nodes
+
+
+def run_all(scheduler: Any, node: Node) -> None:
+    done = sum(list(unit.values()).count(True) for unit in scheduler.assigned_work[node].values())
+    while done < len(node.given):
+        file = node.given[done]
+        number = node.given[:done].count(file)
+        scheduler.mark_test_complete(node, node.files.index(f"{file}::test_{number}"))
+        done += 1
+
+
+def test_the_groups_of_these_files() -> None:
+    assert (group_of(NEMO), group_of(MODELS)) == ("nemo", "models")
+    assert APART.isdisjoint(map(group_of, LIGHT))
+
+
+def test_large_processes_run_nothing_else() -> None:
+    scheduler, (nemo, models, *others) = scheduled(4, (NEMO, MODELS, *LIGHT))
+    assert (nemo.shutting_down, models.shutting_down) == (True, True)
+    for node in (nemo, models, *others):
+        run_all(scheduler, node)
+    assert (set(nemo.given), set(models.given)) == ({NEMO}, {MODELS})
+    assert sorted({*others[0].given, *others[1].given}) == sorted(LIGHT)
+    assert len(others[0].given) + len(others[1].given) == 4 * len(LIGHT)
+    assert not scheduler.has_pending
+
+
+@pytest.mark.parametrize(("count", "markexpr"), [(1, ""), (2, ""), (3, ""), (2, FAST_TIER)])
+def test_few_processes_share_all(count: int, markexpr: str) -> None:
+    scheduler, nodes = scheduled(count, (MODELS, *LIGHT), markexpr)
+    assert not nodes[0].shutting_down
+    for node in nodes * 2:
+        run_all(scheduler, node)
+    assert sorted(file for node in nodes for file in node.given) == sorted((MODELS, *LIGHT) * 4)
+    assert not scheduler.has_pending
+
+
+def test_the_rest_of_a_large_process_that_died_is_run_by_another() -> None:
+    scheduler, (models, *others) = scheduled(3, (MODELS, *LIGHT), FAST_TIER)
+    scheduler.mark_test_complete(models, models.files.index(f"{MODELS}::test_0"))
+    assert scheduler.remove_node(models) == f"{MODELS}::test_1"
+    for node in others * 2:
+        run_all(scheduler, node)
+    given = [file for node in others for file in node.given]
+    assert sorted(given) == sorted([MODELS] * 3 + list(LIGHT) * 4)
