@@ -191,7 +191,7 @@ def test_many_files_by_several_workers(folder: Path, bpe: Path) -> None:
 @pytest.mark.parametrize(
     ("cfg", "words"),
     [
-        ("- {type: nemo, manifest_filepath: x}", "has the type 'nemo'; estimating bins knows txt, txt_pair,"),
+        ("- {type: nemo, manifest_filepath: x}", "has the type 'nemo'; prepcli reads txt, txt_pair,"),
         ("- {type: txt}", "of type txt has no paths"),
         ("- {type: txt, paths: '@nothing.txt'}", "not found"),
         (f"- {PAIR.replace('@target', '@nothing')}}}", "not found"),

@@ -60,7 +60,7 @@ def test_the_plot(cfg: Path, bpe: Path, sub: list[str]) -> None:
 def test_wrong_use(cfg: Path, bpe: Path) -> None:
     (cfg.parent / "bad.yaml").write_text("- {type: nemo, manifest_filepath: x}\n")
     for arguments, words in (
-        ([cfg.parent / "bad.yaml", "-t", bpe], "estimating bins knows txt"),
+        ([cfg.parent / "bad.yaml", "-t", bpe], "prepcli reads txt"),
         ([cfg, "-t", cfg], "is not a SentencePiece model"),
         ([cfg, "-t", bpe, "--batch-tokens", "0"], "batch tokens must be above 0"),
         ([cfg.parent / "none.yaml", "-t", bpe], "input_cfg not found"),
