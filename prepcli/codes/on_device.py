@@ -20,7 +20,8 @@ class BatchShape:
         num_frames: length of the batch; shorter rows are zero-padded.
         num_rows: the rows of the whole batch; where there are fewer, silent rows are added. A GPU prepares each new
             shape for 25 to 100 ms, so few shapes are used.
-        num_given: the rows that are given; a part of a batch that did not fit into memory gets no silent rows.
+        num_given: the rows that are given; a part of a batch that did not fit into memory gets no silent rows, nor does
+            a single row.
         mixes_lengths: whether the rows may have different lengths.
     """
 
@@ -63,7 +64,8 @@ def encode_rows(
         # The filter writes beyond the end of a row that is shorter than others in the batch.
         within = torch.arange(audio.shape[1], device=audio.device) < to_device(lengths, device)[:, None]
         audio = audio * within
-    more = shape.num_rows - len(rows) if len(rows) == shape.num_given else 0
+    # A single row cannot be divided if it does not fit: it is given no others.
+    more = shape.num_rows - len(rows) if len(rows) == shape.num_given > 1 else 0
     audio = torch.nn.functional.pad(audio, (0, shape.num_frames * step - audio.shape[1], 0, more))
     lengths = torch.maximum(lengths, (frames - 1) * step + 1)
     lengths = torch.nn.functional.pad(lengths, (0, more), value=audio.shape[1])

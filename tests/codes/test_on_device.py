@@ -145,7 +145,9 @@ def test_a_part_of_a_batch_gets_no_silent_rows() -> None:
     codes, found = encode_rows(codec, shape, "cpu", "fp32", rows, lengths, frames)
     assert (codes.shape, found.tolist()) == ((4, 4, 8), [6, 5, 5, 4])
     encode_rows(codec, shape, "cpu", "fp32", rows[:2], lengths[:2], frames[:2])
-    assert codec.shapes == [(6, 1280), (2, 1280)]
+    alone = BatchShape(16000, 8, 6, 1, mixes_lengths=True)
+    encode_rows(codec, alone, "cpu", "fp32", rows[:1], lengths[:1], frames[:1])
+    assert codec.shapes == [(6, 1280), (2, 1280), (1, 1280)]
 
 
 def test_audio_is_resampled_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +170,7 @@ def test_audio_is_resampled_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> 
     try:
         for precision in ("tf32", "tf32", "fp32"):
             tensors = torch.zeros(2, 320), torch.tensor([320, 100]), torch.tensor([4, 2])
-            encode_rows(codec, shape, "cpu", precision, *tensors)  # type: ignore[arg-type]
+            encode_rows(codec, shape, "cpu", precision, *tensors)
             assert torch.backends.cudnn.allow_tf32 == (precision == "tf32")
     finally:
         devices.use_full_float32()

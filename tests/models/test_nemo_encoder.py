@@ -166,9 +166,12 @@ def test_nemos_own_resampling_is_not_used_but_nearly_the_same(monkeypatch: pytes
     codec = loaded(monkeypatch, small_codec("zeros"))
     asked: list[object] = []
     preprocess = codec._model.preprocess_audio
-    monkeypatch.setattr(
-        codec._model, "preprocess_audio", lambda **given: (asked.append(given["sample_rate"]), preprocess(**given))[1]
-    )
+
+    def noted(**given: Any) -> Any:
+        asked.append(given["sample_rate"])
+        return preprocess(**given)
+
+    monkeypatch.setattr(codec._model, "preprocess_audio", noted)
     audio = torch.randn(1, 16001, generator=torch.Generator().manual_seed(4)) / 10
     theirs, frames = codec._model.encode(audio=audio, audio_len=torch.tensor([16001]), sample_rate=16000)
     own = resample_sinc(audio, 16000, SAMPLING_RATE)

@@ -39,8 +39,8 @@ def test_padding_is_that_of_the_row_alone(mode: str, left: int, right: int) -> N
 def test_two_layers_with_strides_and_dilation(mode: str) -> None:
     """The second layer sees what the first makes of a row, not what is behind its end."""
     torch.manual_seed(0)
-    first = torch.nn.Conv1d(2, 3, 8, stride=4, padding=2, padding_mode=mode)
-    second = torch.nn.Conv1d(3, 2, 3, dilation=2, padding=2, padding_mode=mode)
+    first = torch.nn.Conv1d(2, 3, 8, stride=4, padding=2, padding_mode=mode)  # type: ignore[arg-type]
+    second = torch.nn.Conv1d(3, 2, 3, dilation=2, padding=2, padding_mode=mode)  # type: ignore[arg-type]
     batch = mixed_batch()
     with torch.inference_mode():
         rows = Rows(torch.tensor(LENGTHS))
