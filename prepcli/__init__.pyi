@@ -992,6 +992,71 @@ def extend_context_audio(
         'context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
 
+def extend_text_context(
+    shar_dir: str | PathLike[str],
+    *,
+    suffix: str | None = None,
+    keep_field: str | Sequence[str] = (),
+    dry_run: bool = False,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    verify_inputs: bool = False,
+    max_rejects: float = 0.05,
+    num_workers: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    progress: bool = False,
+) -> Report:
+    """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
+
+    Writes SHAR_DIR/cuts_textContext/cuts.{000000}.jsonl.gz: the same cuts in the same order, whose custom fields
+    are context_text, such as "Speaker and Emotion: | Language:en Dataset:x Speaker:y_HAPPY |", and emotion where
+    there is one. Training reads them with the target audio or codes of the set, and without context audio. No audio
+    is read.
+
+    A cut without a speaker, or without what suffix names, is a reject, and stays without context_text, so that the
+    cuts are still aligned with the audio.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
+        suffix: What follows the speaker in the text, after _: field:NAME, a field of the record such as emotion;
+            regex:PATTERN, whose groups are found in the id of the supervision and joined by _; or a preset for a
+            corpus (rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote). Default: nothing.
+        keep_field: A field of the record to keep, beside emotion; normalized_text, for example. May be repeated.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        overwrite: Start again instead of continuing.
+        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
+        world_size: Number of ranks. Default: from Slurm or torchrun.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        progress: Show a progress bar and notes on stderr.
+
+    Returns:
+        The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
+
+    Raises:
+        UsageError: options that make no sense, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
+        >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
+        >>> report.outputs["cuts"]
+        'shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
+    """
+
 def fix_durations(
     manifest: str | PathLike[str],
     out: str | PathLike[str],

@@ -102,6 +102,12 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "extend-context-audio", "context", "ExtendContextAudio", "Give each record another utterance of its voice"
         ),
         Command(
+            "extend-text-context",
+            "text_context",
+            "ExtendTextContext",
+            "Give the cuts of a Shar texts that name the voice",
+        ),
+        Command(
             "extend-codec-codes", "codes", "ExtendCodecCodes", "Add the codes of an audio codec to a Shar or manifest"
         ),
     ),

@@ -23,6 +23,7 @@ LAYERS = (
         "tarred",
         "shar",
         "context",
+        "text_context",
         "codes",
         "corpora",
         "blending",

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from prepcli.codes.content import record_audio
 from prepcli.codes.file_segments import FileSegment
-from prepcli.codes.indexes import index_name
 from prepcli.codes.on_device import BatchShape, encode_rows
 from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import InputShard, cut_lines
+from prepcli.codes.plan import InputShard
 from prepcli.codes.shard_index import Found, Member, ShardIndex
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter
 from prepcli.engine.rejects import Origin
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
+from prepcli.formats.indexes import index_name
 from prepcli.formats.shar import TARGET, shard_text
+from prepcli.manifest.shar_cuts import cut_lines
 from prepcli.models.batches import equal_length_batches, full_batches
 from prepcli.models.model_job import UnitWork
 from prepcli.models.prefetch import Batch, Decoded
@@ -253,9 +254,8 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             number = shard_text(shard.number)
             # Readers list the shards by the targets, so these are renamed last.
             fields = sorted(index.fields, key=lambda name: name == TARGET)
-            files = [
-                writer.open(CODES_NAME.format(self._options.codec_name, CODES_OF[name], number)) for name in fields
-            ]
+            names = [CODES_NAME.format(self._options.codec_name, CODES_OF[name], number) for name in fields]
+            files = [writer.open(name) for name in names]
             tars, lines = [CodesWriter(file, frame_shift) for file in files], list[bytes]()
             for position, cut_id in enumerate(index.ids):
                 codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
@@ -270,10 +270,9 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 else:
                     lines = lines or cut_lines(shard.cuts.read_bytes(), str(shard.cuts))
                     writer.reject(lines[position], rejected, Origin(str(shard.cuts), position + 1))
-            for tar, name in zip(tars, fields, strict=True):
+            for tar, name in zip(tars, names, strict=True):
                 tar.close()
-                data = CODES_NAME.format(self._options.codec_name, CODES_OF[name], number)
-                place = index_name(self._folder, shard.cuts, writer.workspace.out, data)
+                place = index_name(self._folder, shard.cuts, writer.workspace.out, name)
                 if place is not None:
                     writer.add_after(place, tar.index)
         writer.extra.update(self.extra)

@@ -4,16 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from prepcli.codes.plan import InputShard
-from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, IndexKind, beside, make_index, mirrored
-
-
-def index_name(folder: Path, cuts: Path, out: Path, data: str) -> str | None:
-    """The name below `out` for the index of the file `data` there, None if the set in `folder` has no indexes."""
-    if cuts.suffix == ".gz":  # nothing can seek in these cuts, so there is no use for an index of their codes
-        return None
-    if beside(cuts).exists() and not (folder / MIRROR).is_dir():
-        return data + INDEX_SUFFIX
-    return f"{MIRROR}/{mirrored(out / data)}"
+from prepcli.formats.indexes import MIRROR, IndexKind, make_index, mirrored
 
 
 def indexes_of_set(folder: Path, shards: Sequence[InputShard]) -> Iterator[tuple[str, bytes]]:

@@ -11,19 +11,20 @@ from typing import Any
 from prepcli.codes.codec_job import CodecJob
 from prepcli.codes.content import check_audio, check_complete
 from prepcli.codes.encoding import UnitEncoder
-from prepcli.codes.indexes import index_name, indexes_of_set
+from prepcli.codes.indexes import indexes_of_set
 from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, cuts_digest, find_input, group_shards, measure
+from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
 from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
 from prepcli.codes.statistics import statistics
 from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, mirrored
+from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, index_name, mirrored
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_NAME, PLAIN_CUTS_NAME, shard_text
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
 from prepcli.models.codecs import mixes_lengths, notes_on_codec_model
 from prepcli.models.prefetch import DecodingPool
 from prepcli.processes import wait_for
@@ -86,7 +87,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         """Read the cuts and group consecutive shards."""
         shards = find_input(self.folder)
         part = check_complete(self.folder, self._partial)
-        sizes = measure(shards, self.num_workers)
+        sizes = measure_cuts([shard.cuts_file for shard in shards], self.num_workers)
         notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
         notes += notes_on_codec_model(self.options.codec_model)
         if part:

@@ -1,32 +1,18 @@
 """The shards of the input, and groups of consecutive shards as units of work."""
 
-import gzip
-import hashlib
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
 
 from prepcli.engine.plan import Unit
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
-from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, decode_json, shard_text
-from prepcli.input_files import FileState, check_unchanged, state_of
-from prepcli.manifest.record import MAX_SECONDS
-from prepcli.worker_pools import map_in_order
+from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, shard_text
+from prepcli.input_files import FileState, state_of
+from prepcli.manifest.shar_cuts import CutHead, CutsFile, ShardSize, cut_heads
 
 MAX_SHARDS = 64
 """Maximum number of shards per unit: the files of all of them are open at once."""
-
-
-class CutHead(msgspec.Struct):
-    """The fields of a cut that are used; `duration` in seconds."""
-
-    id: str
-    duration: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +24,17 @@ class InputShard:
     tars: dict[str, Path]
     state: FileState
 
+    @property
+    def cuts_file(self) -> CutsFile:
+        """Its cuts."""
+        return CutsFile(self.cuts, self.state)
+
 
 @dataclass(frozen=True, slots=True)
 class ShardGroup(Unit):
     """Consecutive shards whose segments are batched and published together."""
 
     shards: Sequence[InputShard]
-
-
-@dataclass(frozen=True, slots=True)
-class ShardSize:
-    """A shard as planning needs it: `seconds` of its cuts, and the SHA-256 of its cuts file."""
-
-    sha256: str
-    num_cuts: int
-    seconds: float
 
 
 def find_input(folder: Path) -> list[InputShard]:
@@ -77,55 +59,9 @@ def find_input(folder: Path) -> list[InputShard]:
     ]
 
 
-def cut_lines(data: bytes, name: str) -> list[bytes]:
-    """The lines of a cuts file with this content and name, without line ends.
-
-    Raises:
-        UsageError: it cannot be unpacked.
-    """
-    try:
-        return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
-    except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{name} cannot be read: {error}; repair the set first") from None
-
-
 def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
-    """Ids and durations of a shard's cuts; `data` is the content of its cuts file.
-
-    Raises:
-        UsageError: the file is damaged.
-    """
-    heads = []
-    for number, line in enumerate(cut_lines(data, str(shard.cuts)), start=1):
-        try:
-            heads.append(decode_json(line, CutHead))
-        except (msgspec.DecodeError, ValueError) as error:
-            raise UsageError(f"{shard.cuts}:{number} is not a cut: {error}; repair the set first") from None
-    return heads
-
-
-def read_cuts(shard: InputShard) -> bytes:
-    """The content of a shard's cuts file; raises `InputChangedError` if it was written to since it was found."""
-    data = shard.cuts.read_bytes()
-    # Where a doubt is left, `cuts_digest` decides at the end of the run.
-    check_unchanged(shard.cuts, shard.state, same_content=lambda: True)
-    return data
-
-
-def cuts_digest(path: str) -> str:
-    """The `sha256` of a cuts file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _measure(shard: InputShard) -> ShardSize:
-    data = read_cuts(shard)
-    heads = read_heads(shard, data)
-    return ShardSize(hashlib.sha256(data).hexdigest(), len(heads), sum(head.duration for head in heads))
-
-
-def measure(shards: Sequence[InputShard], num_workers: int) -> list[ShardSize]:
-    """Read the cuts of all shards."""
-    return list(map_in_order(_measure, shards, num_workers))
+    """Ids and durations of a shard's cuts; `data` is the content of its cuts file."""
+    return cut_heads(data, str(shard.cuts))
 
 
 def audio_bytes(shards: Sequence[InputShard]) -> int:

@@ -13,13 +13,14 @@ from prepcli.audio.encode import to_float32
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.codes.file_segments import FileSegment
-from prepcli.codes.plan import InputShard, read_cuts, read_heads
+from prepcli.codes.plan import InputShard, read_heads
 from prepcli.codes.resampling import SincResampler
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
 from prepcli.formats.shar_audio import TarState, tar_contents
 from prepcli.in_hand import take_in_hand
+from prepcli.manifest.shar_cuts import read_cuts
 from prepcli.models.prefetch import Samples
 
 TOLERANCE = 0.025
@@ -63,7 +64,7 @@ class ShardIndex:
 
 def index_shard(shard: InputShard) -> ShardIndex:
     """Read a shard."""
-    heads = read_heads(shard, read_cuts(shard))
+    heads = read_heads(shard, read_cuts(shard.cuts_file))
     ids = [head.id for head in heads]
     fields: dict[str, list[Found]] = {}
     states: dict[str, TarState] = {}

@@ -224,14 +224,16 @@ def _seconds_to_go(rank: RankProgress) -> float:
 def workspaces_of(out: Path, work_dir: Path | None = None) -> list[Workspace]:
     """The run that made `out`, a directory or a file, and those that added to it.
 
-    These are concatenations, a codec's codes, and the data sets of a corpus.
+    These are concatenations, a codec's codes, text contexts, and the data sets of a corpus.
 
     Raises:
         UsageError: nothing of a corpus is unpacked yet.
     """
     root = work_folder(out, work_dir)
     later = version_roots(root)
-    later += sorted(path.parent for pattern in ("codes_*", "sets/*") for path in root.glob(f"{pattern}/plan.json"))
+    later += sorted(
+        path.parent for pattern in ("codes_*", "cuts_*", "sets/*") for path in root.glob(f"{pattern}/plan.json")
+    )
     unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
     if not later and unplanned:
         raise UsageError(

@@ -49,6 +49,18 @@ def mirrored(data: str | Path) -> str:
     return f"{without_scheme(absolute_folder(folder))}/{name}{INDEX_SUFFIX}".lstrip("/")
 
 
+def index_name(folder: Path, cuts: Path, out: Path, data: str) -> str | None:
+    """The name below `out` for the index of the new file `data` there of the Shar in `folder`, whose cuts are `cuts`.
+
+    None if the set has no indexes.
+    """
+    if cuts.suffix == ".gz":  # nothing can seek in these cuts, so there is no use for an index of what belongs to them
+        return None
+    if beside(cuts).exists() and not (folder / MIRROR).is_dir():
+        return data + INDEX_SUFFIX
+    return f"{MIRROR}/{mirrored(out / data)}"
+
+
 def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
     """The content of an index, for records at `offsets` of a file of `num_bytes`."""
     begun = offsets if isinstance(offsets, (np.ndarray, array)) else list(offsets)

@@ -22,6 +22,8 @@ from prepcli.formats.tar import Sink
 CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
 PLAIN_CUTS_NAME = "cuts/cuts.{}.jsonl"
 """Of a set with indexes: nothing can seek in a compressed file."""
+TEXT_CONTEXT_CUTS = "cuts_textContext"
+"""The folder of the same cuts with texts as contexts."""
 AUDIO_NAME = "{}/recording.{}.tar"
 CUTS_FILE = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
 AUDIO_FILE = re.compile(r"recording\.(\d+)\.tar$")
@@ -152,7 +154,11 @@ class PlainCutWriter:
 
     def add(self, cut: Cut) -> None:
         """Append one cut."""
-        self._lines.add(self._encoder.encode(cut) + b"\n")
+        self.add_line(self._encoder.encode(cut))
+
+    def add_line(self, line: bytes) -> None:
+        """Append one cut, as JSON without a line end."""
+        self._lines.add(line + b"\n")
 
     def close(self) -> None:
         """Nothing is left to write."""
@@ -174,7 +180,11 @@ class CutWriter:
 
     def add(self, cut: Cut) -> None:
         """Append one cut."""
-        self._pending += self._encoder.encode(cut)
+        self.add_line(self._encoder.encode(cut))
+
+    def add_line(self, line: bytes) -> None:
+        """Append one cut, as JSON without a line end."""
+        self._pending += line
         self._pending += b"\n"
         if len(self._pending) >= _GZIP_BLOCK:
             self._flush()

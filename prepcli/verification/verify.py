@@ -38,6 +38,7 @@ from prepcli.verification.runs import Run, judge_runs, plan_of, runs_of
 from prepcli.verification.shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.verification.shar import crashed as shar_crashed
 from prepcli.verification.tarred import ShardFiles, ShardReport, check_shard, crashed
+from prepcli.verification.text_context import text_context_problems
 from prepcli.verification.whole import lines_by_shard, split_manifest
 from prepcli.worker_pools import map_in_order, map_past_crashes
 
@@ -270,6 +271,7 @@ def _verify_shar(folder: Path, codes_in: Path | None, sha256: Hashed, num_worker
         _add(shard, "", report)
         hashes.append(shard.id_hashes)
     report.problems += repeated_ids(shards, hashes)
+    report.problems += text_context_problems(folder)
 
 
 def _shows_bar() -> bool:

@@ -58,6 +58,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "make_manifest",
         "fix_durations",
         "prepare_texts",
+        "extend_text_context",
         "blend",
         "verify",
         "status",

@@ -17,13 +17,14 @@ import soundfile
 from prepcli.codes.encoding import UnitEncoder
 from prepcli.codes.job import CodesJob, codes_workspace
 from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import InputShard, ShardSize, find_input, group_shards
+from prepcli.codes.plan import InputShard, find_input, group_shards
 from prepcli.codes.shard_index import MemberDecoder, index_shard
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.errors import InputChangedError, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.input_files import FileState
+from prepcli.manifest.shar_cuts import ShardSize
 from prepcli.models.prefetch import decode_batch
 from prepcli.models.sinc import resample_sinc
 from prepcli.verification.verify import verify

@@ -1,13 +1,15 @@
 """extend-codec-codes, killed at random points, continued by other numbers of ranks, and started twice by mistake."""
 
+import random
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, read_lines, tree
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case, wait_for_markers
-from tests.running import HANG_SECONDS, start_prepcli
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, resume, undisturbed_case, wait_for_markers
+from tests.running import HANG_SECONDS, prepcli, start_prepcli
 from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
 
@@ -60,3 +62,35 @@ def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
     assert first.returncode == 0, err
     assert tree(out) == case.undisturbed
     assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == BAD
+
+
+def manifest_case(folder: Path) -> Case:
+    """The mini corpus as a manifest, three of its files missing; contexts are in other units, and other ranks."""
+    records = read_lines(MINI_CORPUS / "manifest_with_context.json")
+    for number, record in enumerate(records):
+        for field in ("audio_filepath", "context_audio_filepath"):
+            record[field] = str(MINI_CORPUS / record[field])
+        if number % 16 == 15:
+            record["audio_filepath"] = f"missing_{number}.wav"
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--codec-model", "toy", "--pool-duration", 5, "--max-rejects", BAD)
+    more = {"units": "records_*", "module": MODULE, "out_option": "--output-dir", "records": "codes_toy"}
+    return undisturbed_case(folder, "extend-codec-codes", manifest, options, 20, BAD, **more)
+
+
+def test_kills_of_a_run_over_a_manifest(tmp_path: Path, draw: random.Random) -> None:
+    """The lines have the whole paths of the codes: all runs are in one place."""
+    case, out = manifest_case(tmp_path), tmp_path / "out"
+    for victim, markers, world_size in ((kill_main, 1, 2), (kill_a_worker, 3, 1), (kill_main, 6, 3)):
+        shutil.rmtree(out)
+        shutil.rmtree(tmp_path / "out.prepcli")
+        process = case.start(out)
+        wait_for_markers(out, markers, process, case.units, case.records)
+        victim(process, draw)
+        process.communicate(timeout=HANG_SECONDS)
+        half = {name for name, digest in tree(out).items() if case.undisturbed.get(name) != digest}
+        assert half == set()  # nothing half under a final name
+        resume(case, out, world_size)
+        assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == BAD
+        checked = prepcli("verify", out)
+        assert checked.code == 0, checked.out

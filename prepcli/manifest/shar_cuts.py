@@ -1,0 +1,92 @@
+"""The files of cuts of a Lhotse Shar set, read as a whole: their lines, ids and durations."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from prepcli.errors import UsageError
+from prepcli.formats.shar import decode_json
+from prepcli.input_files import FileState, check_unchanged
+from prepcli.manifest.record import MAX_SECONDS
+from prepcli.worker_pools import map_in_order
+
+
+class CutHead(msgspec.Struct):
+    """The fields of a cut that are used; `duration` in seconds."""
+
+    id: str
+    duration: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CutsFile:
+    """The cuts of a shard, and their state before they were read."""
+
+    path: Path
+    state: FileState
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSize:
+    """A shard as planning needs it: `seconds` of its cuts, and the SHA-256 of its cuts file."""
+
+    sha256: str
+    num_cuts: int
+    seconds: float
+
+
+def cut_lines(data: bytes, name: str) -> list[bytes]:
+    """The lines of a cuts file with this content and name, without line ends.
+
+    Raises:
+        UsageError: it cannot be unpacked.
+    """
+    try:
+        return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{name} cannot be read: {error}; repair the set first") from None
+
+
+def cut_heads(data: bytes, name: str) -> list[CutHead]:
+    """Ids and durations of the cuts in a file with this content and name.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    heads = []
+    for number, line in enumerate(cut_lines(data, name), start=1):
+        try:
+            heads.append(decode_json(line, CutHead))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise UsageError(f"{name}:{number} is not a cut: {error}; repair the set first") from None
+    return heads
+
+
+def read_cuts(file: CutsFile) -> bytes:
+    """The content of a cuts file; raises `InputChangedError` if it was written to since it was found."""
+    data = file.path.read_bytes()
+    # Where a doubt is left, `cuts_digest` decides at the end of the run.
+    check_unchanged(file.path, file.state, same_content=lambda: True)
+    return data
+
+
+def cuts_digest(path: str) -> str:
+    """The `sha256` of a cuts file."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _measure(file: CutsFile) -> ShardSize:
+    data = read_cuts(file)
+    heads = cut_heads(data, str(file.path))
+    return ShardSize(hashlib.sha256(data).hexdigest(), len(heads), sum(head.duration for head in heads))
+
+
+def measure_cuts(files: Sequence[CutsFile], num_workers: int) -> list[ShardSize]:
+    """Read the cuts of all shards."""
+    return list(map_in_order(_measure, files, num_workers))
