@@ -71,6 +71,7 @@ def process_share(
 
     def tick() -> None:
         own.records_done, own.seconds_done = counter.read()
+        _grow_total(own)
         reporter.update()
 
     watch = MissingAudioWatch(workspace, options.budget, plan.records_in)
@@ -111,6 +112,7 @@ def process_share(
         raise
     finally:
         own.records_done, own.seconds_done = counter.read()
+        _grow_total(own)
         with contextlib.suppress(OSError):  # a full disk must not hide the error that matters
             reporter.close(state, message)
 
@@ -124,3 +126,10 @@ def _add_to_total(own: RankProgress, units: Sequence[Unit]) -> None:
 def _reset_total(own: RankProgress) -> None:
     """After the own share: units that others have taken are theirs, and what was taken of others is done."""
     own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
+
+
+def _grow_total(own: RankProgress) -> None:
+    """While units of others are done, the total grows with what is done."""
+    own.units_total = max(own.units_total, own.units_done)
+    own.records_total = max(own.records_total, own.records_done)
+    own.seconds_total = max(own.seconds_total, own.seconds_done)

@@ -137,6 +137,12 @@ def test_a_rank_dies_on_another_machine_whose_clock_differs(
     launch.check()
 
 
+def test_progress_is_never_more_than_all(launch: Launch) -> None:
+    launch.run(2)
+    rank = read_status(Workspace(launch.out)).ranks[2]
+    assert (rank.units_done, rank.units_total, rank.share_done) == (NUM_UNITS, NUM_UNITS, 1.0)
+
+
 def test_no_steal_leaves_the_units_of_others(launch: Launch) -> None:
     for number in (0, 2):
         assert launch.run(number, steal=False).status == "incomplete"
