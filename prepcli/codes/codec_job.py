@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.statistics import TELEMETRY
 from prepcli.engine.plan import Contents, UnitT
-from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.model_job import ModelJob
 from prepcli.models.protocols import Codec
@@ -53,6 +53,11 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
     def is_on_gpu(self) -> bool:
         """Then the GPU resamples as well."""
         return self.device.startswith("cuda")
+
+    @property
+    def mixes_lengths(self) -> bool:
+        """Whether batches hold segments of several lengths."""
+        return self.is_on_gpu and mixes_lengths(self.model)
 
     @property
     def max_batch_samples(self) -> int:

@@ -25,7 +25,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_NAME, PLAIN_CUTS_NAME, shard_text
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
-from prepcli.models.codecs import mixes_lengths, notes_on_codec_model
+from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.prefetch import DecodingPool
 from prepcli.processes import wait_for
 
@@ -140,7 +140,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
                 self.options,
                 self.folder,
                 resamples=self.is_on_gpu,
-                mixes_lengths=self.is_on_gpu and mixes_lengths(self.model),
+                mixes_lengths=self.mixes_lengths,
             )
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:

@@ -85,8 +85,9 @@ class RecordEncoder(UnitEncoder):
         options: CodesOptions,
         *,
         resamples: bool,
+        mixes_lengths: bool,
     ) -> None:
-        """`folder`: OUT, as paths in the lines have it; `resamples`: batches come at the audio's own rate."""
+        """`folder`: OUT, as paths in the lines have it; for the rest see `UnitEncoder`."""
         self._unit = unit
         self._record_source = records
         self._table = table
@@ -95,7 +96,7 @@ class RecordEncoder(UnitEncoder):
         keys, owners = table.keys[:, here], table.owners[:, here]
         is_own = (unit.lo <= owners) & (owners < unit.hi)
         self._own = {int(key).to_bytes(8, "little") for key in np.unique(keys[is_own]).tolist()}
-        super().__init__((), [index], codec, options, Path(), resamples=resamples)
+        super().__init__((), [index], codec, options, Path(), resamples=resamples, mixes_lengths=mixes_lengths)
         self._checks = self._plan_checks()
 
     def _is_encoded_here(self, member: Piece) -> bool:

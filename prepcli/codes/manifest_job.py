@@ -144,6 +144,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
                 self.model,
                 self.options,
                 resamples=self.is_on_gpu,
+                mixes_lengths=self.mixes_lengths,
             )
 
     def finish(self, plan: ManifestPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
