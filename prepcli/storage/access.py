@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from prepcli.errors import IncompleteError
-from prepcli.processes import begin_worker, is_worker, no_interruption, worker_context
+from prepcli.processes import TICK, begin_worker, is_worker, no_interruption, worker_context
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -38,12 +38,20 @@ class _Helper:
         other.close()
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        with no_interruption(), self.lock:
+        with self.lock:
             try:
-                self.pipe.send((function, arguments))
-                succeeded, value = self.pipe.recv()
+                with no_interruption():
+                    self.pipe.send((function, arguments))
+                while not self.pipe.poll(TICK):  # a silent store is asked for minutes: Ctrl-C ends that
+                    pass
+                with no_interruption():
+                    succeeded, value = self.pipe.recv()
             except (EOFError, OSError):
                 raise IncompleteError("the process that talks to the object store was killed") from None
+            except BaseException:
+                self._process.kill()  # or its answer would be taken for that of the next call
+                _State.helper = None
+                raise
         if not succeeded:
             raise value
         return value

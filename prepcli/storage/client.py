@@ -7,6 +7,7 @@ workers afterwards.
 import itertools
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -29,6 +30,8 @@ PART_BYTES = 8 << 20
 """Bytes of a part of a multipart upload; a store allows 10,000 parts of at least 5 MiB."""
 PARTS_AT_ONCE = 3
 """Parts of one upload that are sent at the same time; each is held in memory until it has arrived."""
+_REFUSED = re.compile(r"status 4(?!08|29)")
+"""An error that another attempt does not change; 408 and 429 ask for one."""
 _TIMEOUT = timedelta(seconds=120)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 _MAX_BACKOFF = timedelta(seconds=5)
@@ -154,7 +157,7 @@ def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Resul
         except Exception as error:
             found = translated(error, address, shown_endpoint(address.scheme))
             wait = min(0.1 * 2**attempt, 5.0) * random.uniform(0.5, 1.0)
-            if not isinstance(found, StoreError) or "status 4" in str(found) or time.monotonic() + wait > give_up:
+            if not isinstance(found, StoreError) or _REFUSED.search(str(found)) or time.monotonic() + wait > give_up:
                 raise found from None
             time.sleep(wait)
     raise AssertionError

@@ -72,6 +72,10 @@ class StorePath(PosixPath):
         yield from (self / name for name in folders)
         yield from (self / one.address.rpartition("/")[2] for one in objects)
 
+    def rglob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
+        """`glob` at any depth."""
+        return self.glob(f"**/{pattern}")
+
     def objects(self) -> list["StorePath"]:
         """The objects directly below the prefix."""
         return [self / one.address.rpartition("/")[2] for one in call(client.list_folder, str(self))[1]]
