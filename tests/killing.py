@@ -41,6 +41,11 @@ class Case:
     def workspace(self, out: Path) -> Path:
         return workspace_of(out, self.records)
 
+    @staticmethod
+    def tree(out: Path) -> dict[str, str]:
+        """The files of OUT; the mirror of indexes in it is named after the place of OUT."""
+        return {name.replace(f"index{out.resolve()}/", "index/OUT/", 1): digest for name, digest in tree(out).items()}
+
     def start(self, out: Path, *more: object, is_cold: bool = False) -> Process:
         return start_prepcli(*self.arguments(out), *more, module=self.module, is_cold=is_cold)
 
@@ -64,7 +69,7 @@ def undisturbed_case(
     _, err = done.communicate(timeout=HANG_SECONDS)
     assert done.returncode == 0, err
     assert len(read_lines(case.workspace(folder / "out") / "rejects.jsonl")) == num_rejects
-    return replace(case, undisturbed=tree(folder / "out"))
+    return replace(case, undisturbed=case.tree(folder / "out"))
 
 
 def wait_for_markers(out: Path, count: int, process: Process, units: str = "shard_*", records: str = "") -> None:
@@ -117,7 +122,7 @@ def resume(case: Case, out: Path, world_size: int) -> None:
     for process in processes:
         _, err = process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 0, err
-    assert tree(out) == case.undisturbed
+    assert case.tree(out) == case.undisturbed
 
 
 class KillMatrix:
@@ -158,7 +163,7 @@ class KillMatrix:
             assert "SIGKILL" in err
             assert f"Continue with: prepcli {case.command}" in err
         wait_until_gone(workers)
-        half = {name: digest for name, digest in tree(out).items() if case.undisturbed.get(name) != digest}
+        half = {name: digest for name, digest in case.tree(out).items() if case.undisturbed.get(name) != digest}
         assert half == {}  # nothing half under a final name
         resume(case, out, world_size)
         assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == case.num_rejects

@@ -29,7 +29,8 @@ from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 
 
 def run(out: Path, job: ToyJob | None = None, **options: Any) -> Any:
-    return run_job(job or ToyJob(out), Workspace(out), RunOptions(**{"budget": Budget(10), "steal": False} | options))
+    given: dict[str, Any] = {"budget": Budget(10), "steal": False} | options
+    return run_job(job or ToyJob(out), Workspace(out), RunOptions(**given))
 
 
 def reference(tmp_path: Path, **job: Any) -> dict[str, str]:

@@ -47,7 +47,8 @@ class Launch:
 
         job = ToyJob(self.out, num_units=NUM_UNITS, before_unit=note, bad=frozenset({5}))
         rank = Rank(number, self.world_size, launch_id=LAUNCH)
-        return run_job(job, Workspace(self.out), RunOptions(**{"rank": rank, "budget": Budget(10)} | options))
+        given: dict[str, Any] = {"rank": rank, "budget": Budget(10)} | options
+        return run_job(job, Workspace(self.out), RunOptions(**given))
 
     def start(self, number: int, before_unit: Callable[[Unit], None] = lambda _: None) -> Any:
         process = multiprocessing.get_context("fork").Process(target=self._check_run, args=(number, before_unit))

@@ -19,7 +19,7 @@ from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
-from prepcli.manifest import reading, scan, shared_index
+from prepcli.manifest import index_files, reading, scan, shared_index
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.reader import LineReader
@@ -297,7 +297,7 @@ def test_a_damaged_manifest_is_named_by_all_ranks(damage: str, tmp_path: Path) -
 
 def test_a_manifest_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = one_large(tmp_path)
-    real = reading.scan
+    real = scan.scan
 
     def append_first(*arguments: object) -> object:
         with Path(paths[0]).open("ab") as file:
@@ -358,7 +358,7 @@ def test_a_slow_rank_does_not_change_the_index(
     expected = index_manifests(paths, keys=KEYS)
 
     def slow(rank: int) -> None:
-        real = reading.write_parts
+        real = index_files.write_parts
 
         def delayed(*arguments: object) -> None:
             time.sleep(draw.random() / 50)

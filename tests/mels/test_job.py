@@ -165,7 +165,7 @@ def test_the_job_for_devices_gives_the_same(corpus: Path, made: Path, tmp_path: 
     missing = {"audio_filepath": "wavs/none.wav", "duration": 1.0, "text": "x"}
     records = read_lines(corpus / "train.json")
     manifest = write_lines(corpus / "with_reject.json", [records[0], missing, *records[1:]])
-    options = RunOptions(detect_rank({}, None, None, None), 1, False, False, Budget(1))
+    options = RunOptions(detect_rank({}, None, None, None), budget=Budget(1))
     with called(["manifest-to-mels"], progress=False):
         job = MelsOnDevice(MelsJob([str(manifest)], MelsOptions()), "cpu")
         report = run_job(job, Workspace(tmp_path / "out"), options, None)

@@ -39,8 +39,8 @@ def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
         shutil.copytree(MINI_CORPUS / name, tmp_path / name)
         for audio in list((tmp_path / name).glob("*.*")):
             audio.with_suffix(".txt").write_text("some words\n")
-    folders = {"FIRST": "en:s01", "SECOND": f"it:{tmp_path / 's07'}"}
-    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", **folders)
+    second = f"it:{tmp_path / 's07'}"
+    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", FIRST="en:s01", SECOND=second)
     assert f"make-manifest {tmp_path}/s01 " in done.stdout, done.stderr
     assert {record["text"] for record in read_lines(tmp_path / "work/en.json")} == {"some words"}
 

@@ -1,11 +1,12 @@
 """The kill matrix over Shar: three files a shard, which must appear together or not at all."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.killing import Case, KillMatrix, undisturbed_case
+from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
 
 pytestmark = pytest.mark.slow
 
@@ -13,7 +14,7 @@ NUM_SHARDS = 12
 BAD = 7
 
 
-def make_case(folder: Path) -> Case:
+def make_case(folder: Path, *more: str) -> Case:
     """The mini corpus five times over with other offsets, and seven records whose target or context is missing."""
     corpus = read_lines(MINI_CORPUS / "manifest.json")
     records = []
@@ -28,7 +29,7 @@ def make_case(folder: Path) -> Case:
         records.insert(30 * number, records[number] | {which: f"missing_{number}.wav"})
     manifest = write_lines(folder / "manifest.json", records)
     size = -(-len(records) // NUM_SHARDS)
-    options = ("--audio-base-dir", MINI_CORPUS, "--shard-size", size, "--target-sample-rate", 44100, "--shuffle")
+    options = ("--audio-base-dir", MINI_CORPUS, "--shard-size", size, "--target-sample-rate", 44100, "--shuffle", *more)
     return undisturbed_case(folder, "manifest-to-shar", manifest, options, NUM_SHARDS, BAD)
 
 
@@ -39,3 +40,18 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 class TestKills(KillMatrix):
     pass
+
+
+class TestKillsWithIndexes(KillMatrix):
+    """Plain cuts, and indexes of all fields beside the shards; an index appears after its data."""
+
+    kills = ((kill_main, 3, 2), (kill_a_worker, 8, 1))
+    world_sizes = (5,)
+    signals = (signal.SIGTERM,)
+
+    @pytest.fixture(scope="class")
+    def case(self, tmp_path_factory: pytest.TempPathFactory) -> Case:
+        return make_case(tmp_path_factory.mktemp("indexed"), "--indexed")
+
+    def test_indexes_are_part_of_the_output(self, case: Case) -> None:
+        assert sum(name.endswith(".idx") for name in case.undisturbed) == 3 * NUM_SHARDS

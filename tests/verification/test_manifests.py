@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.publish import Marker, PublishedFile
+from prepcli.engine.publish import Marker
 from prepcli.engine.report import Report
 from prepcli.engine.workspace import Workspace, write_json
 from prepcli.manifest.index import index_manifests
