@@ -88,7 +88,7 @@ class ExplainingCommand(TyperCommand):
         arguments = [one.metavar or str(one.name).upper() for one in self.params if one.param_type_name == "argument"]
         for names, number, ordinal in ((_INPUTS, 0, "first"), (_OUTPUTS, 1, "second")):
             if plain in names and len(arguments) > number:
-                return f"{arguments[number]} is the {ordinal} argument, without an option"
+                return f"{arguments[number].replace('|', ' or ')} is the {ordinal} argument, without an option"
         about, advice = _OTHERWISE.get(plain, ("", ""))
         if about in known:
             return advice

@@ -98,7 +98,7 @@ def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
         ("manifest-to-tarred m.json out --workers 3", "did you mean --num-workers?"),
         ("estimate-bins-2d m.json -t a b --num_buckets 3", "did you mean --buckets?"),
         ("download an4 --data_root x", "did you mean --data-root?"),
-        ("extend-codec-codes --cuts-dir x", "SHAR_DIR is the first argument, without an option"),
+        ("extend-codec-codes --cuts-dir x", "SHAR_DIR or MANIFEST is the first argument, without an option"),
         ("extend-codec-codes x --codec_frame_rate 21", "leave it out: the model has its frame rate"),
         ("extend-codec-codes x --codec-model-path m.nemo", "did you mean --codec-model?"),
         ("extend-codec-codes x --batch-size 8", "did you mean --batch-duration? It is in seconds of audio"),
