@@ -105,7 +105,7 @@ def test_codes_of_an_earlier_version_have_no_such_record(shar: Path) -> None:
 def test_an_unfinished_set(tmp_path: Path) -> None:
     shar = tmp_path / "shar"
     make_it = ("manifest-to-shar", MANIFEST, shar, "--shard-size", 12)
-    assert prepcli(*make_it, "--rank", 0, "--world-size", 2, "--launch-id", "a").code == 0
+    assert prepcli(*make_it, "--rank", 0, "--world-size", 2, "--launch-id", "a", "--no-steal").code == 0
     before = tree(tmp_path)
     done = extend(shar)
     assert done.code == 2

@@ -99,7 +99,7 @@ def test_mixed_batches_give_each_segment_its_own_codes(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
-    monkeypatch.setattr(CodesJob, "_is_on_gpu", True)
+    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
     codec = MixingCodec()
     mixed = extend(shar, tmp_path / "mixed", codec, monkeypatch, "bf16")
     assert alone.records_out == mixed.records_out == 20
@@ -120,7 +120,7 @@ def test_a_batch_that_does_not_fit_is_divided_and_loses_nothing(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
-    monkeypatch.setattr(CodesJob, "_is_on_gpu", True)
+    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
     codec = MixingCodec(max_samples=8 * 16000)
     report = extend(shar, tmp_path / "out", codec, monkeypatch)
     assert (report.records_out, report.rejects_by_reason) == (19, {"out_of_memory": 1})

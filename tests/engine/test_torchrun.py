@@ -29,4 +29,5 @@ def test_two_ranks(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert tree(out) == tree(alone)
     ranks = prepcli("status", out, "--json").json["ranks"]
-    assert [(rank["rank"], rank["state"], rank["units_total"]) for rank in ranks] == [(0, "done", 3), (1, "done", 3)]
+    assert [(rank["rank"], rank["state"]) for rank in ranks] == [(0, "done"), (1, "done")]
+    assert sum(rank["units_total"] for rank in ranks) == 6  # one may have taken units of the other
