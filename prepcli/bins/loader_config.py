@@ -216,7 +216,8 @@ def _notes(place: str, section: dict[str, Any], changed: Mapping[str, Any], unfi
         yield f"{prefix}{name}: {old}{_short(value)}"
     for name in unfit:
         values = section[name]
-        yield f"took {name} out of {place or 'the file'}: it was for {len(values)} bins ({_short(values)})"
+        again = "; estimate the batch sizes again (prepcli estimate-batch-sizes)" if name == "bucket_batch_size" else ""
+        yield f"took {name} out of {place or 'the file'}: it was for {len(values)} bins ({_short(values)}){again}"
 
 
 def _edit(text: str, node: "MappingNode", section: dict[str, Any], changed: Mapping[str, Any], unfit: list[str]) -> str:

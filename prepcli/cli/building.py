@@ -6,8 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
+from typer.models import TyperPath
 
 from prepcli.calls import called
 from prepcli.errors import IncompleteError, TooManyRejectsError
@@ -44,11 +44,11 @@ def build_command(
     return command
 
 
-class _PathOrAddress(click.Path):
+class _PathOrAddress(TyperPath):
     """An existing path, or an address, which is looked up when it is used."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """See `click.Path.convert`."""
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """See `TyperPath.convert`."""
         return value if is_address(value) else super().convert(value, param, ctx)
 
 

@@ -148,10 +148,12 @@ def differences(
             was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
             yield f"{name} was {was}, now {now}"
     digests = [file.get("sha256") for file in earlier.inputs]
+    paths = [os.path.abspath(file.get("path", "")) for file in earlier.inputs]
     for file in plan.inputs:
         if file.sha256 not in digests:
             found = True
-            yield f"{file.path} has another content"
+            is_known = os.path.abspath(file.path) in paths or len(paths) != 1 or len(plan.inputs) != 1
+            yield f"{file.path} has another content" if is_known else f"the input was {paths[0]}, now {file.path}"
     if not found:
         yield "the inputs or the version of prepcli have changed"
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
+_NOT_OF_NEMO = {"EncDecSpeakerLabelModel": ("resemblyzer",)}
+"""Models of other packages that are given in the place of NeMo's."""
 _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
 
 
@@ -28,7 +30,7 @@ def problem_of(name: str, model_class: str, collection: str) -> str | None:
     listed = listed_models(model_class, collection)
     if not listed or name in listed:
         return None
-    close = difflib.get_close_matches(name, listed, 1, 0.6)
+    close = difflib.get_close_matches(name, [*listed, *_NOT_OF_NEMO.get(model_class, ())], 1, 0.6)
     hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(listed)}"
     return f"NeMo has no {model_class} of this name; {hint}"
 

@@ -54,17 +54,15 @@ def plan_of(name: str, runs: Sequence[Run]) -> StoredPlan | None:
 
 
 def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
-    """Add to the report that nothing has come out, and that a run had more rejects than it was allowed."""
+    """Add to the report that nothing has come out, and how many records the runs have rejected."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
     for run in runs:
         status = run.status
-        if status.too_many_rejects:
-            bad = sum(count for reason, count in status.rejects.items() if not asked_for(reason))
-            report.notes.append(
-                f"{bad:,} of {status.records_in:,} records were rejected, more than --max-rejects allows "
-                f"({status.max_rejects})"
-            )
+        bad = sum(count for reason, count in status.rejects.items() if not asked_for(reason))
+        if status.too_many_rejects or (bad and report.records):
+            too_many = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
+            report.notes.append(f"{bad:,} of {status.records_in:,} records were rejected{too_many}")
 
 
 def _why_empty(runs: Sequence[Run]) -> str:

@@ -18,8 +18,10 @@ try:
 except ImportError:
     sys.exit(f"{sys.executable} has no PyYAML: name a Python that has it as SUBMIT_PYTHON in cluster.env")
 
-GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes")
+GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes", "estimate-batch-sizes")
 """Commands with a model: they run on the GPU partition, unless the step says `on: cpu`."""
+_FIELDS = {"audio_base_dir": "where relative paths start; give the manifest's folder if they start there"}
+"""Fields whose purpose is told where they are missing."""
 _STEP_KEYS = {"name", "command", "on", "sbatch"}
 
 
@@ -81,8 +83,10 @@ def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:
         try:
             filled = word.format_map({key: "" if value is None else value for key, value in fields.items()})
         except KeyError as error:
+            name = error.args[0]
+            what = f" ({_FIELDS[name]})" if name in _FIELDS else ""
             raise ConfigError(
-                f"step {step} needs the field {error.args[0]}, which neither data set {fields['name']} nor defaults has"
+                f"step {step} needs the field {name}{what}, which neither data set {fields['name']} nor defaults has"
             ) from None
         except (ValueError, IndexError, AttributeError):
             raise ConfigError(f"step {step}: {word} is not a template; write {{{{ and }}}} for braces") from None

@@ -19,12 +19,13 @@ case ${1:-} in
 esac
 command=$1
 shift
+if [[ $command == -* ]]; then die "COMMAND comes first: submit.sh COMMAND $command -- ARGUMENTS"; fi
 is_command "$command" \
     || die "'$command' is not a command of prepcli (prepcli --help lists them): submit.sh COMMAND [SBATCH OPTIONS --] ARGUMENTS"
 
 kind=cpu
 case $command in
-    extend-context-audio | extend-codec-codes) kind=gpu ;; # as in pipeline_steps.py
+    extend-context-audio | extend-codec-codes | estimate-batch-sizes) kind=gpu ;; # as in pipeline_steps.py
 esac
 options=()
 if has_word -- "$@"; then

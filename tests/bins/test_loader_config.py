@@ -51,7 +51,10 @@ def test_batch_sizes_of_other_bins_are_taken_out_and_said(tmp_path: Path) -> Non
     path = tmp_path / "config.yaml"
     path.write_text("model:\n  train_ds: {bucket_batch_size: [8, 4, 2]}\n  name: x\n")
     note = write_loader_config(path, OPTIONS)[-2]
-    assert note.endswith("took bucket_batch_size out of model.train_ds: it was for 3 bins ([8, 4, 2])")
+    assert note.endswith(
+        "took bucket_batch_size out of model.train_ds: it was for 3 bins ([8, 4, 2]); estimate the batch sizes "
+        "again (prepcli estimate-batch-sizes)"
+    )
     assert yaml.safe_load(path.read_text()) == {"model": {"train_ds": OPTIONS, "name": "x"}}
 
 
@@ -89,7 +92,8 @@ def test_comments_and_layout_stay(tmp_path: Path) -> None:
         "model.train_ds.num_buckets: 30 -> 2",
         "model.train_ds.bucket_duration_bins: [1.0, 2.0] -> [[1.5, 7], [3.25, 20]]",
         "model.train_ds.max_duration: new, 12.5",
-        "took bucket_batch_size out of model.train_ds: it was for 3 bins ([8, 4, 2])",
+        "took bucket_batch_size out of model.train_ds: it was for 3 bins ([8, 4, 2]); estimate the batch sizes "
+        "again (prepcli estimate-batch-sizes)",
         f"wrote {path}: 4 keys changed in model.train_ds",
     ]
     expected = COMMENTED.replace("num_buckets: 30", "num_buckets: 2")

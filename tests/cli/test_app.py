@@ -14,7 +14,8 @@ import pytest
 
 from prepcli import __version__
 from prepcli.cli.groups import DOWNLOAD
-from prepcli.commands import TASKS
+from prepcli.commands import COMMANDS as ALL_COMMANDS
+from prepcli.commands import TASKS, Command
 from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS
 from tests.running import clean_environment, prepcli
@@ -255,3 +256,18 @@ def test_a_folder_that_is_not_utf8(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean_environment(), check=False)
     assert done.returncode == 2
     assert "not a UTF-8 name" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["manifest-to-tarred", "manifest-to-shar", "fix-durations", "manifest-to-wenet"])
+def test_a_folder_that_is_not_there_is_wrong_use(command: str, tmp_path: Path) -> None:
+    manifest = MINI_CORPUS / "manifest.json"
+    shards = ["--num-shards", 2] if command == "manifest-to-tarred" else []
+    for folder, words in ((tmp_path / "none", "does not exist"), (manifest, "is a file")):
+        done = prepcli(command, manifest, tmp_path / "out", *shards, "--audio-base-dir", folder)
+        assert (done.code, done.out) == (2, "")
+        assert words in done.error_line
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: command.name)
+def test_help_names_no_part_of_the_program(command: Command) -> None:
+    assert "<function" not in prepcli(*command.name.split(), "--help").out

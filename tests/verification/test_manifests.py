@@ -244,3 +244,13 @@ def test_too_many_rejects_are_noted(tmp_path: Path) -> None:
     assert words in done.out.splitlines()
     (tmp_path / "elsewhere").mkdir()
     assert "  note" not in prepcli("verify", copy_set(tmp_path / "out", tmp_path / "elsewhere")).out
+
+
+def test_rejects_that_were_allowed_are_noted_too(tmp_path: Path) -> None:
+    records = [*read_lines(MINI_CORPUS / "manifest.json"), {"audio_filepath": "none.wav", "duration": 1.0}]
+    manifest = write_lines(tmp_path / "m.json", records)
+    options = ["--num-shards", 2, "--audio-base-dir", MINI_CORPUS]
+    assert prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options).code == 0
+    done = prepcli("verify", tmp_path / "out")
+    assert done.code == 0
+    assert "  note     1 of 49 records were rejected" in done.out.splitlines()
