@@ -1,7 +1,7 @@
 """extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +22,8 @@ from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, index_name, mirrored
 from prepcli.formats.names import absolute_folder, brace_text
-from prepcli.formats.shar import AUDIO_NAME, PLAIN_CUTS_NAME, shard_text
+from prepcli.formats.shar import AUDIO_NAME, shard_text
+from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
 from prepcli.models.codecs import notes_on_codec_model
@@ -151,25 +152,32 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
             CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
             for field in plan.contents.shards[0].tars
         }
-        details |= self._indexed(plan, dict(details), writer)
+        shards = _shard_range(numbers)
+        if shards != "*":
+            fields = self._fields(plan.contents.shards[0], details, shards)
+            details |= self._indexed(plan, fields, writer)
+            details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, fields, shards)
         return details | statistics(markers)
 
-    def _indexed(self, plan: CodesPlan, codes: dict[str, Any], writer: UnitWriter) -> dict[str, Any]:
+    def _fields(self, first: InputShard, codes: Mapping[str, Path], shards: str) -> dict[str, Path]:
+        """The pattern of the files of each field: of the cuts, the audio and the codes."""
+        root = Path(absolute_folder(str(self.folder)))
+        cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
+        audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
+        own = {field: Path(absolute_folder(str(path.parent)), path.name) for field, path in codes.items()}
+        return {"cuts": cuts, **audio, **own}
+
+    def _indexed(self, plan: CodesPlan, fields: Mapping[str, Path], writer: UnitWriter) -> dict[str, Any]:
         """What to paste for a set with indexes in a mirror; completes the mirror where the codes lie elsewhere."""
         first, out = plan.contents.shards[0], writer.workspace.out
         name = index_name(self.folder, first.cuts, out, "")
-        shards = _shard_range([shard.number for shard in plan.contents.shards])
-        if name is None or not name.startswith(MIRROR) or shards == "*":
+        if name is None or not name.startswith(MIRROR):
             return {}
         if absolute_folder(str(out)) != absolute_folder(str(self.folder)):
             for index, data in indexes_of_set(self.folder, plan.contents.shards):
                 writer.add(index, data)
         elif not (out / MIRROR / mirrored(first.cuts)).exists():  # of another program: `prepcli index` completes it
             return {}
-        root = Path(absolute_folder(str(self.folder)))
-        fields = {"cuts": root / PLAIN_CUTS_NAME.format(shards)}
-        fields |= {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
-        fields |= {field: Path(absolute_folder(str(path.parent)), path.name) for field, path in codes.items()}
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
 
 

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from prepcli.engine.workspace import Workspace, atomic_file
+from prepcli.storage.paths import absolute
 
 FILE_NAME = "train_ds.yaml"
 _HEAD = (
@@ -34,3 +36,17 @@ def write_train_ds(workspace: Workspace, command: str, keys: Mapping[str, Any], 
     with atomic_file(path) as file:
         file.write(text.encode("utf-8", "replace"))
     return os.path.abspath(path)
+
+
+def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str, Path], shards: str) -> str:
+    """Write the section for a Shar set; `fields` are patterns of files, in which `shards` names all shards.
+
+    Returns:
+        The path of the file.
+    """
+    paths = {name: absolute(path) for name, path in fields.items()}
+    parts = {name: path.rpartition("/") for name, path in paths.items()}
+    patterns = {name: f"{folder}/{file.replace(shards, '*')}" for name, (folder, _, file) in parts.items()}
+    globs = (f"{name!r}: sorted(glob({pattern!r}))" for name, pattern in patterns.items())
+    lhotse = f"CutSet.from_shar(fields={{{', '.join(globs)}}})"
+    return write_train_ds(workspace, command, {"shar_path": paths}, lhotse)

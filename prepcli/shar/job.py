@@ -1,10 +1,9 @@
 """manifest-to-shar: NeMo manifests, with or without context audio, to numbered Lhotse Shar shards."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from prepcli.audio.convert import TargetFormat
@@ -31,7 +30,7 @@ from prepcli.formats.shar import (
     shard_text,
 )
 from prepcli.formats.tar import MAX_PLAIN_NAME
-from prepcli.formats.train_ds import write_train_ds
+from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.manifest.context import in_context
 from prepcli.manifest.record import Record
@@ -44,7 +43,7 @@ from prepcli.shar.plan import SharLayout, plan_shards
 from prepcli.shar.segments import Audio, Segment, SegmentStore
 from prepcli.storage.addresses import is_address
 from prepcli.storage.ahead import reading_ahead
-from prepcli.storage.paths import absolute, real_path
+from prepcli.storage.paths import real_path
 
 _T = TypeVar("_T")
 
@@ -196,7 +195,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
                 name: AUDIO_NAME.format(name, shards) for name in audio
             }
             details = {name: out / pattern for name, pattern in fields.items()}
-            details["train_ds"] = self._write_train_ds(writer.workspace, dict(details), shards)
+            details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, dict(details), shards)
             if self.options.indexed:
                 details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
         counts: Counter[str] = Counter()
@@ -220,13 +219,6 @@ class SharJob(UnitJob[SharShard, SharContents]):
                 "audio, or train without indexes"
             )
         return details
-
-    def _write_train_ds(self, workspace: Workspace, fields: Mapping[str, Path], shards: str) -> str:
-        paths = {name: absolute(path) for name, path in fields.items()}
-        patterns = {name: path.with_name(path.name.replace(shards, "*")).absolute() for name, path in fields.items()}
-        globs = (f"{name!r}: sorted(glob({str(pattern)!r}))" for name, pattern in patterns.items())
-        lhotse = f"CutSet.from_shar(fields={{{', '.join(globs)}}})"
-        return write_train_ds(workspace, self.command, {"shar_path": paths}, lhotse)
 
 
 def _locate(

@@ -367,3 +367,20 @@ def test_units_are_neighbouring_shards() -> None:
     many = [InputShard(number, Path("x"), {}, FileState(0, 0)) for number in range(200)]
     counts = [len(unit.shards) for unit in group_shards(many, [ShardSize("", 1, 1.0)] * 200, 1e9)]
     assert counts == [64, 64, 64, 8]
+
+
+def test_the_section_for_a_training_config_has_all_fields(shar: Path, tmp_path: Path, extend: Extend) -> None:
+    """Also where the codes are in another directory; lhotse reads what stands in it."""
+    from glob import glob
+
+    import yaml
+    from lhotse import CutSet
+
+    report = extend(shar, tmp_path / "codes")
+    text = Path(report.details["train_ds"]).read_text()
+    paths = yaml.safe_load(text)["train_ds"]["shar_path"]
+    assert list(paths) == ["cuts", "target_audio", "context_audio", "target_codes", "context_codes"]
+    assert all("000000..000005" in path for path in paths.values())
+    line = next(line for line in text.splitlines() if "CutSet.from_shar" in line)
+    cuts = eval(line.partition("alone: ")[2], {"CutSet": CutSet, "glob": glob})
+    assert sum(1 for cut in cuts if cut.has_custom("target_codes")) == 48
