@@ -1,5 +1,6 @@
 """Tiny NeMo models with random weights: a CTC model, an encoder-decoder, and MagpieTTS, as training configs."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +98,7 @@ def magpie_config(folder: Path) -> Path:
         "optim": {"_target_": "torch.optim.AdamW", "lr": 1e-4},
     }
     return write_config(folder / "magpie.yaml", model)
+
+
+if __name__ == "__main__":
+    print(ctc_config(Path(sys.argv[1])))
