@@ -152,8 +152,11 @@ def differences(
     for file in plan.inputs:
         if file.sha256 not in digests:
             found = True
-            is_known = os.path.abspath(file.path) in paths or len(paths) != 1 or len(plan.inputs) != 1
-            yield f"{file.path} has another content" if is_known else f"the input was {paths[0]}, now {file.path}"
+            is_other = len(paths) == len(plan.inputs) == 1 and os.path.abspath(file.path) != paths[0]
+            if is_other and file.state is not None:  # not a file that the run itself has made
+                yield f"the input was {paths[0]}, now {file.path}"
+            else:
+                yield f"{file.path} has another content"
     if not found:
         yield "the inputs or the version of prepcli have changed"
 

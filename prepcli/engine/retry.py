@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.plan import FINISH_UNIT
-from prepcli.engine.publish import Marker
+from prepcli.engine.plan import FINISH_UNIT, Unit
+from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
 from prepcli.engine.workspace import Workspace
@@ -88,6 +88,12 @@ class MissingAudioWatch:
             "probably not mounted. Nothing is lost: run the same command again when it is back. To list the records as "
             "rejects instead, give a larger --max-rejects"
         )
+
+    def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
+        """Drop the markers of those `units` as well that were processed while the run was being stopped."""
+        late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
+        reason = RejectReason.MISSING_AUDIO.value
+        drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])
 
     def _example(self, marker: Marker) -> str:
         """The detail of the first such reject of the unit."""

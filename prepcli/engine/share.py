@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from prepcli.engine.job import AnyJob, Execution
@@ -12,7 +12,7 @@ from prepcli.engine.progress import RankProgress, Reporter, SharedCounter, new_p
 from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
-from prepcli.engine.retry import MissingAudioWatch
+from prepcli.engine.retry import MissingAudioError, MissingAudioWatch
 from prepcli.engine.signals import InterruptedBySignal
 from prepcli.engine.stealing import Crew
 from prepcli.engine.store_output import OutputSizes
@@ -80,12 +80,18 @@ def process_share(
 
     def execute(some: Sequence[Unit]) -> None:
         job.prepare()
-        for marker in job.execute(plan, some, execution):
-            markers[marker.unit] = marker
-            own.units_done += 1
-            own.rejects += sum(marker.rejects.values())
-            if job.reads_audio_files:
-                watch.look(marker, markers)
+        with contextlib.closing(_generator(job.execute(plan, some, execution))) as done:
+            try:
+                for marker in done:
+                    markers[marker.unit] = marker
+                    own.units_done += 1
+                    own.rejects += sum(marker.rejects.values())
+                    if job.reads_audio_files:
+                        watch.look(marker, markers)
+            except MissingAudioError:
+                done.close()  # ends the workers, which may have published more meanwhile
+                watch.drop_others(some, digest, markers)
+                raise
 
     state, message = "failed", ""
     try:
@@ -115,6 +121,10 @@ def process_share(
         _grow_total(own)
         with contextlib.suppress(OSError):  # a full disk must not hide the error that matters
             reporter.close(state, message)
+
+
+def _generator(markers: Iterator[Marker]) -> Generator[Marker, None, None]:
+    yield from markers
 
 
 def _add_to_total(own: RankProgress, units: Sequence[Unit]) -> None:
