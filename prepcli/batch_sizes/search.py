@@ -86,7 +86,7 @@ def num_nemo_steps(start: int, threshold: float, answer: Callable[[int], bool]) 
     return count
 
 
-class _Unknown(Exception):  # noqa: N818 - it ends a search, and is no error
+class _Unknown(Exception):  # noqa: N818 - it ends a search, and is not an error
     def __init__(self, size: int) -> None:
         self.size = size
 

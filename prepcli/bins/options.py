@@ -120,7 +120,7 @@ class OutputOptions:
         from prepcli.input_files import refuse_input_as_output
 
         if self.write_config is not None:
-            from prepcli.bins.loader_config import check_kind_of_file
+            from prepcli.bins.loader_config import check_kind_of_file, check_loader_config
 
             check_kind_of_file(self.write_config)  # before it is compared with the inputs: a pipe must not be read
 
@@ -134,8 +134,6 @@ class OutputOptions:
         refuse_input_as_output("--plot", self.plot, inputs)
         refuse_input_as_output("--write-config", self.write_config, inputs)
         if self.write_config is not None:
-            from prepcli.bins.loader_config import check_loader_config
-
             check_loader_config(self.write_config)
         self.budget()
         if self.plot is not None:

@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from prepcli.engine.in_the_way import naming_what_is_in_the_way
-from prepcli.storage import client
+from prepcli.storage import writing
 from prepcli.storage.access import call
 
 WRITEBACK_BYTES = 4 << 20
@@ -118,7 +118,7 @@ class UploadedFile:
     """An object of a store being written; it is sent while it is written, and appears when it is published."""
 
     def __init__(self, address: str) -> None:
-        self._upload = call(client.open_upload, address)
+        self._upload = call(writing.open_upload, address)
         self._hash = hashlib.sha256()
         self._waiting: list[bytes] = []
         self._num_waiting = 0
@@ -138,7 +138,7 @@ class UploadedFile:
         data = b"".join(self._waiting)
         self._waiting, self._num_waiting = [], 0
         if data:
-            call(client.write_upload, self._upload, data)
+            call(writing.write_upload, self._upload, data)
 
     def close(self) -> PublishedFile:
         """Hand on what is left and return what was written; the object does not appear yet."""
@@ -147,11 +147,11 @@ class UploadedFile:
 
     def publish_as(self, target: Path) -> None:
         """Complete the upload: the object appears, or replaces an earlier one."""
-        call(client.finish_upload, self._upload)
+        call(writing.finish_upload, self._upload)
 
     def discard(self) -> None:
         """Abort the upload, unless it was published."""
-        call(client.abort_upload, self._upload)
+        call(writing.abort_upload, self._upload)
 
 
 def _flush(path: Path) -> None:

@@ -72,7 +72,7 @@ def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifest
 
 
 def asked_for(reason: str) -> bool:
-    """Whether the user's own options leave out records for this reason; such records are no bad data."""
+    """Whether the user's own options leave out records for this reason; such records are not bad data."""
     return RejectReason(reason).asked_for
 
 

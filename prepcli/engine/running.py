@@ -66,7 +66,7 @@ def with_continuation(error: IncompleteError, command: str, workspace: Workspace
 
 
 def conclude(report: Report, budget: "Budget", after: After | None = None) -> Report:
-    """The report of a run, unless it has too many rejects; `after` is called first where this is no rank of ours.
+    """The report of a run, unless it has too many rejects; `after` is called first where this is not one of our ranks.
 
     Raises:
         TooManyRejectsError: with the report.

@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, array_like=True, gc=False):
 
 
 def rejected_entry(reason: RejectReason, detail: str, line: int = 0, text: str = "") -> Entry:
-    """An entry that is no more than a reject; `text` is its line in the source."""
+    """An entry that is only a reject; `text` is its line in the source."""
     return Entry(
         "", line, fields={"source_text": encodable(text)} if text else None, reason=reason.value, detail=detail
     )

@@ -32,7 +32,7 @@ note_missing_prepcli() {
     if [[ -n $CONTAINER_IMAGE ]] || "${PREPCLI[@]}" --version >/dev/null 2>&1; then return 0; fi
     printf 'note: prepcli does not run on this machine (%s, from %s): run %s, or name another program there. ' \
         "$(quoted "${PREPCLI[@]}")" "$cluster_env" "${slurm_dir%/scripts/slurm}/scripts/setup.sh" >&2
-    printf 'If only the nodes of the cluster have it, this is no problem.\n' >&2
+    printf 'If only the nodes of the cluster have it, this is not a problem.\n' >&2
 }
 
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS

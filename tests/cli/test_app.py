@@ -22,7 +22,7 @@ from tests.running import clean_environment, prepcli
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
-# What costs time to import and has no say in a help text.
+# What costs time to import and has no effect on a help text.
 HEAVY = ["torch", "torchaudio", "lhotse", "nemo", "numpy", "soundfile", "soxr", "yaml", "msgspec", "matplotlib", "rich"]
 WITHOUT_HEAVY = (
     "import sys\n"

@@ -197,7 +197,7 @@ def test_other_file_system_is_refused_at_the_start(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="another file system"):
             run(tmp_path / "out")
         assert list((tmp_path / "out").iterdir()) == []
-        # A link for OUT is no problem: what belongs to it stands beside its target.
+        # A link for OUT is not a problem: what belongs to it stands beside its target.
         (target / "other").mkdir()
         (tmp_path / "link").symlink_to(target / "other")
         assert run(tmp_path / "link").status == "done"

@@ -5,8 +5,14 @@ import shlex
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from prepcli.engine.plan import Unit
+from prepcli.engine.publish import Marker
+from prepcli.engine.rejects import Budget
+from prepcli.engine.retry import MissingAudioWatch
+from prepcli.engine.workspace import Workspace
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.running import Outcome, prepcli
 
@@ -150,3 +156,15 @@ def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, t
             shutil.copy(MINI_CORPUS / record["audio_filepath"], corpus / record["audio_filepath"])
     few = prepcli("manifest-to-tarred", corpus / "few.json", tmp_path / "b", "--num-shards", 8, "--json")
     assert (few.code, few.json["rejects_by_reason"]) == (3, {"missing_audio": 18})
+
+
+def test_units_published_while_a_run_is_being_stopped_are_done_again(without_s05: Path) -> None:
+    """Those with missing audio, which the loop over the units has not seen any more; nothing else."""
+    workspace = Workspace(without_s05)
+    known = {path.stem for path in workspace.done.glob("shard*.json")}
+    units = [Unit(name, 0.0, 1) for name in sorted(known)]
+    read = {name: msgspec.json.decode((workspace.done / f"{name}.json").read_bytes(), type=Marker) for name in known}
+    missing = {name for name, marker in read.items() if marker.rejects}
+    assert 0 < len(missing) < len(known)
+    MissingAudioWatch(workspace, Budget(1), 48).drop_others(units, next(iter(read.values())).digest, {})
+    assert {path.stem for path in workspace.done.glob("shard*.json")} == known - missing

@@ -127,7 +127,7 @@ def test_every_bad_record_is_a_reject_with_its_line(damaged: Path, tmp_path: Pat
 
 
 def test_one_record_with_a_context_makes_it_a_set_with_contexts(corpus: Path, tmp_path: Path) -> None:
-    """Wherever it stands; lines that are passed over, or that only mention the words, do not count."""
+    """Wherever it stands; lines that are skipped, or that only mention the words, do not count."""
     mention = line(text='say "context_audio_filepath": and "context_audio_duration"', context_audio_text="x")
     skipped = line(**CONTEXT, _skipme=True)
     for rows, context in (([line(), mention, skipped], False), ([mention, line(), line(**CONTEXT)], True)):

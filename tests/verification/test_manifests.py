@@ -231,7 +231,7 @@ def test_what_is_no_data_set(tmp_path: Path) -> None:
 
 
 def test_too_many_rejects_are_noted(tmp_path: Path) -> None:
-    """The set is whole: this is no problem of its files."""
+    """The set is whole: this is not a problem of its files."""
     records = read_lines(MINI_CORPUS / "manifest.json")[:12]
     for record in records[:5]:
         record["audio_filepath"] = "gone.wav"
