@@ -55,7 +55,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
         "bucket_duration_bins": report.bucket_duration_bins,
-        "max_duration": report.max_duration,
+        "max_duration": report.max_duration if options.max_duration is None else options.max_duration,
     }
     if options.min_duration is not None:
         config["min_duration"] = options.min_duration
@@ -90,7 +90,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
         "bucket_duration_bins": [list(pair) for pair in report.bucket_duration_bins],
-        "max_duration": report.max_duration,
+        "max_duration": report.max_duration if options.max_duration is None else options.max_duration,
         "max_tps": report.max_tps,
     }
     if options.min_duration is not None:

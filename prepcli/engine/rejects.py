@@ -108,7 +108,7 @@ class Budget:
     limit: float = 0.05
 
     def __post_init__(self) -> None:
-        if not self.limit >= 0 or self.limit == float("inf"):
+        if not self.limit >= 0 or self.limit == float("inf") or (self.limit > 1 and self.limit % 1):
             raise UsageError(f"--max-rejects takes a share below 1 or a count, not {self.limit}")
 
     def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:

@@ -12,6 +12,7 @@ from prepcli.engine.plan import AnyPlan
 from prepcli.engine.publish import AccountingError, Marker
 from prepcli.engine.rejects import Budget, asked_for, first_if_all_alike
 from prepcli.engine.retry import num_retryable
+from prepcli.errors import RejectReason
 from prepcli.printing import printable_command
 from prepcli.storage.paths import absolute
 from prepcli.version import __version__
@@ -122,6 +123,9 @@ def judge(report: Report, budget: Budget) -> None:
         report.retry_with = f"{command_line()} --retry-rejects"
 
 
+_WRONG_DURATIONS = (RejectReason.BEYOND_AUDIO.value, RejectReason.DURATION_MISMATCH.value)
+
+
 def summary_lines(report: Report, verbose: bool = False) -> list[str]:
     """The summary for people: a few aligned lines, results first; `verbose` adds how the run went.
 
@@ -158,6 +162,8 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
         lines += [f"  {name}", *(f"    {line}" for line in text.splitlines())]
     if report.retry_with:
         lines.append(f"  when the audio is repaired, retry with: {printable_command(report.retry_with)}")
+    if any(reason in report.rejects_by_reason for reason in _WRONG_DURATIONS):
+        lines.append("  if durations are wrong, measure them: prepcli fix-durations MANIFEST FIXED.json")
     if report.continue_with:
         lines.append(f"  continue with: {printable_command(report.continue_with)}")
     return lines

@@ -19,6 +19,7 @@ from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_NAME, tar_numbers
 from prepcli.inspection.exports import ExportFiles, export_in, export_of
 from prepcli.inspection.rows import LineKind
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
+from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
@@ -214,6 +215,8 @@ def _of_file(path: Path) -> Subject:
     if (export := _export(path)) is not None:
         return export
     kind = line_kind(path)
+    if path.name.startswith("rejects") and path.stat().st_size == 0:
+        kind = "rejects"  # of a run that rejected nothing
     if kind is not None:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
         data = DataSet((name,), cuts=kind == "cuts")
@@ -221,6 +224,7 @@ def _of_file(path: Path) -> Subject:
     try:
         probe_file(path)
     except RecordRejected as rejected:
+        check_is_json_lines(name)
         why = rejected.detail.removeprefix(f"{path} ")
         raise UsageError(
             f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "

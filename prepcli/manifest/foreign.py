@@ -10,6 +10,7 @@ from prepcli.manifest.sources import open_bytes
 
 HEAD_BYTES = 64 << 10
 _MAKE = "`prepcli make-manifest {} OUT.json` reads it"
+_MAKE_OF_CUTS = "make one of their audio: prepcli make-manifest {} OUT.json"
 _OF_FOLDER = "`prepcli make-manifest FOLDER OUT.json` makes a manifest of a folder of audio"
 _MAGIC = (
     (0, b"RIFF", "a WAV file", _OF_FOLDER),
@@ -71,6 +72,8 @@ def _foreign(head: bytes, path: str) -> tuple[str, str] | None:
     if text[:1] == b"{" and not _is_object(lines[0]):
         is_one = _is_object(text) if is_whole else lines[0] == b"{"
         return ("a JSON object over several lines", f"write one object per line: jq -c . {path}") if is_one else None
+    if all(map(_is_cut, lines if is_whole else lines[:-1])):
+        return "lhotse cuts", _MAKE_OF_CUTS.format(path)
     if any(line.startswith(b"{") for line in lines) or head.startswith(_UTF_16):
         return None
     if path.endswith((".yaml", ".yml")):
@@ -98,6 +101,12 @@ def _is_json(text: bytes) -> bool:
 
 def _is_list(text: bytes) -> bool:
     return isinstance(_decoded(text), list)
+
+
+def _is_cut(text: bytes) -> bool:
+    """Whether a line is a cut of lhotse, and no record of NeMo."""
+    found = _decoded(text)
+    return isinstance(found, dict) and str(found.get("type")).endswith("Cut") and "audio_filepath" not in found
 
 
 def _is_object(text: bytes) -> bool:

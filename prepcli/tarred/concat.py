@@ -1,5 +1,6 @@
 """Add shards to an existing tarred set: the version that this run makes, and its own workspace."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from prepcli.engine.plan import StoredPlan, plan_digest
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import ExistingSet, read_existing
+from prepcli.manifest.index import content_digest
+from prepcli.storage.paths import absolute
 from prepcli.tarred.job import TarredJob, TarredPlan
 from prepcli.tarred.options import TarredOptions
 
@@ -48,6 +51,7 @@ def concat_job(
                 f"version {version} of {folder} is unfinished; continue it first with: {stored.run_with}, "
                 "or give --overwrite to begin that version again"
             )
+    _refuse_grown(manifests, folder, newest.version)
     return _job(manifests, options, newest, num_workers), _workspace(folder, pending), None
 
 
@@ -73,6 +77,24 @@ def refuse_to_change(folder: Path, workspace: Workspace, overwrite: bool, retry_
             f"shards were added to {folder} with --concat-to, and --retry-rejects would change those before them; add "
             f"the records of {workspace.rejects_file} with --concat-to, or make the set again in another directory"
         )
+
+
+def _refuse_grown(manifests: Sequence[str], folder: Path, newest: int) -> None:
+    """Refuse a manifest that is in the set, and has been written to since: its old records would be there twice.
+
+    Raises:
+        UsageError: with the manifest.
+    """
+    names = {absolute(path): path for path in manifests}
+    for root in (Workspace(folder), *(_workspace(folder, version) for version in range(1, newest + 1))):
+        stored = read_document(root.plan_file, StoredPlan)
+        for file in stored.inputs if stored is not None else ():
+            path = names.get(os.path.join(stored.run_in, file["path"]))
+            if path is not None and content_digest(path) != file["sha256"]:
+                raise UsageError(
+                    f"{folder} has the records that {path} had before; give a manifest with only the new ones "
+                    "(a copy with another name, if you want all of them again)"
+                )
 
 
 def _workspace(folder: Path, version: int) -> Workspace:

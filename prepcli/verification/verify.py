@@ -3,6 +3,7 @@
 import hashlib
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -92,8 +93,9 @@ def verify(
             unknown.add(name)
         return published[name].sha256 if name in published else None
 
+    is_finished = all(run.is_finished for run in runs)
     for folder in folders:
-        _verify_set(folder, out, sha256, num_workers, report)
+        _verify_set(folder, out, sha256, num_workers, is_finished, report)
     if shar:
         _verify_shar(out, None, sha256, num_workers, report)
     elif codes:
@@ -205,7 +207,10 @@ def _published(runs: Sequence[Run], report: VerifyReport) -> dict[str, Published
     return files
 
 
-def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, report: VerifyReport) -> None:
+def _verify_set(
+    folder: Path, out: Path, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
+) -> None:
+    """Check a tarred set; of one whose run has not ended, only the shards that are there."""
     prefix = "" if folder == out else f"{folder.relative_to(out)}/"
 
     def sha256(name: str) -> str | None:
@@ -213,17 +218,18 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
 
     version = newest_version(folder)
     whole = folder / manifest_name(version)
-    config = _dataset_config(folder, version, prefix, report)
+    has_whole = is_finished or whole.is_file()  # the finishing step writes it, after all shards
+    config = _dataset_config(folder, version, prefix, report) if has_whole else {}
     numbers = tar_numbers(folder)
     with_tars = bool(numbers)
     shard_manifests = sorted(numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE))
     expected = max(config.get("num_shards") or 0, len(numbers), len(shard_manifests))
     for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
-        if found and found != list(range(expected)):
+        if has_whole and found and found != list(range(expected)):
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(found)))
             named = missing or kind.format("*")
             report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
-    totals, digests = lines_by_shard(whole, prefix, report.problems)
+    totals, digests = lines_by_shard(whole, prefix, report.problems) if has_whole else (Counter(), Counter())
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
         if not shard_manifests and whole.is_file():
             split_manifest(whole, Path(scratch))
@@ -242,14 +248,14 @@ def _verify_set(folder: Path, out: Path, sha256_in: Hashed, num_workers: int, re
         results = map_past_crashes(check_shard, shards, num_workers, crashed)
         for shard in tqdm(results, total=len(shards), unit=" shards", desc="verify", disable=not _shows_bar()):
             _add(shard, prefix, report)
-            if shard.has_crashed:
+            if shard.has_crashed or not has_whole:
                 continue
             if (totals[shard.number], digests[shard.number]) != (shard.num_lines, shard.lines_digest):
                 report.problems.append(
                     f"{prefix}{whole.name}: its {totals[shard.number]} lines of shard {shard.number} are not the "
                     f"{shard.num_lines} lines of the shard's own manifest"
                 )
-    if not report.problems:
+    if has_whole and not report.problems:
         report.problems += index_problems(whole, "jsonl", f"{prefix}{whole.name}")
     for number in sorted(set(totals) - {shard.number for shard in shards}):
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")

@@ -35,6 +35,15 @@ note_missing_prepcli() {
     printf 'If only the nodes of the cluster have it, this is not a problem.\n' >&2
 }
 
+# check_arguments COMMAND ARGUMENTS: refuses options that the command does not have, where prepcli runs on this machine.
+# With --help first, a command does no more than that.
+check_arguments() {
+    local message result=0
+    if [[ -n $CONTAINER_IMAGE ]]; then return 0; fi
+    message=$("${PREPCLI[@]}" "$1" --help "${@:2}" 2>&1 >/dev/null) || result=$?
+    if ((result == 2)); then die "$(sed -n 's/^prepcli: //p' <<<"$message")"; fi
+}
+
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS
 # Sets `job`. With --dry-run among the options it prints the sbatch line only.
 submit() {

@@ -44,4 +44,5 @@ elif has_word --dry-run "$@"; then
 fi
 (($#)) || die "$command needs arguments: prepcli $command --help lists them"
 if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_prepcli; fi
+check_arguments "$command" "$@"
 submit "$kind" "${DATA_SET:-$(stem "$1")}" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"

@@ -246,6 +246,8 @@ def test_what_is_not_known_is_one_line(tmp_path: Path, tarred: Path) -> None:
     (tmp_path / "nothing").mkdir()
     unknown(tmp_path / "nowhere", "there is no file or directory .*nowhere")
     unknown(tmp_path / "nowhere_{0..3}.json", "not found")
+    (tmp_path / "table.csv").write_text("path,text\na.wav,one\n")
+    unknown(tmp_path / "table.csv", "a CSV with header 'path,text'.*prepcli make-manifest .*table.csv OUT.json")
     unknown(tmp_path / "text.txt", "cannot tell what .*text.txt is: .* as audio it is not audio")
     unknown(tmp_path / "other.json", "cannot tell what")
     unknown(tmp_path / "empty", "as audio it is empty")

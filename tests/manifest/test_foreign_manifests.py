@@ -41,6 +41,11 @@ COMMANDS = (
         ("long.json", json.dumps({"all": RECORDS * 400}, indent=1).encode(), "(a JSON object over several lines)"),
         ("m.json", gzip.compress(b"{}\n", mtime=0), "(compressed with gzip); give it a name that ends with .gz"),
         ("m.json.gz", gzip.compress(b"path,text\na.wav,hello\n", mtime=0), "(a CSV with header 'path,text')"),
+        (
+            "cuts.jsonl",
+            b'{"id": "a", "type": "MonoCut", "start": 0, "duration": 1}\n' * 2,
+            "(lhotse cuts); make one of",
+        ),
         ("m.bin", b"MZ\0\0" * 99, "(a binary file)"),
     ],
 )

@@ -77,6 +77,19 @@ def test_a_misspelt_command_is_not_submitted(command: str) -> None:
     assert f"'{command}' is not a command of prepcli (prepcli --help lists them)" in done.error_line
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train.json", "out", "--num-shard", 3], "there is no option --num-shard: did you mean --num-shards?"),
+        (["--ntasks=2", "--", "train.json", "out", "--shards-of-hour", 3], "no such option: --shards-of-hour"),
+    ],
+)
+def test_a_misspelt_option_is_not_submitted(words: list[object], message: str) -> None:
+    done = run(SCRIPTS / "submit.sh", "manifest-to-tarred", *words)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.error_line
+
+
 def test_a_dry_run_needs_no_dashes() -> None:
     line = sbatch_line("manifest-to-shar", "a.json", "out", "--shard-size", 8)  # `--dry-run a.json out ...`
     assert line[-6:] == ["prepcli", "manifest-to-shar", "a.json", "out", "--shard-size", "8"]

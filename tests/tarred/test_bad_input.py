@@ -166,6 +166,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "a number in a folder": ([MINI, "audio_16.tars/x", "--num-shards", 1], "read a shard's number off the folder"),
     "concatenation to nothing": ([MINI, "--concat-to", "OUT", "--num-shards", 1], "is not a directory with a tarred"),
     "strange rate": ([MINI, "OUT", "--num-shards", 1, "--target-sample-rate", 16], "is not a sampling rate in Hz"),
+    "neither a share nor a count": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", 1.5], "a count, not 1.5"),
     "strange budget": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", -1], "--max-rejects takes"),
     "rank alone": ([MINI, "OUT", "--num-shards", 1, "--rank", 1], "--rank needs --world-size"),
 }

@@ -374,6 +374,12 @@ def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Pat
     assert prepcli("manifest-to-tarred", first, "--concat-to", out, *base).code == 0
     assert (out / "tarred_audio_manifest_version_2.json").exists()
     assert prepcli("verify", out).code == 0
+    # A manifest that has grown: what it had before is in the set.
+    write_lines(second, records[29:])
+    grown = prepcli(*add)
+    assert grown.code == 2
+    assert f"{out} has the records that {second} had before; give a manifest with only the new ones" in grown.error_line
+    assert not (out / "tarred_audio_manifest_version_3.json").exists()
 
 
 def test_compressed_and_several_manifests(mini_corpus: Path, tmp_path: Path) -> None:

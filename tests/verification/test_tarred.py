@@ -215,7 +215,8 @@ def test_unfinished_run_is_not_ok(tmp_path: Path) -> None:
     assert prepcli("manifest-to-tarred", *arguments).code == 0
     done = prepcli("verify", out)
     assert done.code == 1
-    assert "the run is not finished" in done.out
+    (problem,) = [line for line in done.out.splitlines() if "PROBLEM" in line]
+    assert "the run is not finished: 1 of 3 units are done" in problem
 
 
 def test_what_is_no_data_set(tmp_path: Path) -> None:
