@@ -81,7 +81,7 @@ def test_a_misspelt_command_is_not_submitted(command: str) -> None:
     ("words", "message"),
     [
         (["train.json", "out", "--num-shard", 3], "there is no option --num-shard: did you mean --num-shards?"),
-        (["--ntasks=2", "--", "train.json", "out", "--shards-of-hour", 3], "no such option: --shards-of-hour"),
+        (["--ntasks=2", "--", "train.json", "out", "--bogus-thing", 3], "no such option: --bogus-thing"),
     ],
 )
 def test_a_misspelt_option_is_not_submitted(words: list[object], message: str) -> None:
