@@ -21,6 +21,8 @@ Values = Mapping[str, Any]
 
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
+_FORMAT = 2
+"""Of what the jobs keep in a plan; part of the name, so that those of other versions are made again."""
 
 
 class Scratch:
@@ -67,7 +69,7 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
     """
     if beside is None:
         return make(Scratch())
-    name = f"plan-{hashlib.sha256(repr(what).encode(errors='surrogateescape')).hexdigest()[:16]}"
+    name = f"plan-{hashlib.sha256(repr([_FORMAT, what]).encode(errors='surrogateescape')).hexdigest()[:16]}"
     folder = beside / name
     found = _load(folder)
     if found is not None:

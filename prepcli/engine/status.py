@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.file_output import workspace_of
-from prepcli.engine.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.plan import FINISH_UNIT
 from prepcli.engine.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.rejects import asked_for
@@ -16,6 +16,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
 from prepcli.engine.stealing import units_in_hand
 from prepcli.engine.store_output import OutputSizes, uploads_to
+from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
@@ -84,7 +85,7 @@ def read_status(workspace: Workspace) -> Status:
     Raises:
         UsageError: no run of prepcli is recorded beside this output.
     """
-    plan = read_document(workspace.plan_file, StoredPlan)
+    plan = find_plan(workspace)
     if plan is None:
         raise UsageError(
             f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give the OUT of a "
@@ -92,7 +93,7 @@ def read_status(workspace: Workspace) -> Status:
         )
     # Before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))
-    units = plan.units
+    units = read_units(workspace, plan)
     sizes = OutputSizes(workspace.out)
     found = {unit.id: read_marker(workspace, unit, plan.digest, sizes) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]

@@ -123,10 +123,10 @@ class SharJob(UnitJob[SharShard, SharContents]):
         layout = SharLayout(
             **records.layout(what, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
         )
-        duration = records.index.duration
+        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
         units = [
-            SharShard(f"shard_{number:06d}", float(duration[layout.order[lo:hi]].sum()), hi - lo, number, lo, hi)
-            for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
+            SharShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
+            for number, ((lo, hi), seconds) in enumerate(places)
         ]
         notes = notes_on_speakers(record for _, record in records.sample())
         return records.plan(units, SharContents(records, layout), notes=notes)

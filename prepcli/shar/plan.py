@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
-from prepcli.engine.split import Indices, by_count, in_order
+from prepcli.engine.split import Indices, by_count, in_order, seconds_of
 from prepcli.errors import RecordRejected
 from prepcli.hashing import chunks, hash_segments, occurrences
 from prepcli.manifest.context import CONTEXT_FIELDS
@@ -26,7 +26,7 @@ _EXACT_HUNDREDTHS = 1e9
 
 @dataclass(frozen=True, slots=True)
 class SharLayout:
-    """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index).
+    """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index), `seconds[k]` of audio.
 
     `occurrences[i]`: the number of records before record i whose cut has the same id by NeMo's naming.
     `has_context`: some record has a context, so all must have one.
@@ -34,6 +34,7 @@ class SharLayout:
 
     order: Indices
     bounds: Indices
+    seconds: Floats
     occurrences: Ints
     has_context: bool
 
@@ -49,7 +50,8 @@ def plan_shards(index: ManifestIndex, options: SharOptions, scratch: Scratch | N
     order = in_order(num_records, options.shuffle_seed if options.shuffle else None, scratch)
     # If every line is a reject, there is one bound and no shard.
     bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
-    return SharLayout(order, bounds, occurrences_of_ids(index, scratch), names_context(index))
+    seconds = seconds_of(index.duration, order, bounds)
+    return SharLayout(order, bounds, seconds, occurrences_of_ids(index, scratch), names_context(index))
 
 
 def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> Ints:
