@@ -25,8 +25,8 @@ NUM_BUNDLES = 16
 class ContextLayout:
     """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
 
-    `seconds[k]` is its audio. `groups[i]` and `files[i]` number record i's voice and its file, by the path that names it. `alone` are the
-    records without another of their group; they are in no bundle.
+    `seconds[k]` is its audio. `groups[i]` and `files[i]` number record i's voice and its file, by the path that names
+    it. `alone` are the records without another of their group; they are in no bundle.
     """
 
     order: Indices
