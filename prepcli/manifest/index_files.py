@@ -97,7 +97,7 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
 def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
     """The parts in a file of `write_parts`, in order, one at a time; their columns are in the file, mapped."""
     decoder = msgspec.msgpack.Decoder(_StoredPart)
-    blocks = _blocks(memoryview(np.memmap(path, np.uint8, "r")))
+    blocks = _blocks(np.memmap(path, np.uint8, "r").data)
     next(blocks)
     for stored in map(decoder.decode, blocks):
         columns = {name: np.frombuffer(data, _dtype(name)) for name, data in stored.columns.items()}
@@ -279,7 +279,7 @@ def _blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _bytes_of(column: npt.NDArray[Any], dtype: str) -> memoryview:
-    return memoryview(np.ascontiguousarray(column, dtype)).cast("B")
+    return np.ascontiguousarray(column, dtype).data.cast("B")
 
 
 def _read_block(file: BinaryIO) -> bytes:
