@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.engine.claims import Claims, do_together
+from prepcli.engine.claims import CLAIMS, Claims, do_together
+from prepcli.engine.stages import begin_stage
 from prepcli.engine.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import PrepcliError
 
@@ -76,7 +77,8 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
         return found
     if workspace.spool is None or not os.access(beside, os.W_OK):  # nothing is written in a dry run
         return make(Scratch(workspace.root))
-    claims = Claims(beside / "claims", workspace.rank.rank, workspace.rank_id)
+    claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.rank_id)
+    begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}", is_last=True)
     do_together([_Plan(name, folder)], partial(_make, make=make), _is_made, claims)
     found = _load(folder)
     if found is None:
