@@ -47,14 +47,14 @@ class RankStatus(msgspec.Struct):
 class Status(msgspec.Struct):
     """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
 
-    `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of `stage_total` tasks
-    are done), running, finished, stopped, finishing (all units are done, and their parts are being merged) or
-    not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
-    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command that tries
-    records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-rejects` allowed
-    the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of `rejects` that the
-    user's options asked for. `unfinished_uploads` are objects of an output in a store to which a process uploads, or
-    has begun to before it was killed; the next run aborts these.
+    `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
+    `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
+    merged) or not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that
+    added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
+    that tries records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-
+    rejects` allowed the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of
+    `rejects` that the user's options asked for. `unfinished_uploads` are objects of an output in a store to which a
+    process uploads, or has begun to before it was killed; the next run aborts these.
     """
 
     out: str

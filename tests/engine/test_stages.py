@@ -13,7 +13,7 @@ from prepcli.engine.workspace import Workspace
 from prepcli.manifest import index as index_module
 from prepcli.manifest import reading, scan, shared_index
 from tests.conftest import MINI_CORPUS
-from tests.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 TARRED = ("--num-shards", 3, "--num-workers", 1)
@@ -50,9 +50,8 @@ def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert prepcli("manifest-to-tarred", MANIFEST, out, *TARRED).code == 0
     assert len(read) > 2
     assert [one.stage_done for one in read] == list(range(len(read)))
-    assert {(one.state, one.command, one.stage_total) for one in read} == {
-        ("planning", "manifest-to-tarred", len(read))
-    }
+    assert {(one.state, one.command) for one in read} == {("planning", "manifest-to-tarred")}
+    assert {one.stage_total for one in read} == {len(read)}
     assert [one.ranks[0].working_on for one in read] == [[f"read-{n:06d}"] for n in range(len(read))]
     assert [(one.stage, one.stage_done, one.ranks[0].working_on) for one in joined] == [
         ("joining what was read", 0, ["join"])
@@ -61,13 +60,10 @@ def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert prepcli("status", out, "--json").json["state"] == "finished"
 
 
-def test_a_killed_rank(tmp_path: Path) -> None:
-    """The server that starts ranks has its own `RANGE_BYTES`: here one process reads, and is stopped by a pipe."""
+def test_a_rank_on_another_machine(tmp_path: Path) -> None:
+    """Only its sign of life tells whether it still reads."""
     out = tmp_path / "out"
     folder = tmp_path / "out.prepcli/index/a"
-    process = start_prepcli("manifest-to-tarred", MANIFEST, out, *TARRED)
-    process.communicate(timeout=HANG_SECONDS)
-    (tmp_path / "out.prepcli/plan.json").unlink()
     (folder / "claims").mkdir(parents=True)
     stages.begin_stage(folder, "reading manifests", 4, "parts/*")
     (folder / "parts").mkdir()
