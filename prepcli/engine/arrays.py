@@ -48,6 +48,26 @@ class Scratch:
         return array
 
 
+class Growing:
+    """An array that grows at its end, in a file without a name below `folder`."""
+
+    def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
+        self._dtype = np.dtype(dtype)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Add values to the end."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+
+    def array(self) -> npt.NDArray[Any]:
+        """All values, mapped into memory; it may be changed. Nothing may be added afterwards."""
+        self._file.flush()
+        with self._file:
+            if not os.fstat(self._file.fileno()).st_size:
+                return np.empty(0, self._dtype)
+            return np.asarray(np.memmap(self._file, self._dtype, "r+"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """The one task of making a plan."""
