@@ -61,19 +61,23 @@ class Records:
         audio_base_dir: Path | None = None,
         *,
         keys: Mapping[str, KeyFunction] | None = None,
+        looks_for: Callable[[bytes], bool] | None = None,
         workspace: Workspace | None = None,
         num_workers: int = 1,
     ) -> None:
         """Read the manifests once, together with the other ranks of `workspace`.
 
-        A compressed one is unpacked there; without a workspace, only when one of its lines is read.
+        A compressed one is unpacked there; without a workspace, only when one of its lines is read. `keys` and
+        `looks_for` are those of `prepcli.manifest.index.index_manifests`.
 
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
-        self.index: ManifestIndex = shared_index(manifests, workspace, num_workers=num_workers, keys=keys)
+        self.index: ManifestIndex = shared_index(
+            manifests, workspace, num_workers=num_workers, keys=keys, looks_for=looks_for
+        )
         self._workspace = workspace
         self._lines = LineReader(self.index)
         self.in_store = self._has_audio_in_store()

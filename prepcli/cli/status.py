@@ -52,7 +52,7 @@ def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
                 print_lines(f"{now}  {row}" for row in _aligned(new if shown else [list(_HEAD), *new]))
             shown = rows
             sys.stdout.flush()
-        if not any(one.state in ("running", "finishing", "not_started") for one in found):
+        if not any(one.state in ("planning", "running", "finishing", "not_started") for one in found):
             return 0 if all(one.state == "finished" for one in found) else 4
         time.sleep(options.every)
         found = status(options)
@@ -69,6 +69,9 @@ def _overview(found: "Sequence[Status]") -> list[str]:
 
 def _row(one: "Status") -> list[str]:
     running = one.state == "running"
+    if one.stage:
+        done = f"{one.stage_done:,}/{one.stage_total:,}"
+        return [_where(one), one.command, f"{one.state}: {one.stage}", f"{_share_done(one):.0%}", done, *"----"]
     return [
         _where(one),
         one.command,
@@ -101,6 +104,8 @@ def _where(status: "Status") -> str:
 def _share_done(status: "Status") -> float:
     if status.state == "not_started":
         return 0.0
+    if status.stage:
+        return status.stage_done / status.stage_total
     return status.seconds_done / status.seconds_total if status.seconds_total else 1.0
 
 
@@ -112,6 +117,8 @@ def _to_go(status: "Status") -> str:
 
 
 def _lines(status: "Status") -> list[str]:
+    if status.stage:
+        return _planning_lines(status)
     state = "finished with too many rejects" if status.too_many_rejects else status.state
     lines = [
         f"{_where(status)}: {status.command}, {state}, {_share_done(status):.1%} of the audio",
@@ -141,6 +148,17 @@ def _lines(status: "Status") -> list[str]:
     if status.retry_with:
         lines.append(f"  when the audio is repaired, retry with: {printable_command(status.retry_with)}")
     if status.continue_with:
+        lines.append(f"  continue with: {printable_command(status.continue_with)}")
+    return lines
+
+
+def _planning_lines(status: "Status") -> list[str]:
+    lines = [
+        f"{_where(status)}: {status.command}, {status.state} before the first unit",
+        f"  {status.stage}, {status.stage_done:,} of {status.stage_total:,} done",
+        *(f"    rank {rank.rank}{_working_on(rank)}" for rank in status.ranks),
+    ]
+    if status.state == "stopped" and status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from prepcli.codes.plan import InputShard
 from prepcli.codes.shard_index import ShardIndex, index_shard
 from prepcli.engine.crashes import map_in_workers
-from prepcli.engine.plan import StoredPlan, Unit
+from prepcli.engine.plan import Unit
 from prepcli.engine.publish import Marker
+from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import UsageError
 from prepcli.formats.shar_audio import AUDIO_RECORD, States
@@ -62,8 +63,8 @@ def check_complete(folder: Path, partial: bool) -> str | None:
         UsageError: a part is missing, and `partial` does not say to take what is there.
     """
     workspace = Workspace(folder)
-    plan = read_document(workspace.plan_file, StoredPlan)
-    units = [] if plan is None else plan.units
+    plan = find_plan(workspace)
+    units = [] if plan is None else read_units(workspace, plan)
     num_done = sum(_is_published(workspace, unit, plan.digest) for unit in units if plan is not None)
     if plan is None or num_done == len(units):
         return None

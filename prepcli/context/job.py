@@ -156,10 +156,10 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         layout = ContextLayout(
             **records.layout(what, lambda scratch: plan_bundles(records.index, base_dir, scratch).to_values())
         )
-        duration = records.index.duration
+        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
         units = [
-            VoiceBundle(f"bundle_{number:06d}", float(duration[layout.order[lo:hi]].sum()), hi - lo, lo, hi)
-            for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
+            VoiceBundle(f"bundle_{number:06d}", seconds, hi - lo, lo, hi)
+            for number, ((lo, hi), seconds) in enumerate(places)
         ]
         note = (
             f"{layout.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
-from prepcli.engine.split import Indices
+from prepcli.engine.split import Indices, seconds_of
 from prepcli.errors import RejectReason
 from prepcli.manifest.index import ManifestIndex
+from prepcli.manifest.parts import Floats
 from prepcli.records import LeftOut, file_identity
 
 BUNDLE_SECONDS = 12 * 3600.0
@@ -24,12 +25,13 @@ NUM_BUNDLES = 16
 class ContextLayout:
     """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
 
-    `groups[i]` and `files[i]` number record i's voice and its file, by the path that names it. `alone` are the
-    records without another of their group; they are in no bundle.
+    `seconds[k]` is its audio. `groups[i]` and `files[i]` number record i's voice and its file, by the path that names
+    it. `alone` are the records without another of their group; they are in no bundle.
     """
 
     order: Indices
     bounds: Indices
+    seconds: Floats
     groups: NDArray[np.uint64]
     files: NDArray[np.uint64]
     alone: Indices
@@ -67,7 +69,8 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scr
     num_bundles = int(bundle_of_group.max(initial=-1)) + 1
     bounds = np.searchsorted(bundle[order], np.arange(num_bundles + 1))
     largest = float(seconds[kept].max(initial=0.0))
-    return ContextLayout(order, bounds, groups, files, alone, len(kept), largest)
+    of_bundles = seconds_of(index.duration, order, bounds)
+    return ContextLayout(order, bounds, of_bundles, groups, files, alone, len(kept), largest)
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.engine.claims import Claims, do_together
+from prepcli.engine.claims import CLAIMS, Claims, do_together
+from prepcli.engine.stages import begin_stage
 from prepcli.engine.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import PrepcliError
 
@@ -21,6 +22,8 @@ Values = Mapping[str, Any]
 
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
+_FORMAT = 2
+"""Of what the jobs keep in a plan; part of the name, so that those of other versions are made again."""
 
 
 class Scratch:
@@ -45,6 +48,26 @@ class Scratch:
         return array
 
 
+class Growing:
+    """An array that grows at its end, in a file without a name below `folder`."""
+
+    def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
+        self._dtype = np.dtype(dtype)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Add values to the end."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+
+    def array(self) -> npt.NDArray[Any]:
+        """All values, mapped into memory; it may be changed. Nothing may be added afterwards."""
+        self._file.flush()
+        with self._file:
+            if not os.fstat(self._file.fileno()).st_size:
+                return np.empty(0, self._dtype)
+            return np.asarray(np.memmap(self._file, self._dtype, "r+"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """The one task of making a plan."""
@@ -67,14 +90,15 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
     """
     if beside is None:
         return make(Scratch())
-    name = f"plan-{hashlib.sha256(repr(what).encode(errors='surrogateescape')).hexdigest()[:16]}"
+    name = f"plan-{hashlib.sha256(repr([_FORMAT, what]).encode(errors='surrogateescape')).hexdigest()[:16]}"
     folder = beside / name
     found = _load(folder)
     if found is not None:
         return found
     if workspace.spool is None or not os.access(beside, os.W_OK):  # nothing is written in a dry run
         return make(Scratch(workspace.root))
-    claims = Claims(beside / "claims", workspace.rank.rank, workspace.rank_id)
+    claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.rank_id)
+    begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}", is_last=True)
     do_together([_Plan(name, folder)], partial(_make, make=make), _is_made, claims)
     found = _load(folder)
     if found is None:

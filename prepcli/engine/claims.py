@@ -25,7 +25,10 @@ SILENT_SECONDS = 90.0
 """Seconds without a sign of life after which a rank counts as dead: several times `prepcli.engine.owner.BEAT_SECONDS`,
 because network file systems show a change some seconds later."""
 
-_BEAT = "beat~"
+CLAIMS = "claims"
+"""The folder of claims, by its usual name."""
+BEAT = "beat~"
+"""Names of signs of life begin with this."""
 
 
 class Claims:
@@ -46,7 +49,7 @@ class Claims:
     def beat(self) -> None:
         """Give a sign of life."""
         self._beats += 1
-        (self._folder / f"{_BEAT}{self._owner.rank_id}").write_bytes(b"%d" % self._beats)
+        (self._folder / f"{BEAT}{self._owner.rank_id}").write_bytes(b"%d" % self._beats)
 
     def take(self, name: str) -> bool:
         """Claim work; False if another rank, which seems to be alive, has claimed it."""
@@ -94,7 +97,7 @@ class Claims:
 
     def end(self) -> None:
         """Remove the sign of life of this rank."""
-        (self._folder / f"{_BEAT}{self._owner.rank_id}").unlink(missing_ok=True)
+        (self._folder / f"{BEAT}{self._owner.rank_id}").unlink(missing_ok=True)
 
     def _path(self, name: str, number: int) -> Path:
         return self._folder / f"{name}.{number}"
@@ -113,7 +116,7 @@ class Claims:
             return "dead"
         beat = b""
         with contextlib.suppress(FileNotFoundError):
-            beat = (self._folder / f"{_BEAT}{owner.rank_id}").read_bytes()
+            beat = (self._folder / f"{BEAT}{owner.rank_id}").read_bytes()
         return "dead" if self._is_silent(owner.rank_id, beat) else "alive"
 
     def _is_silent(self, who: str, beat: bytes) -> bool:
@@ -128,14 +131,19 @@ class Claims:
 
 def holders(folder: Path) -> dict[str, int]:
     """For each work that is claimed in a folder, the rank that has claimed it last."""
-    found: dict[str, tuple[int, int]] = {}
+    return {name: rank for name, (rank, _) in owners(folder).items()}
+
+
+def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
+    """For each work that is claimed in a folder, the rank and the process that have claimed it last."""
+    found: dict[str, tuple[int, tuple[int, Owner]]] = {}
     for path in folder.glob("*.*"):
         name, _, number = path.name.rpartition(".")
         with contextlib.suppress(FileNotFoundError):
             holder = _holder(path.read_bytes())
-            if holder is not None and _is_number(number):
-                found[name] = max(found.get(name, (-1, -1)), (int(number), holder[0]))
-    return {name: rank for name, (_, rank) in found.items()}
+            if holder is not None and _is_number(number) and (name not in found or int(number) > found[name][0]):
+                found[name] = int(number), holder
+    return {name: holder for name, (_, holder) in found.items()}
 
 
 def _is_number(text: str) -> bool:

@@ -43,7 +43,7 @@ class OutputFile(ClosableFile, Protocol):
 
     num_bytes: int
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Append `data`."""
 
 
@@ -57,7 +57,7 @@ class HashedFile:
         self._begun = 0
         self.num_bytes = 0
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Append `data`."""
         self._hash.update(data)
         self.num_bytes += len(data)
@@ -124,7 +124,7 @@ class UploadedFile:
         self._num_waiting = 0
         self.num_bytes = 0
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Append `data`."""
         self._hash.update(data)
         self.num_bytes += len(data)

@@ -15,7 +15,11 @@ from prepcli.input_files import FileState
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import absolute, exists
 
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
+"""Of `plan.json`, and of what a digest covers; runs of another format are not continued."""
+UNITS_FOLDER = "units"
+"""The folder in OUT.prepcli with the units of its plan (`prepcli.engine.stored_units`)."""
+_CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,8 @@ class StoredPlan(msgspec.Struct):
     """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, `run_in` the folder, `out`
-    the absolute path of OUT at that time. `writes_file`: OUT is a file (`prepcli.engine.file_output`).
+    the absolute path of OUT at that time. `writes_file`: OUT is a file (`prepcli.engine.file_output`). The units are in
+    a file of `units_bytes` (`prepcli.engine.stored_units`).
     """
 
     command: str
@@ -104,9 +109,11 @@ class StoredPlan(msgspec.Struct):
     seconds: float
     run_with: str
     run_in: str
-    units: list[Unit]
+    num_units: int = 0
+    units_bytes: int = 0
     writes_file: bool = False
     out: str = ""
+    format: int = 1
 
     def run_again(self, out: str | Path) -> str:
         """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""
@@ -125,9 +132,12 @@ def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
         "command": command,
         "settings": settings,
         "inputs": [file.sha256 for file in plan.inputs],
-        "units": [[unit.id, unit.num_records] for unit in plan.units],
     }
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    digest = hashlib.sha256(msgspec.json.encode(content, order="sorted"))
+    for start in range(0, len(plan.units), _CHUNK):  # a text of millions of units would need much memory
+        units = plan.units[start : start + _CHUNK]
+        digest.update(msgspec.json.encode([[unit.id, unit.num_records] for unit in units]))
+    return digest.hexdigest()
 
 
 def differences(
@@ -139,6 +149,9 @@ def differences(
     """
     if earlier.command != command:
         yield f"by {earlier.command}, not {command}"
+        return
+    if earlier.format != PLAN_FORMAT:
+        yield f"by another version of prepcli (its plan has format {earlier.format}, not {PLAN_FORMAT})"
         return
     before = earlier.settings
     found = False

@@ -67,7 +67,7 @@ class UnitWriter:
         self._started = time.monotonic()
         self._tmp = workspace.make_tmp(unit.id)
         self._files: dict[str, ClosableFile] = {}
-        self._after: dict[str, bytes] = {}
+        self._after: dict[str, bytes | memoryview] = {}
         self._work_files: dict[str, HashedFile] = {}
         self._flushing: ThreadPoolExecutor | None = None
         self._rejects: Counter[str] = Counter()
@@ -104,7 +104,7 @@ class UnitWriter:
                 self._flushing = ThreadPoolExecutor(FLUSHING_THREADS)
             self._files[name] = WholeFile(self._tmp / f"{len(self._files)}.out", data, self._flushing)
 
-    def add_after(self, name: str, data: bytes) -> None:
+    def add_after(self, name: str, data: bytes | memoryview) -> None:
         """A small file that will become `OUT/name` and describes other files of the unit, such as an index of one.
 
         It is written when those are complete, and renamed after them, so it is never older than they are. An earlier

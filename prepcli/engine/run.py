@@ -22,6 +22,7 @@ from prepcli.engine.share import RunOptions, load_markers, process_share
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
 from prepcli.engine.stealing import Crew
+from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes import LIFELINE, TICK, exit_when_ready
@@ -98,6 +99,8 @@ class Run:
         if plan is not None and plan.digest != self.digest:
             raise UsageError(self._made_differently(plan))
         workspace.prepare()
+        if plan is not None and not has_units(workspace, plan):  # somebody has removed them
+            write_units(workspace, self.digest, self.plan.units)
         workspace.hold(self.digest)
 
     def _clear_if_asked(self) -> None:

@@ -1,5 +1,6 @@
 """Assign records to shards: permutations and boundaries over arrays, never over lists of records."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def selected(values: NDArray[Any], positions: Indices, scratch: Scratch) -> NDAr
     for chunk in chunks(len(positions)):
         result[chunk] = values[positions[chunk]]
     return result
+
+
+def seconds_of(durations: NDArray[np.float64], order: Indices, bounds: Indices) -> NDArray[np.float64]:
+    """The seconds of audio of each shard `order[bounds[k]:bounds[k + 1]]`; shape (shards,)."""
+    return np.array([durations[order[lo:hi]].sum() for lo, hi in pairwise(bounds.tolist())], np.float64)
 
 
 def by_count(num_records: int, num_shards: int) -> Indices:

@@ -9,11 +9,12 @@ from prepcli.calls import command_line, tell
 from prepcli.engine.job import AnyJob
 from prepcli.engine.kept_inputs import refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once
-from prepcli.engine.plan import AnyPlan, StoredPlan, Unit, differences
+from prepcli.engine.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
 from prepcli.engine.progress import is_alive, read_progress
 from prepcli.engine.publish import Marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
+from prepcli.engine.stored_units import write_units
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
 from prepcli.storage.paths import StorePath, absolute
@@ -88,7 +89,7 @@ def replace_failed(
 def plan_document(
     job: AnyJob, plan: AnyPlan, settings: dict[str, Any], digest: str, workspace: Workspace
 ) -> StoredPlan:
-    """What `plan.json` tells of the run that begins now."""
+    """What `plan.json` tells of the run that begins now; its units are written, for readers of it need them."""
     return StoredPlan(
         command=job.command,
         digest=digest,
@@ -100,7 +101,9 @@ def plan_document(
         seconds=plan.total_cost,
         run_with=command_line(),
         run_in=str(Path.cwd()),
-        units=[Unit(unit.id, unit.cost, unit.num_records) for unit in plan.units],
+        num_units=len(plan.units),
+        units_bytes=write_units(workspace, digest, plan.units),
         writes_file=workspace.named != workspace.out,
         out=absolute(workspace.named),
+        format=PLAN_FORMAT,
     )

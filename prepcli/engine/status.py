@@ -8,14 +8,16 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.file_output import workspace_of
-from prepcli.engine.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.plan import FINISH_UNIT
 from prepcli.engine.progress import STALE_AFTER, RankProgress, read_progress
 from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.rejects import asked_for
 from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
+from prepcli.engine.stages import StageProgress, stage_of
 from prepcli.engine.stealing import units_in_hand
 from prepcli.engine.store_output import OutputSizes, uploads_to
+from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
@@ -27,7 +29,8 @@ MERGE_SECONDS = 600.0
 class RankStatus(msgspec.Struct):
     """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`.
 
-    `working_on` are the units that it has begun, of its own share or of another's, if ranks may take units.
+    `working_on` are the units that it has begun, of its own share or of another's, if ranks may take units; while the
+    ranks plan, the tasks of the stage.
     """
 
     rank: int
@@ -44,13 +47,14 @@ class RankStatus(msgspec.Struct):
 class Status(msgspec.Struct):
     """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
 
-    `state`: running, finished, stopped, finishing (all units are done, and their parts are being merged) or
-    not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that added to
-    `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command that tries
-    records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-rejects` allowed
-    the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of `rejects` that the
-    user's options asked for. `unfinished_uploads` are objects of an output in a store to which a process uploads, or
-    has begun to before it was killed; the next run aborts these.
+    `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
+    `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
+    merged) or not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that
+    added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
+    that tries records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-
+    rejects` allowed the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of
+    `rejects` that the user's options asked for. `unfinished_uploads` are objects of an output in a store to which a
+    process uploads, or has begun to before it was killed; the next run aborts these.
     """
 
     out: str
@@ -76,6 +80,9 @@ class Status(msgspec.Struct):
     max_rejects: str = ""
     too_many_rejects: bool = False
     unfinished_uploads: list[str] = []
+    stage: str = ""
+    stage_done: int = 0
+    stage_total: int = 0
 
 
 def read_status(workspace: Workspace) -> Status:
@@ -84,7 +91,10 @@ def read_status(workspace: Workspace) -> Status:
     Raises:
         UsageError: no run of prepcli is recorded beside this output.
     """
-    plan = read_document(workspace.plan_file, StoredPlan)
+    plan = find_plan(workspace)
+    stage = stage_of(workspace) if plan is None else None
+    if stage is not None:
+        return _planning(workspace, stage)
     if plan is None:
         raise UsageError(
             f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give the OUT of a "
@@ -92,7 +102,7 @@ def read_status(workspace: Workspace) -> Status:
         )
     # Before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))
-    units = plan.units
+    units = read_units(workspace, plan)
     sizes = OutputSizes(workspace.out)
     found = {unit.id: read_marker(workspace, unit, plan.digest, sizes) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
@@ -162,6 +172,16 @@ def not_started(out: Path) -> Status:
         slowest_rank=None,
         continue_with=None,
     )
+
+
+def _planning(workspace: Workspace, stage: StageProgress) -> Status:
+    """The status of a run that has no plan yet."""
+    found = not_started(workspace.named)
+    found.command, found.state = stage.command, "planning" if stage.is_alive else "stopped"
+    found.stage, found.stage_done, found.stage_total = stage.doing, stage.done, stage.total
+    found.ranks = [RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(stage.in_hand.items())]
+    found.continue_with = stage.continue_with
+    return found
 
 
 def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from prepcli.engine.damaged import note_damaged
 from prepcli.engine.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
-from prepcli.engine.plan import StoredPlan
+from prepcli.engine.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.ranks import Rank
 from prepcli.engine.store_claim import Claim, StoreClaim
 from prepcli.engine.store_output import abort_left, check_store
@@ -27,7 +27,7 @@ from prepcli.storage.paths import StorePath
 Document = TypeVar("Document")
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl", "train_ds.yaml")
-CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims")
+CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims", UNITS_FOLDER)
 """What `--overwrite` removes in OUT.prepcli (`prepcli.engine.clearing`)."""
 
 

@@ -12,7 +12,7 @@ from prepcli.engine.arrays import Scratch, Values
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import UnitWriter
-from prepcli.engine.split import Indices, by_count, in_order
+from prepcli.engine.split import Indices, by_count, in_order, seconds_of
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
@@ -71,20 +71,22 @@ def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
     records = Records(job.manifests, base_dir, keys=ID_KEYS, workspace=workspace, num_workers=job.num_workers)
     size = len(records)
 
+    # Where every line is a reject there is one bound and no shard.
+    bounds = by_count(size, -(-size // job.shard_size)) if size else np.zeros(1, np.int64)
+
     def make(scratch: Scratch) -> Values:
         ids = plan_ids(records.index, base_dir, scratch)
-        return {"order": in_order(size, job.shuffle_seed, scratch)} | {
+        order = in_order(size, job.shuffle_seed, scratch)
+        return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds)} | {
             field.name: getattr(ids, field.name) for field in fields(RecordIds)
         }
 
     values = dict(records.layout([job.command, settings_over(job.manifests, base_dir, job.options)], make))
-    order = values.pop("order")
-    # Where every line is a reject there is one bound and no shard.
-    bounds = by_count(size, -(-size // job.shard_size)) if size else np.zeros(1, np.int64)
-    duration = records.index.duration
+    order, seconds_of_shards = values.pop("order"), values.pop("seconds")
+    places = zip(pairwise(bounds.tolist()), seconds_of_shards.tolist(), strict=True)
     units = [
-        ExportShard(f"shard_{number:06d}", float(duration[order[lo:hi]].sum()), hi - lo, number, lo, hi)
-        for number, (lo, hi) in enumerate(pairwise(bounds.tolist()))
+        ExportShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
+        for number, ((lo, hi), seconds) in enumerate(places)
     ]
     return records.plan(units, ExportContents(records, RecordIds(**values), order))
 

@@ -179,35 +179,37 @@ def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
 
 
 class LineOffsets:
-    """Collects where the lines of a file begin while it is read in blocks; the last one may lack its line end."""
+    """Finds where the lines of a file begin while it is read in blocks; the last one may lack its line end.
+
+    Attributes:
+        num_lines: the lines so far.
+        num_bytes: the bytes so far.
+    """
 
     def __init__(self) -> None:
-        self._starts: list[Offsets] = []
         self._begins_line = True
+        self.num_lines = 0
         self.num_bytes = 0
 
-    def add(self, block: bytes) -> None:
-        """Take the next block, which is not empty."""
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(np.uint64)
-        if self._begins_line:
-            self._starts.append(np.array([self.num_bytes], np.uint64))
+    def of(self, block: bytes) -> Offsets:
+        """Where the lines begin that begin in the next block, which is not empty."""
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(_OFFSET)
+        first = np.array([self.num_bytes] * self._begins_line, _OFFSET)
         self._begins_line = block.endswith(b"\n")
-        self._starts.append((ends[:-1] if self._begins_line else ends) + np.uint64(self.num_bytes + 1))
+        starts = np.concatenate([first, (ends[:-1] if self._begins_line else ends) + np.uint64(self.num_bytes + 1)])
+        self.num_lines += len(starts)
         self.num_bytes += len(block)
-
-    @property
-    def offsets(self) -> Offsets:
-        """The beginning of each line so far."""
-        return np.concatenate([np.empty(0, np.uint64), *self._starts])
+        return starts
 
 
 def line_offsets(path: Path) -> tuple[Offsets, int]:
     """Where the lines of a file begin, and its size in bytes."""
     lines = LineOffsets()
+    starts = [np.empty(0, _OFFSET)]
     with path.open("rb", buffering=0) as file:
         while block := file.read(_BLOCK_BYTES):
-            lines.add(block)
-    return lines.offsets, lines.num_bytes
+            starts.append(lines.of(block))
+    return np.concatenate(starts), lines.num_bytes
 
 
 def make_index(path: Path, kind: IndexKind) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.report import Report
 from prepcli.engine.status import read_status, workspaces_of
+from prepcli.engine.stored_units import find_plan
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.records import AUDIO_BASE_DIRS
@@ -48,7 +49,7 @@ def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
     except UsageError:
         return []  # no place for an output, such as /, or a corpus of which nothing is unpacked yet
     wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
-    plans = [(workspace, read_document(workspace.plan_file, StoredPlan)) for workspace in wanted]
+    plans = [(workspace, find_plan(workspace)) for workspace in wanted]
     return [_facts(workspace, plan) for workspace, plan in plans if plan is not None]
 
 

@@ -63,6 +63,8 @@ class ManifestIndex:
     """Unusable lines, in order."""
     num_skipped: int = 0
     """Lines skipped because of a true `_skipme`."""
+    found: bool = False
+    """Whether `looks_for` of `index_manifests` has found something."""
     records_before_gaps: list[Ints] = field(default_factory=list)
     """For each source and each of its lines without a record: the number of records before it, ascending."""
     folder: Path | None = None
@@ -87,12 +89,13 @@ def index_manifests(
     *,
     num_workers: int = 1,
     keys: Mapping[str, KeyFunction] | None = None,
+    looks_for: Callable[[bytes], bool] | None = None,
     spool_dir: Path | None = None,
 ) -> ManifestIndex:
     """Read manifests once and return the positions of their usable records.
 
     `keys` names functions of `audio_filepath` (module-level ones), or of another field, whose 64-bit hashes are kept
-    per record.
+    per record. `looks_for` gets blocks of whole lines of each range until it has found something.
     With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is read through.
     A source's `sha256` is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so that it
     depends on the content alone and not on who read which piece.
@@ -105,7 +108,7 @@ def index_manifests(
         check_is_json_lines(check_file(path))
     states = [state_of(path) for path in paths]
     plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
-    columns = columns_of(keys)
+    columns = columns_of(keys, looks_for)
     builder = IndexBuilder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers)):
         builder.add_source(paths[number], plain[number], states[number], parts)
@@ -167,11 +170,12 @@ def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:
         yield from next(results)
 
 
-def columns_of(keys: Mapping[str, KeyFunction] | None) -> Columns:
-    """The columns of an index with these keys."""
+def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[bytes], bool] | None = None) -> Columns:
+    """The columns of an index with these keys; `looks_for` is that of `index_manifests`."""
     return Columns(
         keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
         field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
+        looks_for=looks_for,
     )
 
 
@@ -204,6 +208,7 @@ class IndexBuilder:
             gaps.append(np.array(part.gaps, np.int64) + num_lines)
             num_lines += part.num_lines
             index.num_skipped += part.num_skipped
+            index.found |= part.found
             self._num_records += len(part.duration)
             for name, column in part_columns(part):
                 self._append(name, column)

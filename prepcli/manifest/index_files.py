@@ -45,7 +45,8 @@ class _StoredPart(msgspec.Struct, array_like=True):
     num_lines: int
     num_skipped: int
     num_problems: int
-    columns: dict[str, bytes]
+    columns: dict[str, memoryview]
+    found: bool
     gaps: list[int]
     problems: list[_StoredProblem]
 
@@ -70,6 +71,7 @@ class StoredIndex(msgspec.Struct):
     num_records: int
     num_skipped: int
     keys: list[str]
+    found: bool
 
 
 def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[int, Part]]) -> None:
@@ -84,7 +86,8 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
                 part.num_lines,
                 part.num_skipped,
                 part.num_problems,
-                {name: np.asarray(column, _dtype(name)).tobytes() for name, column in part_columns(part)},
+                {name: _bytes_of(column, _dtype(name)) for name, column in part_columns(part)},
+                part.found,
                 part.gaps,
                 _stored_problems(part.problems),
             )
@@ -92,21 +95,21 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
 
 
 def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
-    """The parts in a file of `write_parts`, in order, one at a time."""
+    """The parts in a file of `write_parts`, in order, one at a time; their columns are in the file, mapped."""
     decoder = msgspec.msgpack.Decoder(_StoredPart)
-    with path.open("rb") as file:
-        _read_block(file)
-        while block := _read_block(file):
-            stored = decoder.decode(block)
-            columns = {name: np.frombuffer(data, _dtype(name)) for name, data in stored.columns.items()}
-            part = Part(stored.digest, stored.num_bytes, stored.num_lines, stored.num_skipped, stored.num_problems)
-            part.start, part.length = columns["start"], columns["length"]
-            part.duration, part.offset = columns["duration"], columns["offset"]
-            part.keys = {
-                name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
-            }
-            part.gaps, part.problems = stored.gaps, _problems(stored.problems)
-            yield stored.file, part
+    blocks = _blocks(np.memmap(path, np.uint8, "r").data)
+    next(blocks)
+    for stored in map(decoder.decode, blocks):
+        columns = {name: np.frombuffer(data, _dtype(name)) for name, data in stored.columns.items()}
+        part = Part(stored.digest, stored.num_bytes, stored.num_lines, stored.num_skipped, stored.num_problems)
+        part.start, part.length = columns["start"], columns["length"]
+        part.duration, part.offset = columns["duration"], columns["offset"]
+        part.keys = {
+            name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
+        }
+        part.found = stored.found
+        part.gaps, part.problems = stored.gaps, _problems(stored.problems)
+        yield stored.file, part
 
 
 def has_parts(path: Path, states: Sequence[FileState]) -> bool:
@@ -191,7 +194,7 @@ def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns:
         )
         for one, first, gaps in zip(index.sources, index.first[:-1], index.records_before_gaps, strict=True)
     ]
-    save_stored(folder, StoredIndex(sources, index.first[-1], index.num_skipped, _keys(columns)))
+    save_stored(folder, StoredIndex(sources, index.first[-1], index.num_skipped, _keys(columns), index.found))
 
 
 def save_stored(folder: Path, stored: StoredIndex) -> None:
@@ -225,7 +228,7 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
         index.records_before_gaps.append(gaps[begin : begin + one.num_gaps])
         begin += one.num_gaps
     index.first = [*(one.first for one in stored.sources), stored.num_records]
-    index.num_skipped = stored.num_skipped
+    index.num_skipped, index.found = stored.num_skipped, stored.found
     problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem])
     index.problems = _problems(problems)
     return index
@@ -265,6 +268,18 @@ def _problems(stored: Iterable[_StoredProblem]) -> list[Problem]:
 def _write_block(file: BinaryIO, block: bytes) -> None:
     file.write(_LENGTH.pack(len(block)))
     file.write(block)
+
+
+def _blocks(data: memoryview) -> Iterator[memoryview]:
+    at = 0
+    while at < len(data):
+        begin = at + _LENGTH.size
+        at = begin + _LENGTH.unpack(data[at:begin])[0]
+        yield data[begin:at]
+
+
+def _bytes_of(column: npt.NDArray[Any], dtype: str) -> memoryview:
+    return np.ascontiguousarray(column, dtype).data.cast("B")
 
 
 def _read_block(file: BinaryIO) -> bytes:

@@ -70,6 +70,8 @@ class Columns:
     cuts: bool = False
     """The lines are lhotse cuts, not NeMo records."""
     numbers: Numbers | None = None
+    looks_for: Callable[[bytes], bool] | None = None
+    """A module-level function that gets blocks of whole lines until it has found something."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,8 @@ class Part:
     number: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     """The results of `Columns.numbers`; empty without it."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
+    found: bool = False
+    """Whether `Columns.looks_for` has found something."""
     gaps: list[int] = field(default_factory=list)
     """Lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.claims import Claims, do_together
+from prepcli.engine.claims import CLAIMS, Claims, do_together
+from prepcli.engine.stages import begin_stage
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.input_files import FileState, check_unchanged
 from prepcli.manifest.foreign import check_is_json_lines
@@ -29,6 +30,7 @@ from prepcli.manifest.spool import is_copied, plain_copy
 
 COMPRESSION = 8
 """How many times longer a manifest is than its compressed file, about."""
+_PARTS = "parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +84,22 @@ def read_together(
         InputChangedError: one was written to meanwhile.
         IncompleteError: a worker process was killed.
     """
-    parts = folder / "parts"
+    parts = folder / _PARTS
     parts.mkdir(exist_ok=True)
     rank = workspace.rank
-    claims = Claims(folder / "claims", rank.rank, workspace.rank_id)
+    claims = Claims(folder / CLAIMS, rank.rank, workspace.rank_id)
     together = partial(do_together, claims=claims, world_size=rank.world_size, num_workers=num_workers)
     packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
     unpacking = _tasks("unpack", parts, packed)
     try:
+        begin_stage(folder, "unpacking manifests", len(unpacking), f"{_PARTS}/unpack-*")
         together(unpacking, partial(_unpack, spool=spool), partial(_is_unpacked, folder=folder, spool=spool))
         plain = _plain_files(inputs, unpacking, spool)
         ranges = [_Piece(n, inputs[n], one) for n, (path, size) in enumerate(plain) for one in ranges_of(path, size)]
         reading = _tasks("read", parts, ranges)
+        begin_stage(folder, "reading manifests", len(reading), f"{_PARTS}/read-*")
         together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
+        begin_stage(folder, "joining what was read", 1, INDEX_NAME)
         join = partial(_join, inputs=inputs, plain=plain, reading=reading, columns=columns, rank_id=workspace.rank_id)
         together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
     except FileNotFoundError:
@@ -203,5 +208,5 @@ def _join(
         save_index(folder, builder, files, columns)
     for path in folder.iterdir():
         # Drafts of processes that were killed or too slow, and plans over an index that was damaged.
-        if path.name == "parts" or path.name.startswith((".", "plan-")):
+        if path.name == _PARTS or path.name.startswith((".", "plan-")):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

@@ -115,9 +115,13 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
     """Read from `start`; `in_line`: the first bytes belong to a line of an earlier range."""
     digest = hashlib.sha256() if columns.digest else None
     blocks = LineBlocks(columns)
+    found = columns.looks_for is None
     for data, at in _whole_lines(reader, start, stop, in_line, digest.update if digest else None):
         blocks.add(data, at)
-    return blocks.finish(digest.digest() if digest else b"", reader.num_bytes)
+        found = found or (columns.looks_for is not None and columns.looks_for(data))
+    part = blocks.finish(digest.digest() if digest else b"", reader.num_bytes)
+    part.found = found and columns.looks_for is not None
+    return part
 
 
 def lines_of(part: Range) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from prepcli.version import __version__
 
 MIN_SHARED_BYTES = 8 << 20
 """Less than this (compressed bytes count eight times) each rank reads for itself, in a fraction of a second."""
-_FORMAT = 1
+_FORMAT = 2
 
 
 def shared_index(
@@ -38,6 +38,7 @@ def shared_index(
     *,
     num_workers: int = 1,
     keys: Mapping[str, KeyFunction] | None = None,
+    looks_for: Callable[[bytes], bool] | None = None,
 ) -> ManifestIndex:
     """The index of `index_manifests`, read by all ranks of `workspace` together and kept there in files.
 
@@ -51,11 +52,11 @@ def shared_index(
     if workspace is not None:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]
         if sum(one.state.num_bytes * (8 if is_gzip(one.path) else 1) for one in inputs) >= MIN_SHARED_BYTES:
-            found = _find_or_make(inputs, workspace, columns_of(keys), num_workers)
+            found = _find_or_make(inputs, workspace, columns_of(keys, looks_for), num_workers)
             if found is not None:
                 return found
     spool = None if workspace is None else workspace.spool
-    return index_manifests(paths, num_workers=num_workers, keys=keys, spool_dir=spool)
+    return index_manifests(paths, num_workers=num_workers, keys=keys, looks_for=looks_for, spool_dir=spool)
 
 
 def _find_or_make(
@@ -91,7 +92,8 @@ def _digest(text: str) -> str:
 def _described(columns: Columns) -> list[object]:
     """The keys of an index in words: equal for equal functions, also in other processes."""
     of_fields = [(name, key.field, _function(key.function)) for name, key in columns.field_keys]
-    return [*((name, _function(function)) for name, function in columns.keys), *of_fields]
+    looks_for = [_function(columns.looks_for)] if columns.looks_for else []
+    return [*((name, _function(function)) for name, function in columns.keys), *of_fields, *looks_for]
 
 
 def _function(function: Callable[..., Any]) -> object:

@@ -39,7 +39,7 @@ from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
 from prepcli.shar.cuts import Entry, read_entry
 from prepcli.shar.options import SharOptions
-from prepcli.shar.plan import SharLayout, plan_shards
+from prepcli.shar.plan import SharLayout, names_context, plan_shards
 from prepcli.shar.segments import Audio, Segment, SegmentStore
 from prepcli.storage.addresses import is_address
 from prepcli.storage.ahead import reading_ahead
@@ -116,6 +116,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
             self.manifests,
             self.options.audio_base_dir,
             keys={"recording": recording_id},
+            looks_for=names_context,
             workspace=workspace,
             num_workers=self._num_workers,
         )
@@ -123,10 +124,10 @@ class SharJob(UnitJob[SharShard, SharContents]):
         layout = SharLayout(
             **records.layout(what, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
         )
-        duration = records.index.duration
+        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
         units = [
-            SharShard(f"shard_{number:06d}", float(duration[layout.order[lo:hi]].sum()), hi - lo, number, lo, hi)
-            for number, (lo, hi) in enumerate(pairwise(layout.bounds.tolist()))
+            SharShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
+            for number, ((lo, hi), seconds) in enumerate(places)
         ]
         notes = notes_on_speakers(record for _, record in records.sample())
         return records.plan(units, SharContents(records, layout), notes=notes)

@@ -8,25 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
-from prepcli.engine.split import Indices, by_count, in_order
+from prepcli.engine.split import Indices, by_count, in_order, seconds_of
 from prepcli.errors import RecordRejected
 from prepcli.hashing import chunks, hash_segments, occurrences
 from prepcli.manifest.context import CONTEXT_FIELDS
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
-from prepcli.manifest.index import ManifestIndex, SourceFile
+from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
-from prepcli.manifest.sources import open_bytes
 from prepcli.shar.options import SharOptions
 
 _CONTEXT_KEY = b'"context_audio_'
-_BLOCK_BYTES = 8 << 20
 # Below this number of hundredths of a second, float64 resolves the distance to a half to 1e-6.
 _EXACT_HUNDREDTHS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class SharLayout:
-    """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index).
+    """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index), `seconds[k]` of audio.
 
     `occurrences[i]`: the number of records before record i whose cut has the same id by NeMo's naming.
     `has_context`: some record has a context, so all must have one.
@@ -34,6 +32,7 @@ class SharLayout:
 
     order: Indices
     bounds: Indices
+    seconds: Floats
     occurrences: Ints
     has_context: bool
 
@@ -43,13 +42,17 @@ class SharLayout:
 
 
 def plan_shards(index: ManifestIndex, options: SharOptions, scratch: Scratch | None = None) -> SharLayout:
-    """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id)."""
+    """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id).
+
+    `index.found` tells whether a line has a context (`names_context`).
+    """
     scratch = scratch or Scratch()
     num_records = len(index)
     order = in_order(num_records, options.shuffle_seed if options.shuffle else None, scratch)
     # If every line is a reject, there is one bound and no shard.
     bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
-    return SharLayout(order, bounds, occurrences_of_ids(index, scratch), names_context(index))
+    seconds = seconds_of(index.duration, order, bounds)
+    return SharLayout(order, bounds, seconds, occurrences_of_ids(index, scratch), index.found)
 
 
 def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> Ints:
@@ -78,27 +81,13 @@ def hundredths(seconds: Floats) -> Floats:
     return rounded
 
 
-def names_context(index: ManifestIndex) -> bool:
-    """Whether any line of the manifests that is not skipped has a context.
-
-    The index has not kept those fields. Their names are looked for in the bytes, at the speed of reading; a manifest
-    with contexts says so in its first line, and only one without is read to its end.
-    """
-    return any(_has_context_field(line) for source in index.sources for line in _lines_with_key(source))
+def names_context(lines: bytes) -> bool:
+    """Whether any of some whole lines that is not skipped has a context; a manifest has them in its first line."""
+    return any(map(_has_context_field, _lines_with_key(lines)))
 
 
-def _lines_with_key(source: SourceFile) -> Iterator[bytes]:
-    rest = b""
-    with open_bytes(source.plain_path or source.path) as file:
-        while block := file.read(_BLOCK_BYTES):
-            block = rest + block
-            end = block.rfind(b"\n") + 1
-            yield from _hits(block[:end])
-            rest = block[end:]
-    yield from _hits(rest)
-
-
-def _hits(lines: bytes) -> Iterator[bytes]:
+def _lines_with_key(lines: bytes) -> Iterator[bytes]:
+    """The lines in which the name of such a field is; searched for at the speed of reading."""
     at = lines.find(_CONTEXT_KEY)
     while at >= 0:
         start = lines.rfind(b"\n", 0, at) + 1

@@ -141,12 +141,10 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
     def _units(self, contents: TarredContents) -> Iterator[TarShard]:
         first = self.base.num_shards if self.base else 0
         for set_number, tar_set in enumerate(contents.layout.sets):
-            duration = contents.records.index.duration
-            for k, (lo, hi) in enumerate(pairwise(tar_set.bounds.tolist())):
-                unit_id = f"{tar_set.folder.replace('/', '-')}shard_{first + k:06d}"
-                yield TarShard(
-                    unit_id, float(duration[tar_set.records[lo:hi]].sum()), hi - lo, set_number, first + k, lo, hi
-                )
+            prefix = f"{tar_set.folder.replace('/', '-')}shard_"
+            places = pairwise(tar_set.bounds.tolist())
+            for k, ((lo, hi), seconds) in enumerate(zip(places, tar_set.seconds.tolist(), strict=True), first):
+                yield TarShard(f"{prefix}{k:06d}", seconds, hi - lo, set_number, k, lo, hi)
 
     def _notes(self, layout: TarredLayout) -> list[str]:
         notes = []

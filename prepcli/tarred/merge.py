@@ -1,14 +1,17 @@
 """The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from prepcli.bins.durations import duration_bins
+from prepcli.engine.arrays import Growing
 from prepcli.engine.output_files import OutputFile
 from prepcli.engine.publish import UnitWriter
-from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets, index_bytes
+from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
@@ -19,7 +22,7 @@ from prepcli.formats.tarred import (
     metadata_yaml,
 )
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
-from prepcli.manifest.durations import read_durations
+from prepcli.manifest.durations import duration_pieces
 from prepcli.storage.paths import absolute
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import TarSet
@@ -50,26 +53,11 @@ def merge_set(
     parts = [base.manifest] if base else []
     parts += [root / name for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
-    lines = LineOffsets()
-    for part in parts:
-        _append(merged, part, lines)
-    num_records = len(lines.offsets)
-    if options.index and not options.shard_manifests:
-        writer.add_after(
-            tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index_bytes(lines.offsets, lines.num_bytes)
-        )
-
-    durations = read_durations([str(part) for part in parts])
-    num_bins = min(options.dynamic_buckets_num, len(durations))
-    bucketing: dict[str, Any] = {}
-    if options.buckets_num == 1 and num_bins >= 2:
-        bins = duration_bins(durations, num_bins)
-        bucketing = {
-            "use_lhotse": True,
-            "use_bucketing": True,
-            "num_buckets": len(bins) + 1,
-            "bucket_duration_bins": [float(edge) for edge in bins],
-        }
+    index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
+    num_records = _join(merged, parts, index)
+    if index is not None:
+        writer.add_after(tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index.array().data.cast("B"))
+    bucketing = _bucketing(parts, options, writer.folder) if options.buckets_num == 1 else {}
     config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
     config |= {"num_shards": num_shards} | bucketing
     per_shard = base.num_samples_per_shard if base else None
@@ -112,11 +100,38 @@ def train_ds_keys(details: Mapping[str, Any], bucketing: Mapping[str, Any], with
     return keys | {name: value for name, value in bucketing.items() if name != "use_lhotse"}
 
 
-def _append(target: OutputFile, source: Path, lines: LineOffsets) -> None:
-    with source.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            lines.add(chunk)
-            target.write(chunk)
+def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None) -> int:
+    """Write all parts to `target`, and to `index` where their lines begin; returns the number of lines."""
+    lines = LineOffsets()
+    for part in parts:
+        with part.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                starts = lines.of(chunk)
+                if index is not None:
+                    index.append(starts)
+                target.write(chunk)
+    if index is not None:
+        index.append([lines.num_bytes])
+    return lines.num_lines
+
+
+def _bucketing(parts: Sequence[Path], options: TarredOptions, folder: Path) -> dict[str, Any]:
+    """The bins of the records in `parts`; none where these are too few. Their durations are in a file in `folder`."""
+    collected = Growing(folder, np.float64)
+    for piece in duration_pieces([str(part) for part in parts]):
+        collected.append(piece)
+    durations = collected.array()
+    num_bins = min(options.dynamic_buckets_num, len(durations))
+    if num_bins < 2:
+        return {}
+    durations.sort()
+    bins = duration_bins(durations, num_bins)
+    return {
+        "use_lhotse": True,
+        "use_bucketing": True,
+        "num_buckets": len(bins) + 1,
+        "bucket_duration_bins": [float(edge) for edge in bins],
+    }
 
 
 def _dataset_config(options: TarredOptions) -> dict[str, Any]:

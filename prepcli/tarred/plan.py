@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch, Values
-from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, selected, shuffled
+from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, seconds_of, selected, shuffled
 from prepcli.errors import RejectReason, UsageError
 from prepcli.formats.names import loader_stem, tagged
 from prepcli.hashing import Hashes, chunks, have_several, num_distinct
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.parts import Floats
 from prepcli.records import file_identity, segment_identity
 from prepcli.tarred.options import TarredOptions
 
@@ -48,11 +49,16 @@ class TakenNames:
         return found
 
 
+_ARRAYS = ("records", "bounds", "seconds")
+"""The arrays of a set."""
+
+
 @dataclass(slots=True)
 class TarSet:
     """One data set below OUT: the whole set, or one static bucket in its own folder.
 
-    `records` are numbers in the index in shard order; shard k is `records[bounds[k]:bounds[k + 1]]`.
+    `records` are numbers in the index in shard order; shard k is `records[bounds[k]:bounds[k + 1]]`, with `seconds[k]`
+    of audio.
     """
 
     folder: str
@@ -60,6 +66,7 @@ class TarSet:
     max_duration: float | None
     records: Indices
     bounds: Indices
+    seconds: Floats
 
     @property
     def num_shards(self) -> int:
@@ -86,7 +93,7 @@ class TarredLayout:
         """All of it, as named values and arrays."""
         values: dict[str, Any] = {"ambiguous": self.ambiguous, "repeated": self.repeated}
         for number, one in enumerate(self.sets):
-            values |= {f"records-{number}": one.records, f"bounds-{number}": one.bounds}
+            values |= {f"{name}-{number}": getattr(one, name) for name in _ARRAYS}
         for number, (_, records) in enumerate(self.left_out):
             values[f"left_out-{number}"] = records
         values["sets"] = [[one.folder, one.min_duration, one.max_duration] for one in self.sets]
@@ -98,7 +105,7 @@ class TarredLayout:
         """The layout of `to_values`."""
         return cls(
             sets=[
-                TarSet(folder, low, high, values[f"records-{number}"], values[f"bounds-{number}"])
+                TarSet(folder, low, high, *(values[f"{name}-{number}"] for name in _ARRAYS))
                 for number, (folder, low, high) in enumerate(values["sets"])
             ],
             left_out=[
@@ -214,7 +221,7 @@ def _divide(
         for lo, hi in pairwise(bounds.tolist()):
             shard = records[lo:hi]
             records[lo:hi] = shard[np.argsort(index.duration[shard], kind="stable")]
-    return TarSet(folder, low, high, records, bounds), dropped
+    return TarSet(folder, low, high, records, bounds, seconds_of(index.duration, records, bounds)), dropped
 
 
 def _with_names(

@@ -11,6 +11,7 @@ from prepcli.engine.publish import Marker
 from prepcli.engine.rejects import asked_for, commonest
 from prepcli.engine.report import Report
 from prepcli.engine.status import Status, read_status, workspaces_of
+from prepcli.engine.stored_units import find_plan
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.verification.report import VerifyReport
 
@@ -30,7 +31,7 @@ def runs_of(out: Path, work_dir: Path | None = None) -> list[Run]:
     """The runs by the records beside `out`, or of an output in a store in `work_dir`."""
     runs = []
     for workspace in workspaces_of(out, work_dir):
-        plan = read_document(workspace.plan_file, StoredPlan)
+        plan = find_plan(workspace)
         if plan is None:
             continue
         status = read_status(workspace)

@@ -148,7 +148,7 @@ def test_a_run_that_another_one_overwrites_publishes_nothing_more(seed: int, tmp
 def test_a_plan_of_others_under_a_unit_that_is_ready(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "out")
     workspace.prepare()
-    plan = StoredPlan("test", "mine", {}, [], 0, 0, {}, 0.0, "", "", [])
+    plan = StoredPlan("test", "mine", {}, [], 0, 0, {}, 0.0, "", "")
     workspace.claim(plan)
     workspace.hold("mine")
     with UnitWriter(workspace, "mine", Unit("a", 1.0, 0)) as writer:

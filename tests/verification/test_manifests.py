@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.output_files import PublishedFile
-from prepcli.engine.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.plan import FINISH_UNIT, PLAN_FORMAT, StoredPlan
 from prepcli.engine.publish import Marker
 from prepcli.engine.report import Report
 from prepcli.engine.workspace import Workspace, write_json
@@ -41,7 +41,7 @@ def remember(workspace: Workspace, command: str, name: str, source: Path, **sett
     workspace.done.mkdir(parents=True)
     inputs = [{"path": str(source), "sha256": index_manifests([str(source)]).sources[0].sha256}]
     options = {f"--{option.replace('_', '-')}": value for option, value in settings.items()}
-    plan = StoredPlan(command, "d", options, inputs, count, 0, {}, 1.0, command, str(source.parent), [])
+    plan = StoredPlan(command, "d", options, inputs, count, 0, {}, 1.0, command, str(source.parent), format=PLAN_FORMAT)
     plan.writes_file = workspace.root.name == f"{name}.prepcli"
     write_json(workspace.plan_file, plan)
     published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
