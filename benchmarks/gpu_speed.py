@@ -13,7 +13,7 @@ from gpu_checks import extend
 from gpu_models import Command, codec_file, corpus, load_codec, load_speaker, speaker_file
 from gpu_report import Bench
 
-from prepcli.codes.on_device import BatchShape, encode_rows
+from prepcli.codes.on_device import BatchShape, encode_rows, move_rows
 from prepcli.models.batches import equal_length_batches, full_batches
 from prepcli.models.devices import use_full_float32, use_tf32
 from prepcli.models.protocols import Codec, Precision
@@ -154,9 +154,8 @@ def synchronizations(codec: Codec, audio: "Tensor", lengths: "Tensor") -> int:
     try:
         with warnings.catch_warnings(record=True) as caught, ModelRunner("cuda:0", None, to_host=True) as runner:
             warnings.simplefilter("always")
-            running = runner.run(
-                lambda *rows: encode_rows(codec, shape, "cuda:0", "fp32", *rows), audio, lengths, frames
-            )
+            move = partial(move_rows, codec, shape, "cuda:0")
+            running = runner.run(partial(encode_rows, codec, "fp32"), audio, lengths, frames, prepare=move)
             count = len(caught)
             running.result()
     finally:

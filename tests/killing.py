@@ -125,6 +125,22 @@ def resume(case: Case, out: Path, world_size: int) -> None:
     assert case.tree(out) == case.undisturbed
 
 
+def kill_one_of_a_launch(case: Case, out: Path, victim: Victim, markers: int, draw: random.Random) -> None:
+    """Of three ranks of a launch one is disturbed for good; the others do its units, and finish."""
+    launch = ("--world-size", 3, "--launch-id", "first")
+    ranks = [case.start(out, "--rank", rank, *launch) for rank in range(3)]
+    disturbed = draw.choice(ranks)
+    wait_for_markers(out, markers, disturbed, case.units, case.records)
+    victim(disturbed, draw)
+    for process in ranks:
+        _, err = process.communicate(timeout=HANG_SECONDS)
+        assert process.returncode == 0 or process is disturbed, err
+    assert case.tree(out) == case.undisturbed
+    assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == case.num_rejects
+    assert prepcli("status", out, "--json").json["state"] == "finished"
+    assert not (case.workspace(out) / "claims").exists()
+
+
 class KillMatrix:
     """The tests of a module's fixture `case`; a subclass may name other moments, or fewer."""
 

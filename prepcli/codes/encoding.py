@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from prepcli.codes.content import record_audio
 from prepcli.codes.file_segments import FileSegment
-from prepcli.codes.on_device import BatchShape, encode_rows
+from prepcli.codes.on_device import BatchShape, encode_rows, move_rows
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard
 from prepcli.codes.shard_index import Found, Member, ShardIndex
@@ -178,12 +178,12 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 started = time.monotonic()
                 audio = next(decoded)
                 begun = time.monotonic()
-                model = partial(encode_rows, self._codec, shape, device)
                 tensors = self._tensors(batch, audio)
-                codes = runner.run(partial(model, precision), *tensors, keys=audio.keys)
+                run = partial(runner.run, keys=audio.keys, prepare=partial(move_rows, self._codec, shape, device))
+                codes = run(partial(encode_rows, self._codec, precision), *tensors)
                 exact = None
                 if precision != "fp32" and turn % COMPARE_EVERY == 0:
-                    exact = runner.run(partial(model, "fp32"), *tensors, keys=audio.keys)
+                    exact = run(partial(encode_rows, self._codec, "fp32"), *tensors)
                 under_way.append((batch, audio, codes, exact))
                 if len(under_way) > runner.depth:
                     self._take(found, *under_way.popleft(), device, advance)

@@ -1,10 +1,7 @@
 """extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from prepcli.codes.encoding import UnitEncoder
 from prepcli.codes.indexes import indexes_of_set
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
-from prepcli.codes.shard_index import Member, MemberDecoder, ShardIndex, index_shard
+from prepcli.codes.shard_index import Member, MemberDecoder, index_shard
 from prepcli.codes.statistics import statistics
 from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
@@ -27,11 +24,9 @@ from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
 from prepcli.models.codecs import notes_on_codec_model
+from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
 from prepcli.processes import wait_for
-
-UNITS_AHEAD = 2
-"""Number of units whose tars are indexed while an earlier unit is being encoded."""
 
 
 def codes_workspace(out: Path, codec_name: str) -> Workspace:
@@ -120,29 +115,22 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         """Reads segments from the tars."""
         return MemberDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
-    def begin_units(
-        self,
-        contents: CodesContents,
-        units: Sequence[ShardGroup],
-        workers: DecodingPool[Member],
-        tick: Callable[[], None],
-    ) -> Iterator[UnitEncoder]:
-        """The units' encoders; workers read the shards of the next units meanwhile."""
-        waiting = iter(units)
-        indices: deque[list[Future[ShardIndex]]] = deque()
-        for unit in units:
-            for ahead in islice(waiting, UNITS_AHEAD + 1 - len(indices)):
-                indices.append([workers.submit(index_shard, shard) for shard in ahead.shards])
-            found = [wait_for(future, tick) for future in indices.popleft()]
-            yield UnitEncoder(
+    def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[Member]) -> Begin:
+        """Workers index the unit's tars."""
+        indices = [workers.submit(index_shard, shard) for shard in unit.shards]
+
+        def begin(tick: Tick) -> UnitEncoder:
+            return UnitEncoder(
                 unit.shards,
-                found,
+                [wait_for(index, tick) for index in indices],
                 self.model,
                 self.options,
                 self.folder,
                 resamples=self.is_on_gpu,
                 mixes_lengths=self.mixes_lengths,
             )
+
+        return begin
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the lines to paste into a training config, and statistics; there is nothing to merge."""

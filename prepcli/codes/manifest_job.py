@@ -1,11 +1,9 @@
 """extend-codec-codes for plain manifests: a file of codes for each segment, and a manifest that names them."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +23,11 @@ from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.plain_codes import FILE_PATTERN, FRAME_SHIFT, MANIFEST_NAME
 from prepcli.models.codecs import notes_on_codec_model
+from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
 from prepcli.processes import wait_for
 from prepcli.records import AUDIO_BASE_DIRS, Records, base_directories
 
-UNITS_AHEAD = 2
-"""Number of units whose files are probed while an earlier unit is being encoded."""
 MANY_FILES = 1_000_000
 _PROBED_AT_ONCE = 256
 _COPY_BYTES = 1 << 20
@@ -119,25 +116,15 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
         """Reads segments of files."""
         return FileDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
-    def begin_units(
-        self,
-        contents: ManifestContents,
-        units: Sequence[RecordGroup],
-        workers: DecodingPool[FileSegment],
-        tick: Callable[[], None],
-    ) -> Iterator[RecordEncoder]:
-        """The units' encoders; workers probe the files of the next units meanwhile."""
-        waiting = iter(units)
-        probed: deque[_Probed] = deque()
-        for unit in units:
-            for ahead in islice(waiting, UNITS_AHEAD + 1 - len(probed)):
-                probed.append(_Probed(NamedSegments(contents.records, ahead), workers))
-                tick()
-            one = probed.popleft()
+    def read_ahead(self, contents: ManifestContents, unit: RecordGroup, workers: DecodingPool[FileSegment]) -> Begin:
+        """Workers probe the unit's files."""
+        probed = _Probed(NamedSegments(contents.records, unit), workers)
+
+        def begin(tick: Tick) -> RecordEncoder:
             seconds = contents.records.index.duration[unit.lo : unit.hi].tolist()
-            yield RecordEncoder(
+            return RecordEncoder(
                 unit,
-                one.named.index(seconds, one.found(tick)),
+                probed.named.index(seconds, probed.found(tick)),
                 contents.records,
                 contents.table,
                 contents.folder,
@@ -146,6 +133,8 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
                 resamples=self.is_on_gpu,
                 mixes_lengths=self.mixes_lengths,
             )
+
+        return begin
 
     def finish(self, plan: ManifestPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the lines of the units, in the order of the input; returns the path of the manifest, and statistics."""

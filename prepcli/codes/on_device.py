@@ -1,4 +1,4 @@
-"""Encode the rows of a batch on the device of the codec: resample, pad to the shape of the batch, encode."""
+"""A batch on the device of the codec: copy its rows, resample, pad them to the shape of the batch, encode."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,26 +32,22 @@ class BatchShape:
     mixes_lengths: bool
 
 
-def encode_rows(
-    codec: Codec,
-    shape: BatchShape,
-    device: str,
-    precision: Precision,
-    rows: "Tensor",
-    lengths: "Tensor",
-    frames: "Tensor",
-) -> "tuple[Tensor, Tensor]":
-    """Return the codes (B, C, F) of some rows of a batch, and the frames (B,) of each row.
+def move_rows(
+    codec: Codec, shape: BatchShape, device: str, rows: "Tensor", lengths: "Tensor", frames: "Tensor"
+) -> "tuple[Tensor, Tensor, Tensor]":
+    """Copy some rows of a batch to the device, at the codec's sampling rate and in the shape of the whole batch.
 
     Args:
         codec: on `device`.
         shape: the shape of the whole batch.
         device: "cpu" or "cuda:N".
-        precision: of the codec.
         rows: (B, T), on the CPU.
         lengths: (B,), samples of each row that are audio; 0 for a row that could not be decoded. It is encoded as
             silence, and its codes are dropped.
         frames: (B,), frames of each row.
+
+    Returns:
+        The arguments of `encode_rows`.
     """
     import torch
 
@@ -69,6 +65,20 @@ def encode_rows(
     audio = torch.nn.functional.pad(audio, (0, shape.num_frames * step - audio.shape[1], 0, more))
     lengths = torch.maximum(lengths, (frames - 1) * step + 1)
     lengths = torch.nn.functional.pad(lengths, (0, more), value=audio.shape[1])
-    given = lengths if shape.mixes_lengths else to_device(lengths, device)
-    codes, found = codec.encode(audio, given, precision)
-    return codes[: len(rows)], found[: len(rows)]
+    return audio, lengths if shape.mixes_lengths else to_device(lengths, device), frames
+
+
+def encode_rows(
+    codec: Codec, precision: Precision, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
+) -> "tuple[Tensor, Tensor]":
+    """Return the codes (B, C, F) of the rows that were given, without the silent ones, and the frames (B,) of each.
+
+    Args:
+        codec: on the device of the audio.
+        precision: of the codec.
+        audio: (B or more, T), on the device, and for the others see `move_rows`.
+        lengths: (B or more,), samples of each row.
+        frames: (B,), of the rows that were given.
+    """
+    codes, found = codec.encode(audio, lengths, precision)
+    return codes[: len(frames)], found[: len(frames)]

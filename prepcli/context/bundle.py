@@ -120,8 +120,8 @@ class Bundle(UnitWork[int, Embedded]):
         advance(int(self._kept.is_kept.sum()), float(self._durations[self._kept.is_kept].sum()))
         under_way: deque[tuple[Indices, Running | None]] = deque()
 
-        def model(audio: "Tensor", lengths: "Tensor") -> "Tensor":
-            return encoder.embed(to_device(audio, device), to_device(lengths, device))
+        def move(audio: "Tensor", lengths: "Tensor") -> "tuple[Tensor, Tensor]":
+            return to_device(audio, device), to_device(lengths, device)
 
         def take() -> None:
             batch, embedded = under_way.popleft()
@@ -141,7 +141,9 @@ class Bundle(UnitWork[int, Embedded]):
                 extra[WAITED] += time.monotonic() - started
                 audio = torch.from_numpy(decoded.audio)
                 lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
-                running = runner.run(model, audio, lengths, keys=decoded.keys) if decoded.audio.size else None
+                running = None
+                if decoded.audio.size:
+                    running = runner.run(encoder.embed, audio, lengths, keys=decoded.keys, prepare=move)
                 under_way.append((batch, running))
                 rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
                 computed = decoded.audio.size / encoder.sampling_rate

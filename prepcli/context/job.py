@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -37,7 +37,7 @@ from prepcli.formats.names import normal_path
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32, use_same_algorithms
-from prepcli.models.model_job import WALL, ModelJob
+from prepcli.models.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.models.prefetch import DecodingPool, SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
@@ -200,20 +200,16 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         """Reads the records' audio."""
         return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
 
-    def begin_units(
-        self,
-        contents: ContextContents,
-        units: Sequence[VoiceBundle],
-        workers: DecodingPool[int],
-        tick: Callable[[], None],
-    ) -> Iterator[Bundle]:
-        """The units' bundles."""
-        records, layout = contents.records, contents.layout
-        for unit in units:
-            tick()
+    def read_ahead(self, contents: ContextContents, unit: VoiceBundle, workers: DecodingPool[int]) -> Begin:
+        """Nothing is read ahead."""
+
+        def begin(tick: Tick) -> Bundle:
+            records, layout = contents.records, contents.layout
             numbers = layout.order[unit.lo : unit.hi]
             kept = contents.store.find(contents.root, unit.id, keys_of(records, numbers, layout.files))
-            yield Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
+            return Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
+
+        return begin
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the parts in the order of the input; returns what thresholds keep, histograms, and statistics."""

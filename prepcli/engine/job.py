@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Generic
 
 from prepcli.engine.claims import Claims
-from prepcli.engine.plan import Contents, Plan, UnitT
+from prepcli.engine.plan import Contents, Plan, Unit, UnitT
 from prepcli.engine.progress import SharedCounter
-from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.workspace import Workspace
 
 Advance = Callable[[int, float], None]
@@ -22,7 +22,7 @@ class Execution:
     """What a job needs to process units: the workspace, the number of processes, and the progress.
 
     `tick` must be called a few times a second; `counter` adds up records and seconds done in any process. With `claims`
-    other ranks may do units as well: each must be claimed when it begins (`UnitJob`).
+    other ranks may do units as well: each must be claimed when it begins.
     """
 
     workspace: Workspace
@@ -37,6 +37,28 @@ class Execution:
         """The `Advance` of a job that works in this process: it counts and shows progress."""
         self.counter.add(records, seconds)
         self.tick()
+
+    def is_left(self, unit: Unit) -> bool:
+        """Whether no other rank does the unit, or has done it; without claims it is this rank's."""
+        return self.claims is None or (
+            self.claims.is_free(unit.id) and read_marker(self.workspace, unit, self.digest) is None
+        )
+
+    def claim(self, unit: Unit) -> bool:
+        """Claim a unit, for a job that works in this process; False if another rank does it, or has done it."""
+        if self.claims is None:
+            return True
+        if not self.claims.take(unit.id):
+            return False
+        if read_marker(self.workspace, unit, self.digest) is None:
+            return True
+        self.claims.release(unit.id)  # its claim was given back when it was published
+        return False
+
+    def release(self, unit: Unit) -> None:
+        """Give a claim back, when the unit is published."""
+        if self.claims is not None:
+            self.claims.release(unit.id)
 
 
 class Job(ABC, Generic[UnitT, Contents]):

@@ -1,6 +1,6 @@
 """manifest-to-mels on GPUs: worker processes decode, the main process of each rank computes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,7 +16,7 @@ from prepcli.mels.job import ClipWriter, MelsJob
 from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import MelSpectrogram
 from prepcli.models.devices import to_device, use_full_float32
-from prepcli.models.model_job import ModelJob, UnitWork
+from prepcli.models.model_job import Begin, ModelJob, UnitWork
 from prepcli.models.prefetch import Batch, Decoded, DecodingPool
 
 if TYPE_CHECKING:
@@ -154,13 +154,6 @@ class MelsOnDevice(ModelJob[ExportShard, ExportContents, MelSpectrogram]):
         """Reads the clips."""
         return ClipDecoder(contents, self.job.mels)
 
-    def begin_units(
-        self,
-        contents: ExportContents,
-        units: Sequence[ExportShard],
-        workers: DecodingPool[int],
-        tick: Callable[[], None],
-    ) -> Iterator[_Group]:
-        """The units' groups."""
-        for unit in units:
-            yield _Group(contents, unit, self.job, self.model, self.max_batch_samples)
+    def read_ahead(self, contents: ExportContents, unit: ExportShard, workers: DecodingPool[int]) -> Begin:
+        """Nothing is read ahead."""
+        return lambda tick: _Group(contents, unit, self.job, self.model, self.max_batch_samples)

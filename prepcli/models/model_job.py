@@ -22,6 +22,8 @@ from prepcli.worker_pools import WorkerDiedError
 Item = TypeVar("Item")
 Computed = TypeVar("Computed")
 
+UNITS_AHEAD = 2
+"""Number of units that are read ahead beyond the one whose batches are made. They are not claimed yet."""
 WALL = "wall_seconds"
 """A count of each unit: the seconds of computing it, including the wait for decoded audio."""
 
@@ -42,6 +44,12 @@ class UnitWork(ABC, Generic[Item, Computed]):
         """Write the unit's files and count its records; in a thread, while the next unit is computed."""
 
 
+Tick = Callable[[], None]
+"""Called while something is waited for."""
+Begin = Callable[[Tick], UnitWork[Any, Any]]
+"""Waits for what was read ahead, and returns the work of the unit."""
+
+
 class _Model(Protocol):
     def to(self, device: str) -> None: ...
 
@@ -50,7 +58,12 @@ ModelT = TypeVar("ModelT", bound=_Model)
 
 
 class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
-    """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit."""
+    """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
+
+    A unit begins, and is claimed, when its first batches are made, some batches before they are computed.
+    """
+
+    claims_units = True
 
     def __init__(self, device: str, num_workers: int) -> None:
         """`num_workers`: processes that plan; those that decode are the engine's number."""
@@ -75,10 +88,11 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         """Maximum samples of a batch that workers return through shared memory."""
 
     @abstractmethod
-    def begin_units(
-        self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], tick: Callable[[], None]
-    ) -> Iterator[UnitWork[Any, Any]]:
-        """The work of each unit, in turn; it may have `workers` read something for it."""
+    def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:
+        """Have `workers` read what must be known before a unit begins, and return what begins it.
+
+        That may happen `UNITS_AHEAD` units later, or never: other ranks may take the unit meanwhile.
+        """
 
     @cached_property
     def model(self) -> ModelT:
@@ -130,30 +144,45 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], advanced: "_Advanced"
     ) -> Iterator[tuple[UnitT, UnitWork[Any, Any], Any, float]]:
         """Units, their work, what the model gave, and the seconds that this took."""
-        tick = advanced.execution.tick
-        begun: deque[UnitWork[Any, Any]] = deque()
+        begun: deque[tuple[UnitT, UnitWork[Any, Any]]] = deque()
         sent: deque[Batch[Any]] = deque()
 
         def batches() -> Iterator[Batch[Any]]:
-            for work in self.begin_units(contents, units, workers, tick):
-                begun.append(work)
+            for unit, work in self._begin(contents, units, workers, advanced.execution):
+                begun.append((unit, work))
                 for batch in work.batches():
                     sent.append(batch)
                     yield batch
 
-        named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), tick))
-        # The workers start with the first task; that must be before CUDA is initialized.
+        named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), advanced.execution.tick))
+        # The workers start with the first task: at the first attempt that is before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
         use_device(self.device)
         self.set_up_device()
         self.model.to(self.device)
         started = time.monotonic()
-        for unit in units:
-            work = begun.popleft()  # it is there: at least one batch beyond the last one was asked for
+        while begun:  # the next unit is there: at least one batch beyond the last one was asked for
+            unit, work = begun.popleft()
             computed = work.compute(decoded, self.device, advanced)
             advanced.keep()
             wall, started = time.monotonic() - started, time.monotonic()
             yield unit, work, computed, wall
+
+    def _begin(
+        self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], execution: Execution
+    ) -> Iterator[tuple[UnitT, UnitWork[Any, Any]]]:
+        """Claim the units one by one, and begin those that this rank gets."""
+        left = (unit for unit in units if execution.is_left(unit))
+        ahead: deque[tuple[UnitT, Begin]] = deque()
+        while True:
+            for unit in islice(left, UNITS_AHEAD + 1 - len(ahead)):
+                ahead.append((unit, self.read_ahead(contents, unit, workers)))
+                execution.tick()
+            if not ahead:
+                return
+            unit, begin = ahead.popleft()
+            if execution.claim(unit):
+                yield unit, begin(execution.tick)
 
 
 class _Advanced:
@@ -192,4 +221,6 @@ def _publish(
     with UnitWriter(execution.workspace, execution.digest, unit) as writer:
         work.write(computed, writer)
         writer.extra.update({WALL: wall})
-        return writer.publish()
+        marker = writer.publish()
+    execution.release(unit)
+    return marker

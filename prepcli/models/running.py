@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prepcli.models.in_flight import in_flight
+from prepcli.models.streams import Prepare, Streams, streams_of
 from prepcli.processes import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
@@ -132,16 +133,19 @@ def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None"
     return found if isinstance(found, tuple) else (found,)
 
 
-def _to_host(model: Model, *batch: "Tensor") -> "tuple[Tensor, ...]":
-    """The model's results on the way into pinned memory; they are there when the device has done what it was given."""
-    import torch
+def _no_preparation(*batch: "Tensor") -> "tuple[Tensor, ...]":
+    return batch
 
-    found = model(*batch)
-    tensors = found if isinstance(found, tuple) else (found,)
-    hosts = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) if one.is_cuda else one for one in tensors]
-    return tuple(
-        host.copy_(one, non_blocking=True) if one.is_cuda else one for host, one in zip(hosts, tensors, strict=True)
-    )
+
+def _compute(model: Model, prepare: Prepare, *batch: "Tensor") -> "Tensor | tuple[Tensor, ...]":
+    return model(*prepare(*batch))
+
+
+def _compute_in_streams(
+    model: Model, prepare: Prepare, streams: Streams, to_host: bool, *batch: "Tensor"
+) -> "Tensor | tuple[Tensor, ...]":
+    found = model(*streams.prepare(prepare, batch))
+    return streams.copy_to_host(found if isinstance(found, tuple) else (found,)) if to_host else found
 
 
 def _free_memory() -> None:
@@ -159,7 +163,8 @@ class ModelRunner:
     threads, and activations stay in the cache of a core.
 
     On a GPU the results of a batch can be used while later batches are computed, if they come `to_host`: waiting for a
-    tensor that is on the GPU means to wait for everything that was started after it as well.
+    tensor that is on the GPU means to wait for everything that was started after it as well. Batches are prepared and
+    results are copied beside the computation (`prepcli.models.streams`).
 
     Attributes:
         depth: the number of batches to give to `run` before the first result is used.
@@ -172,34 +177,38 @@ class ModelRunner:
         self._rows = rows
         self._to_host = to_host
         self._pool: ThreadPoolExecutor | None = None
+        self._streams: Streams | None = None
         self._started: list[Future[Pieces]] = []
         self.depth = GPU_DEPTH
         if device == "cpu":
             num_threads = torch.get_num_threads()
             self._pool = ThreadPoolExecutor(num_threads, initializer=torch.set_num_threads, initargs=(1,))
             self.depth = 1 + num_threads
+        else:
+            self._streams = streams_of(device)
 
-    def run(self, model: Model, *batch: "Tensor", keys: Sequence[str] = ()) -> Running:
-        """Start the model on a batch; its tensors may be overwritten as soon as this returns.
+    def run(
+        self, model: Model, *batch: "Tensor", keys: Sequence[str] = (), prepare: Prepare = _no_preparation
+    ) -> Running:
+        """Start the model on what `prepare` makes of a batch, whose tensors may be overwritten when this returns.
 
         `keys` name the rows in notes, for the case that the process crashes (`prepcli.models.in_flight`). Where one of
         them was in flight in an earlier crash, this waits for each row's result, with no other in flight.
         """
         if keys and in_flight().is_suspect(keys):
-            return self._run_alone(model, batch, keys)
+            return self._run_alone(model, prepare, batch, keys)
         number = in_flight().begin(keys) if keys else None
-        return self._start(model, batch, number)
+        return self._start(model, prepare, batch, number)
 
-    def _start(self, model: Model, batch: "Sequence[Tensor]", number: int | None = None) -> Running:
+    def _start(self, model: Model, prepare: Prepare, batch: "Sequence[Tensor]", number: int | None = None) -> Running:
         import torch
 
         if self._pool is None:
-            if not self._to_host:
-                return Running(_run_in_pieces(model, batch), batch=number)
-            pieces_on_host = _run_in_pieces(partial(_to_host, model), batch)
-            copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            copied.record()
-            return Running(pieces_on_host, copied, number)
+            assert self._streams is not None
+            model = partial(_compute_in_streams, model, prepare, self._streams, self._to_host)
+            found = _run_in_pieces(model, batch)
+            return Running(found, self._streams.copied() if self._to_host else None, number)
+        model = partial(_compute, model, prepare)
         rows = self._rows or len(batch[0])
         pieces = zip(*(torch.split(tensor.clone(), rows) for tensor in batch), strict=True)
         self._started = [future for future in self._started if not future.done()]
@@ -208,12 +217,12 @@ class ModelRunner:
             self._started += futures
         return Running(futures, batch=number)
 
-    def _run_alone(self, model: Model, batch: "Sequence[Tensor]", keys: Sequence[str]) -> Running:
+    def _run_alone(self, model: Model, prepare: Prepare, batch: "Sequence[Tensor]", keys: Sequence[str]) -> Running:
         self._wait_for_others()
         found: Pieces = []
         for row, key in enumerate(keys):
             number = in_flight().begin([key])
-            found += self._start(model, [tensor[row : row + 1] for tensor in batch]).pieces()
+            found += self._start(model, prepare, [tensor[row : row + 1] for tensor in batch]).pieces()
             self._wait_for_others()
             in_flight().end(number)
         return Running(found)

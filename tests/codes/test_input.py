@@ -69,7 +69,7 @@ def test_replaced_audio_is_noticed(shar: Path, field: str) -> None:
 
 
 def test_replaced_audio_of_a_unit_that_is_not_done(shar: Path) -> None:
-    ranks = ("--world-size", 2, "--launch-id", "a")
+    ranks = ("--world-size", 2, "--launch-id", "a", "--no-steal")
     assert extend(shar, "--rank", 0, *ranks).json["units_done"] == 1
     done = {path.name[7:13] for path in (shar.with_name("shar.prepcli") / "codes_x/done").iterdir()}
     (other,) = {"000000", "000001"} - done

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, resume, undisturbed_case, wait_for_markers
+from tests.killing import (
+    Case,
+    KillMatrix,
+    Victim,
+    kill_a_worker,
+    kill_main,
+    kill_one_of_a_launch,
+    resume,
+    undisturbed_case,
+    wait_for_markers,
+)
 from tests.running import HANG_SECONDS, prepcli, start_prepcli
 from tests.shar_sets import make, rewrite_tar
 from tests.toy_codec import HOLD
@@ -42,6 +52,13 @@ class TestKills(KillMatrix):
     kills = ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5))
     world_sizes = (5,)
     signals = (signal.SIGTERM,)
+
+
+@pytest.mark.parametrize(("victim", "markers"), [(kill_main, 0), (kill_main, 5), (kill_a_worker, 2)])
+def test_ranks_of_a_launch_do_the_work_of_a_killed_one(
+    case: Case, draw: random.Random, tmp_path: Path, victim: Victim, markers: int
+) -> None:
+    kill_one_of_a_launch(case, tmp_path / "out", victim, markers, draw)
 
 
 def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
@@ -94,3 +111,6 @@ def test_kills_of_a_run_over_a_manifest(tmp_path: Path, draw: random.Random) -> 
         assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == BAD
         checked = prepcli("verify", out)
         assert checked.code == 0, checked.out
+    shutil.rmtree(out)
+    shutil.rmtree(tmp_path / "out.prepcli")
+    kill_one_of_a_launch(case, out, kill_main, 2, draw)

@@ -11,7 +11,7 @@ import pytest
 
 from prepcli.codes import on_device
 from prepcli.codes.job import CodesJob, codes_workspace
-from prepcli.codes.on_device import BatchShape, encode_rows
+from prepcli.codes.on_device import BatchShape, encode_rows, move_rows
 from prepcli.codes.options import CodesOptions
 from prepcli.context.job import ContextJob
 from prepcli.engine.report import Report
@@ -138,15 +138,21 @@ def test_a_batch_that_does_not_fit_is_divided_and_loses_nothing(
     assert all(np.array_equal(codes, before[id]) for id, codes in after.items() if codes is not None)  # type: ignore[arg-type]
 
 
+def encode(
+    codec: ToyCodec, shape: BatchShape, precision: Precision, *tensors: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return encode_rows(codec, precision, *move_rows(codec, shape, "cpu", *tensors))
+
+
 def test_a_part_of_a_batch_gets_no_silent_rows() -> None:
     codec = MixingCodec()
     shape = BatchShape(16000, 8, 6, 4, mixes_lengths=True)
     rows, lengths, frames = torch.zeros(4, 900), torch.tensor([900, 800, 0, 640]), torch.tensor([6, 5, 5, 4])
-    codes, found = encode_rows(codec, shape, "cpu", "fp32", rows, lengths, frames)
+    codes, found = encode(codec, shape, "fp32", rows, lengths, frames)
     assert (codes.shape, found.tolist()) == ((4, 4, 8), [6, 5, 5, 4])
-    encode_rows(codec, shape, "cpu", "fp32", rows[:2], lengths[:2], frames[:2])
+    encode(codec, shape, "fp32", rows[:2], lengths[:2], frames[:2])
     alone = BatchShape(16000, 8, 6, 1, mixes_lengths=True)
-    encode_rows(codec, alone, "cpu", "fp32", rows[:1], lengths[:1], frames[:1])
+    encode(codec, alone, "fp32", rows[:1], lengths[:1], frames[:1])
     assert codec.shapes == [(6, 1280), (2, 1280), (1, 1280)]
 
 
@@ -170,7 +176,7 @@ def test_audio_is_resampled_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> 
     try:
         for precision in ("tf32", "tf32", "fp32"):
             tensors = torch.zeros(2, 320), torch.tensor([320, 100]), torch.tensor([4, 2])
-            encode_rows(codec, shape, "cpu", precision, *tensors)
+            encode(codec, shape, precision, *tensors)
             assert torch.backends.cudnn.allow_tf32 == (precision == "tf32")
     finally:
         devices.use_full_float32()

@@ -1,11 +1,12 @@
 """extend-context-audio, killed at random points and continued by other numbers of ranks."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
+from tests.killing import Case, KillMatrix, Victim, kill_a_worker, kill_main, kill_one_of_a_launch, undisturbed_case
 
 pytestmark = pytest.mark.slow
 
@@ -33,3 +34,10 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 class TestKills(KillMatrix):
     kills = tuple((victim, *moment) for victim in (kill_main, kill_a_worker) for moment in ((0, 1), (2, 2), (6, 5)))
+
+
+@pytest.mark.parametrize(("victim", "markers"), [(kill_main, 3), (kill_a_worker, 1)])
+def test_ranks_of_a_launch_do_the_work_of_a_killed_one(
+    case: Case, draw: random.Random, tmp_path: Path, victim: Victim, markers: int
+) -> None:
+    kill_one_of_a_launch(case, tmp_path / "out", victim, markers, draw)

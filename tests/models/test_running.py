@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 from prepcli.models.running import ModelRunner
+from tests.cuda_stand_ins import TO_HOST, stand_in_for_cuda
 from tests.lazy import lazy
 from tests.running import HANG_SECONDS
 
@@ -150,39 +151,28 @@ def test_another_error_is_raised() -> None:
         runner.run(OutOfMemory(0, RuntimeError("mat1 and mat2 cannot be")), torch.ones(2, 2), torch.ones(2)).result()
 
 
-class Event:
-    """Stands in for `torch.cuda.Event`: notes when it is recorded and waited for."""
-
-    noted: ClassVar[list[tuple[str, int]]] = []
-
-    def __init__(self) -> None:
-        self.number = sum(what == "record" for what, _ in self.noted)
-
-    def record(self) -> None:
-        self.noted.append(("record", self.number))
-
-    def synchronize(self) -> None:
-        self.noted.append(("wait", self.number))
-
-
 def test_a_gpu_is_waited_for_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result of a batch does not wait for the batches that were started after it; these are ready in time."""
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    Event.noted = []
+    noted = stand_in_for_cuda(monkeypatch)
+
+    def events() -> list[str]:
+        return [step for step in noted.steps if "event" in step]
+
     batches = [torch.full((3, 2), float(number)) for number in range(4)]
     with ModelRunner("cuda:0", 1, to_host=True) as runner:
         running = [runner.run(double, batch, torch.arange(3)) for batch in batches[: runner.depth + 1]]
-        assert [what for what, _ in Event.noted] == ["record"] * 3
+        assert events() == [f"{TO_HOST}: event {number}" for number in range(3)]
         assert torch.equal(running[0].result().tensors[0], batches[0] * 2)
         running.append(runner.run(double, batches[3], torch.arange(3)))
         for batch, one in zip(batches[1:], running[1:], strict=True):
             assert torch.equal(one.result().tensors[0], batch * 2)
-    assert Event.noted[3:] == [("wait", 0), ("record", 3), ("wait", 1), ("wait", 2), ("wait", 3)]
+    waits = [f"CPU: waits for event {number}" for number in range(4)]
+    assert events()[3:] == [waits[0], f"{TO_HOST}: event 3", *waits[1:]]
     assert runner.depth == 2
 
 
 def test_a_gpu_batch_that_does_not_fit_is_split_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "Event", Event)
+    stand_in_for_cuda(monkeypatch)
     batch, lengths = torch.arange(12.0).reshape(3, 4), torch.tensor([1, 9, 1])
     error = torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
     with ModelRunner("cuda:0", None, to_host=True) as runner:
