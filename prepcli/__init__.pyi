@@ -823,6 +823,7 @@ def extend_codec_codes(
     codec_model: str,
     *,
     output_dir: str | PathLike[str] | None = None,
+    work_dir: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
@@ -867,6 +868,8 @@ def extend_codec_codes(
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
@@ -995,6 +998,7 @@ def extend_context_audio(
 def extend_text_context(
     shar_dir: str | PathLike[str],
     *,
+    work_dir: str | PathLike[str] | None = None,
     suffix: str | None = None,
     keep_field: str | Sequence[str] = (),
     dry_run: bool = False,
@@ -1023,6 +1027,8 @@ def extend_text_context(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
         suffix: What follows the speaker in the text, after _: field:NAME, a field of the record such as emotion;
             regex:PATTERN, whose groups are found in the id of the supervision and joined by _; or a preset for a
             corpus (rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote). Default: nothing.

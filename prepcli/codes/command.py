@@ -1,7 +1,6 @@
 """`extend-codec-codes` from its options to its report."""
 
 from functools import partial
-from pathlib import Path
 
 from prepcli.codes.job import CodesJob, codes_workspace
 from prepcli.codes.manifest_job import ManifestCodesJob
@@ -13,6 +12,7 @@ from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.models.codecs import codec_name
 from prepcli.models.ranks import run_on_devices
+from prepcli.storage.paths import path_of
 
 
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:
@@ -36,8 +36,8 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     engine = options.engine()
     options.check_input()
     name = codec_name(options.codec_model, options.codec_name)
-    out = options.output_dir or Path(options.shar_dir)
-    workspace = codes_workspace(out, name)
+    out = options.output_dir or path_of(options.shar_dir)
+    workspace = codes_workspace(out, name, options.work_dir)
     if options.is_manifest:
         refuse_swapped(options.shar_dir, out)
         manifests = expand_paths(options.shar_dir)
@@ -47,6 +47,11 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
         return run_on_devices(make_plain, options.devices, workspace, options, engine)
     check_loadable(out / CODES_FOLDER.format(name))
     make_job = partial(
-        CodesJob, Path(options.shar_dir), options, partial=options.partial, num_workers=engine.num_workers
+        CodesJob,
+        path_of(options.shar_dir),
+        options,
+        partial=options.partial,
+        num_workers=engine.num_workers,
+        work_dir=options.work_dir,
     )
     return run_on_devices(make_job, options.devices, workspace, options, engine)

@@ -10,9 +10,11 @@ from prepcli.engine.crashes import map_in_workers
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import Marker
 from prepcli.engine.stored_units import find_plan, read_units
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import UsageError
 from prepcli.formats.shar_audio import AUDIO_RECORD, States
+from prepcli.input_files import state_of
 from prepcli.printing import printable_command
 
 
@@ -56,16 +58,16 @@ def check_audio(workspace: Workspace, done: Mapping[str, Sequence[InputShard]], 
             _write(workspace, unit, records[unit])
 
 
-def check_complete(folder: Path, partial: bool) -> str | None:
-    """The finished part of the Shar in `folder` by its own plan; None if it is complete or has no known plan.
+def check_complete(workspace: Workspace, partial: bool) -> str | None:
+    """The finished part of a Shar by the plan in its workspace; None if it is complete or has no known plan.
 
     Raises:
         UsageError: a part is missing, and `partial` does not say to take what is there.
     """
-    workspace = Workspace(folder)
-    plan = find_plan(workspace)
+    plan, folder = find_plan(workspace), workspace.out
     units = [] if plan is None else read_units(workspace, plan)
-    num_done = sum(_is_published(workspace, unit, plan.digest) for unit in units if plan is not None)
+    sizes = OutputSizes(folder)
+    num_done = sum(_is_published(workspace, unit, plan.digest, sizes) for unit in units if plan is not None)
     if plan is None or num_done == len(units):
         return None
     if not partial:
@@ -77,12 +79,12 @@ def check_complete(folder: Path, partial: bool) -> str | None:
     return f"{num_done} of {len(units)} units of the Shar"
 
 
-def _is_published(workspace: Workspace, unit: Unit, digest: str) -> bool:
+def _is_published(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes) -> bool:
     """Whether the unit is done and its files exist; `check_audio` checks that they are unchanged."""
     marker = read_document(workspace.done / f"{unit.id}.json", Marker)
     if marker is None or marker.digest != digest:
         return False
-    return all((workspace.out / name).is_file() for name in marker.files)
+    return all(map(sizes.has, marker.files))
 
 
 def _paths(shard: InputShard, folder: Path) -> dict[str, str]:
@@ -95,7 +97,7 @@ def _by_path(shard: InputShard, states: States, folder: Path) -> States:
 
 def _is_untouched(folder: Path, path: str, record: States) -> bool:
     before = record.get(path)
-    return before is not None and before.is_of((folder / path).stat())
+    return before is not None and before.is_of(state_of(folder / path))
 
 
 def _read(workspace: Workspace, unit: str) -> States | None:

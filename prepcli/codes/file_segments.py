@@ -1,6 +1,6 @@
 """Segments of audio files: found by their headers and decoded in worker processes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from prepcli.audio.encode import to_float32
@@ -12,6 +12,7 @@ from prepcli.codes.uses import Use
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.in_hand import take_in_hand
 from prepcli.models.prefetch import Samples
+from prepcli.storage.ahead import files_ahead
 
 _INFO_CACHE_SIZE = 1024
 
@@ -43,7 +44,7 @@ class FileSegment(NamedTuple):
 def find_segments(uses: Sequence[Use]) -> list[FileSegment | RecordRejected]:
     """The segments that records use; only headers of files are read."""
     infos: dict[str, AudioInfo | RecordRejected] = {}
-    return [_find(use, infos) for use in uses]
+    return [_find(use, infos) for use in files_ahead(uses, lambda use: use.path)]
 
 
 def _find(use: Use, infos: dict[str, AudioInfo | RecordRejected]) -> FileSegment | RecordRejected:
@@ -82,6 +83,10 @@ class FileDecoder:
         """`sampling_rate` in Hz to resample to, or None for each file's own."""
         self._resample = SincResampler(sampling_rate)
         self._infos: dict[str, AudioInfo] = {}
+
+    def ahead(self, segments: Sequence[FileSegment]) -> Iterator[FileSegment]:
+        """The segments in order; of files in an object store, several are requested at once."""
+        return files_ahead(segments, lambda segment: segment.path)
 
     def decode(self, segment: FileSegment) -> Samples:
         """The samples (n,) of a segment.

@@ -15,6 +15,7 @@ from prepcli.codes.shard_index import Member, MemberDecoder, index_shard
 from prepcli.codes.statistics import statistics
 from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, index_name, mirrored
@@ -27,15 +28,16 @@ from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
 from prepcli.processes import wait_for
+from prepcli.storage.paths import path_of
 
 
-def codes_workspace(out: Path, codec_name: str) -> Workspace:
+def codes_workspace(out: Path, codec_name: str, work_dir: Path | None = None) -> Workspace:
     """The workspace of one codec's codes in `out`: `OUT.prepcli/codes_<name>`.
 
     It is inside what stands beside OUT for the run that made OUT itself, which it leaves alone; so are those of other
-    codecs. `prepcli.engine.status.workspaces_of` finds all of them.
+    codecs. `prepcli.engine.status.workspaces_of` finds all of them. `work_dir`: as in `Workspace`.
     """
-    return Workspace(out, Workspace(out).root / CODES_FOLDER.format(codec_name))
+    return Workspace(out, work_folder(out, work_dir) / CODES_FOLDER.format(codec_name), work_dir=work_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,13 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         partial: bool = False,
         device: str = "cpu",
         num_workers: int = 1,
+        work_dir: Path | None = None,
     ) -> None:
-        """`partial`: accept a Shar set that is not complete yet."""
+        """`partial`: accept a Shar set that is not complete yet. `work_dir`: where the records of its run are."""
         super().__init__(options, device, num_workers)
         self.folder = folder
         self._partial = partial
+        self._work_dir = work_dir
 
     def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
         """The tars of this codec, and their indexes."""
@@ -75,14 +79,14 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
         """The options, the model, and the amount of audio."""
-        settings = self.codec_settings() | {"bytes of audio": audio_bytes(plan.contents.shards)}
+        settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
         # The setting is the same for a complete set with and without the option.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
 
     def plan(self, workspace: Workspace) -> CodesPlan:
         """Read the cuts and group consecutive shards."""
         shards = find_input(self.folder)
-        part = check_complete(self.folder, self._partial)
+        part = check_complete(Workspace(self.folder, work_dir=self._work_dir), self._partial)
         sizes = measure_cuts([shard.cuts_file for shard in shards], self.num_workers)
         notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
         notes += notes_on_codec_model(self.options.codec_model)
@@ -149,10 +153,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
 
     def _fields(self, first: InputShard, codes: Mapping[str, Path], shards: str) -> dict[str, Path]:
         """The pattern of the files of each field: of the cuts, the audio and the codes."""
-        root = Path(absolute_folder(str(self.folder)))
+        root = path_of(absolute_folder(str(self.folder)))
         cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
         audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
-        own = {field: Path(absolute_folder(str(path.parent)), path.name) for field, path in codes.items()}
+        own = {field: path_of(absolute_folder(str(path.parent))) / path.name for field, path in codes.items()}
         return {"cuts": cuts, **audio, **own}
 
     def _indexed(self, plan: CodesPlan, fields: Mapping[str, Path], writer: UnitWriter) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The options of `extend-codec-codes`."""
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,9 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import Devices, JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import Option
+from prepcli.options import Option, WorkDir
+from prepcli.storage.addresses import is_address
+from prepcli.storage.paths import is_dir, is_file
 
 _MANIFEST = re.compile(r"\.jsonl?(\.gz)?$|[,{}]|_OP_")
 """In what names manifests, where no file of this name is there."""
@@ -87,6 +88,7 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
             metavar="SHAR_DIR|MANIFEST",
             is_argument=True,
             shapes_output=False,
+            takes_address=True,
         ),
     ]
     output_dir: Annotated[
@@ -96,8 +98,10 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
             metavar="OUT",
             shown_default="SHAR_DIR",
             shapes_output=False,
+            takes_address=True,
         ),
     ] = None
+    work_dir: WorkDir = None
     audio_base_dir: Annotated[
         Path | None,
         Option(
@@ -105,6 +109,7 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
             shown_default="the manifest's folder",
             must_exist="folder",
             shapes_output=False,
+            takes_address=True,
         ),
     ] = None
     partial: Annotated[
@@ -117,7 +122,7 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
     def is_manifest(self) -> bool:
         """Whether the input is a manifest, or a list or pattern of manifests."""
         name = self.shar_dir
-        return not os.path.isdir(name) and (os.path.isfile(name) or _MANIFEST.search(name) is not None)
+        return not is_dir(name) and (_MANIFEST.search(name) is not None or is_file(name))
 
     def check_input(self) -> None:
         """Check that the options agree with the input.
@@ -127,6 +132,11 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
         """
         if self.is_manifest and self.output_dir is None:
             raise UsageError("of a manifest, the codes and a new manifest are written: give --output-dir OUT")
+        if self.is_manifest and is_address(self.output_dir or ""):
+            raise UsageError(
+                f"--output-dir {self.output_dir}: NeMo reads the codes of a manifest only from files; give a local "
+                "folder, or make a Shar set first (prepcli manifest-to-shar), whose codes can be in an object store"
+            )
         if self.is_manifest and self.partial:
             raise UsageError("--partial is for a Shar set; leave it out for a manifest")
         if not self.is_manifest and self.audio_base_dir is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prepcli.engine.plan import Unit
+from prepcli.engine.store_output import OutputSizes
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
 from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, shard_text
@@ -64,9 +65,10 @@ def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
     return cut_heads(data, str(shard.cuts))
 
 
-def audio_bytes(shards: Sequence[InputShard]) -> int:
-    """Bytes of all tars; `prepcli.codes.content` detects changes of equal size."""
-    return sum(path.stat().st_size for shard in shards for path in shard.tars.values())
+def audio_bytes(folder: Path, shards: Sequence[InputShard]) -> int:
+    """Bytes of all tars of the set in `folder`; `prepcli.codes.content` detects changes of equal size."""
+    sizes = OutputSizes(folder)
+    return sum(sizes.of(str(path.relative_to(folder))) for shard in shards for path in shard.tars.values())
 
 
 def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:

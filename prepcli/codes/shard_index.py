@@ -2,7 +2,7 @@
 
 import hashlib
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,13 +15,16 @@ from prepcli.audio.read import read_segment
 from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.plan import InputShard, read_heads
 from prepcli.codes.resampling import SincResampler
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
 from prepcli.formats.shar_audio import TarState, tar_contents
 from prepcli.in_hand import take_in_hand
+from prepcli.input_files import state_of
 from prepcli.manifest.shar_cuts import read_cuts
 from prepcli.models.prefetch import Samples
+from prepcli.storage.addresses import is_address
+from prepcli.storage.ahead import Piece, piece_of, reading_ahead
 
 TOLERANCE = 0.025
 """Seconds by which audio may differ from its manifest; lhotse's own limit (`lhotse.audio`)."""
@@ -69,10 +72,10 @@ def index_shard(shard: InputShard) -> ShardIndex:
     fields: dict[str, list[Found]] = {}
     states: dict[str, TarState] = {}
     for name, path in shard.tars.items():
-        before = path.stat()  # before it is read: what changes meanwhile is seen next time
+        before = state_of(path)  # before it is read: what changes meanwhile is seen next time
         digest = hashlib.blake2b(digest_size=16)
         fields[name] = list(_find(ids, path, digest))
-        states[name] = TarState(before.st_size, before.st_mtime_ns, before.st_ino, digest.hexdigest())
+        states[name] = TarState(before.num_bytes, before.mtime_ns, before.inode, digest.hexdigest())
     return ShardIndex(ids, [head.duration for head in heads], fields, states)
 
 
@@ -134,6 +137,10 @@ class MemberDecoder:
         """`sampling_rate` in Hz to resample to, or None for each member's own."""
         self._resample = SincResampler(sampling_rate)
 
+    def ahead(self, members: Sequence[Member]) -> Iterator[Member]:
+        """The members in order; of a tar in an object store, several are requested at once."""
+        return reading_ahead(members, _pieces) if any(is_address(one.tar) for one in members) else iter(members)
+
     def decode(self, member: Member) -> Samples:
         """The samples (n,) of a member; the first of several channels.
 
@@ -143,11 +150,32 @@ class MemberDecoder:
         name = _name(member.tar, member.offset)
         take_in_hand(name)
         try:
-            with Path(member.tar).open("rb") as file:
-                file.seek(member.offset)
-                data = file.read(member.size)
+            data = _read(member)
         except OSError as error:
             raise RecordRejected(RejectReason.MISSING_AUDIO, f"{member.tar}: {error.strerror}") from None
         info = probe_bytes(data, name)
         samples = read_segment(data, info, 0, min(info.num_samples, member.num_samples), name=name)
         return self._resample(to_float32(samples[:, 0]), member.sampling_rate)
+
+
+def _read(member: Member) -> bytes:
+    """The bytes of a member.
+
+    Raises:
+        InputChangedError: the tar is in an object store, and was replaced since it was indexed.
+    """
+    if not is_address(member.tar):
+        with Path(member.tar).open("rb") as file:
+            file.seek(member.offset)
+            return file.read(member.size)
+    data = piece_of(*_pieces(member))
+    if hashlib.blake2b(data, digest_size=16).digest() != member.digest:
+        raise InputChangedError(
+            f"{member.tar} was changed during the run, which has stopped; let nothing write to it and run the same "
+            "command again"
+        )
+    return data
+
+
+def _pieces(member: Member) -> list[Piece]:
+    return [Piece(member.tar, member.offset, member.size)] if is_address(member.tar) else []

@@ -41,9 +41,10 @@ class Claim(msgspec.Struct, frozen=True):
 class StoreClaim:
     """The claim of a folder of records on an output."""
 
-    def __init__(self, out: StorePath, own: Claim) -> None:
+    def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
+        """`part`: what a run adds to an output of others, as a path below `OUT.prepcli`."""
         self._out = out
-        self._folder = f"{out}.prepcli/claims"
+        self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own
 
     def take(self, by_force: bool = False) -> None:

@@ -87,7 +87,8 @@ class Workspace:
 
         if isinstance(self.out, StorePath) and self._store_claim is None:
             own = publish_json_once(self.root / "claim.json", Claim.of(self.root), Claim)
-            self._store_claim = StoreClaim(self.out, own or Claim.of(self.root))
+            part = self.root.relative_to(self.main_root)  # such as the codes of one codec, which others may add to
+            self._store_claim = StoreClaim(self.out, own or Claim.of(self.root), part)
             self._store_claim.take(takes_over)
 
     def make_tmp(self, name: str) -> Path:

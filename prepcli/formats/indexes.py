@@ -21,6 +21,7 @@ from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
 from prepcli.formats.tar_walk import TarWalk, walk_tar
 from prepcli.storage.addresses import without_scheme
+from prepcli.storage.paths import StorePath, path_of
 
 Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
@@ -40,7 +41,7 @@ class DamagedError(Exception):
 
 def beside(data: str | Path) -> Path:
     """The index beside a data file."""
-    return Path(f"{data}{INDEX_SUFFIX}")
+    return path_of(f"{data}{INDEX_SUFFIX}")
 
 
 def mirrored(data: str | Path) -> str:
@@ -259,10 +260,11 @@ def is_current(index: Path, data: os.stat_result) -> bool:
     """Whether an index can be that of a data file, by its size, its last value and its age; reads 8 bytes."""
     try:
         with index.open("rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
+            found = index.stat() if isinstance(index, StorePath) else os.fstat(file.fileno())
             if found.st_size < _OFFSET.itemsize or found.st_size % _OFFSET.itemsize:
                 return False
-            last = os.pread(file.fileno(), _OFFSET.itemsize, found.st_size - _OFFSET.itemsize)
+            file.seek(found.st_size - _OFFSET.itemsize)
+            last = file.read(_OFFSET.itemsize)
     except OSError:
         return False
     return int.from_bytes(last, "little") == data.st_size and found.st_mtime_ns >= data.st_mtime_ns

@@ -1,7 +1,6 @@
 """What stands in a tar of a Shar set, as a digest: whether it holds the audio that something was made of."""
 
 import hashlib
-import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import msgspec
 
 from prepcli.formats.pairs import is_placeholder, walk_pairs
 from prepcli.formats.tar import read_content
+from prepcli.input_files import FileState
 
 AUDIO_RECORD = "parts/{}.audio.json"
 """In the workspace of a codec's codes, for each unit: the `States` of the tars that it was made of."""
@@ -23,9 +23,9 @@ class TarState(msgspec.Struct, frozen=True):
     inode: int
     digest: str
 
-    def is_of(self, found: os.stat_result) -> bool:
-        """Whether a file with this status has not been touched since."""
-        return (self.num_bytes, self.mtime_ns, self.inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
+    def is_of(self, found: FileState) -> bool:
+        """Whether a file with this state has not been touched since."""
+        return (self.num_bytes, self.mtime_ns, self.inode) == (found.num_bytes, found.mtime_ns, found.inode)
 
 
 States = dict[str, TarState]

@@ -1,11 +1,13 @@
 """A section for a training config: what NeMo's Lhotse loader needs to read a data set, ready to paste."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from prepcli.engine.workspace import Workspace, atomic_file
+from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import absolute
 
 FILE_NAME = "train_ds.yaml"
@@ -47,6 +49,15 @@ def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str,
     paths = {name: absolute(path) for name, path in fields.items()}
     parts = {name: path.rpartition("/") for name, path in paths.items()}
     patterns = {name: f"{folder}/{file.replace(shards, '*')}" for name, (folder, _, file) in parts.items()}
-    globs = (f"{name!r}: sorted(glob({pattern!r}))" for name, pattern in patterns.items())
+    globs = (f"{name!r}: {_files(pattern, shards)}" for name, pattern in patterns.items())
     lhotse = f"CutSet.from_shar(fields={{{', '.join(globs)}}})"
     return write_train_ds(workspace, command, {"shar_path": paths}, lhotse)
+
+
+def _files(pattern: str, shards: str) -> str:
+    """Python for the names of the shards; a store has no `glob`."""
+    if not is_address(pattern):
+        return f"sorted(glob({pattern!r}))"
+    numbers = re.findall(r"\d+", shards)
+    name = pattern.replace("*", f"{{number:0{len(numbers[0])}d}}")
+    return f"[f{name!r} for number in range({int(numbers[0])}, {int(numbers[-1]) + 1})]"

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 
 from prepcli.calls import shows_progress
@@ -19,6 +20,8 @@ from prepcli.indexing.report import IndexReport
 from prepcli.indexing.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
 from prepcli.manifest.sources import expand_paths
 from prepcli.processes import available_processors
+from prepcli.storage.addresses import is_address, names_several
+from prepcli.storage.paths import StorePath, is_dir, path_of, sizes_of
 from prepcli.worker_pools import map_in_order
 
 
@@ -52,6 +55,8 @@ def index(options: Index) -> IndexReport:
             raise UsageError("--pack takes the indexes of all ranks: give it to one more run, without ranks")
         from prepcli.indexing.pack import check_lhotse
 
+        if any(isinstance(file.path, StorePath) for one in found for file in one.files):
+            raise UsageError("--pack takes sets in local folders, not in an object store")
         check_lhotse()
     files = _own_files(found, rank)
     report.files = len(files)
@@ -64,13 +69,14 @@ def index(options: Index) -> IndexReport:
         report.problems += [problem for problems in moved.values() for problem in problems]
         report.status = "broken" if report.problems else "ok"
         return report
-    todo = [file for file in files if options.overwrite or needs_index(file)]
+    are_needed = [True] * len(files) if options.overwrite else _look_for_indexes(files, num_workers)
+    todo = list(compress(files, are_needed))
     report.kept = len(files) - len(todo)
     report.configs = [config for one in found if (config := _config(one, places)) is not None]
     if options.dry_run:
         report.status = "dry_run"
         report.written = len(todo)
-        report.num_bytes = sum(file.path.stat().st_size for file in todo)
+        report.num_bytes = sum(sizes_of(file.path for file in todo).values())
         return report
     for folder in sorted({file.index.parent for file in files}):
         remove_drafts(folder)
@@ -90,19 +96,26 @@ def find_sets(spec: str, places: Places) -> Iterator[IndexedSet]:
     Raises:
         UsageError: there is nothing, or nothing that can be indexed.
     """
-    path = Path(spec)
-    if os.path.isdir(spec):
+    path = path_of(spec) if not names_several(spec) else Path(spec)
+    if is_dir(spec):
         yield from sets_in_folder(path, places)
     elif path.suffix in (".yaml", ".yml"):
         yield from sets_in_config(spec, places)
     else:
-        yield set_of_files(spec, [Path(name) for name in expand_paths(spec)], places)
+        yield set_of_files(spec, [path_of(name) for name in expand_paths(spec)], places)
+
+
+def _look_for_indexes(files: Sequence[DataFile], num_workers: int) -> list[bool]:
+    """Whether each file needs an index; in an object store, workers ask for several at the same time."""
+    in_store = any(isinstance(path, StorePath) for file in files for path in (file.path, file.index))
+    return list(map_in_order(needs_index, files, num_workers if in_store else 0))
 
 
 def _own_files(found: Sequence[IndexedSet], rank: Rank) -> list[DataFile]:
     """The files of a rank: the largest ones dealt out in turn, so it follows from the files alone which are whose."""
     files = list({file.index: file for one in found for file in one.files}.values())
-    by_size = sorted(files, key=lambda file: (-file.path.stat().st_size, str(file.path)))
+    sizes = sizes_of(file.path for file in files)
+    by_size = sorted(files, key=lambda file: (-sizes[file.path], str(file.path)))
     return by_size[rank.rank :: rank.world_size]
 
 
@@ -123,9 +136,11 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 def _moved(found: IndexedSet) -> Iterator[str]:
     """A set whose indexes are those of another place."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
-        folder = Path(found.name)
-        for place in old_places(found.mirror, folder):
-            yield f"{found.mirror} has the indexes of /{place}; if the set was moved: prepcli index --rebase {folder}"
+        option = "" if is_address(found.name) else "--rebase "
+        for place in old_places(found.mirror, path_of(found.name)):
+            yield (
+                f"{found.mirror} has the indexes of /{place}; if the set was moved: prepcli index {option}{found.name}"
+            )
 
 
 def _config(found: IndexedSet, places: Places) -> str | None:
@@ -137,6 +152,10 @@ def _config(found: IndexedSet, places: Places) -> str | None:
 
 def _rebase(found: Sequence[IndexedSet], options: Index, report: IndexReport) -> IndexReport:
     for one in found:
+        if is_address(one.name):
+            raise UsageError(
+                f"--rebase renames files, which an object store cannot: write new indexes with prepcli index {one.name}"
+            )
         if one.mirror is None or not os.path.isdir(one.name):
             raise UsageError(f"--rebase takes folders of Shar sets with indexes in {MIRROR}/, not {one.name}")
         count, old = rebase(one, Path(one.name), dry_run=options.dry_run)

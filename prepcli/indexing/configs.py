@@ -11,6 +11,7 @@ from prepcli.indexing.tar_kind import tar_kind
 from prepcli.manifest.datasets import Notes
 from prepcli.manifest.input_cfg import TYPES, config_entries
 from prepcli.manifest.sources import expand_paths
+from prepcli.storage.paths import path_of
 
 
 def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
@@ -75,9 +76,9 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
         yield found
         return
     for folder in [spec] if isinstance(spec, str) else [item if isinstance(item, str) else item[0] for item in spec]:
-        if not Path(folder).is_dir():
+        if not path_of(folder).is_dir():
             raise UsageError(f"shar_path is not a directory: {folder}")
-        yield from sets_in_folder(Path(folder), places)
+        yield from sets_in_folder(path_of(folder), places)
 
 
 def _expanded(spec: Any) -> list[Path]:
@@ -88,7 +89,7 @@ def _expanded(spec: Any) -> list[Path]:
     names = [item[0] if isinstance(item, list) and item else item for item in items]
     if not all(isinstance(name, str) for name in names):
         raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
-    return [Path(path) for name in names for path in expand_paths(name)]
+    return [path_of(path) for name in names for path in expand_paths(name)]
 
 
 def _short(spec: Any) -> str:

@@ -10,6 +10,9 @@ from prepcli.errors import InputChangedError
 from prepcli.formats.indexes import DamagedError, index_problem, is_current, make_index
 from prepcli.indexing.sets import DataFile
 from prepcli.input_files import check_unchanged, state_of
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.paths import StorePath
 
 _RUN = new_rank_id()  # worker processes inherit it
 
@@ -54,6 +57,9 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
 
     The clock of the file system may be behind that of the machine that wrote the data: an index is never older.
     """
+    if isinstance(index, StorePath):
+        call(client.put_object, str(index), content)  # it appears whole, and with the time of the store
+        return
     index.parent.mkdir(parents=True, exist_ok=True)
     draft = index.with_name(f".{index.name}~{Owner.of_this_process(_RUN)}~")
     try:
@@ -71,7 +77,9 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
 
 
 def remove_drafts(folder: Path) -> None:
-    """Remove what killed processes have left in a folder of indexes."""
+    """Remove what killed processes have left in a folder of indexes; in a store there is nothing."""
+    if isinstance(folder, StorePath):
+        return
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.startswith(".") and ".idx~" in entry.name:

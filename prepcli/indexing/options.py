@@ -27,6 +27,7 @@ class Index:
             "Tarred sets, Shar sets, JSONL files, tars, or an input_cfg (YAML).",
             metavar="PATH...",
             is_argument=True,
+            takes_address=True,
         ),
     ]
     check: Annotated[bool, Option("Compare the indexes with their data, and write nothing. Problems: exit code 1.")] = (
@@ -35,7 +36,11 @@ class Index:
     rebase: Annotated[bool, Option("Rename the indexes of a Shar set that was moved or copied. Reads no data.")] = False
     indexes_root: Annotated[
         Path | None,
-        Option("Write all indexes below this folder, each under the absolute path of its data.", metavar="DIR"),
+        Option(
+            "Write all indexes below this folder, each under the absolute path of its data.",
+            metavar="DIR",
+            takes_address=True,
+        ),
     ] = None
     index_beside: Annotated[bool, Option("Write the indexes of Shar sets beside the data too.")] = False
     pack: Annotated[

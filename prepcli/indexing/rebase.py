@@ -13,13 +13,14 @@ from prepcli.errors import UsageError
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR
 from prepcli.formats.names import absolute_folder
 from prepcli.indexing.sets import IndexedSet
+from prepcli.storage.addresses import without_scheme
 
 _MOVING = ".moving"
 
 
 def old_places(mirror: Path, folder: Path) -> list[str]:
     """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
-    own = absolute_folder(str(folder)).lstrip("/")
+    own = without_scheme(absolute_folder(str(folder))).lstrip("/")
     found = {_place_of(path.relative_to(mirror)) for path in mirror.rglob(f"*{INDEX_SUFFIX}")}
     return sorted(str(place) for place in found if str(place) != own)
 

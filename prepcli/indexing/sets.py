@@ -14,6 +14,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_FILE, manifest_name, newest_version
 from prepcli.indexing.tar_kind import tar_kind
+from prepcli.storage.paths import path_of
 
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar$")
 
@@ -185,7 +186,7 @@ def _is_cuts(path: Path) -> bool:
 def _pattern(files: dict[int, Path]) -> str | list[str]:
     """All files of a field in one name; a list if their numbers have gaps."""
     first, *_, last = [*files, *files]
-    paths = [Path(absolute_folder(str(path.parent)), path.name) for path in files.values()]
+    paths = [path_of(absolute_folder(str(path.parent))) / path.name for path in files.values()]
     texts = [re.findall(r"\d+", path.name)[-1] for path in (paths[0], paths[-1])]
     if last - first + 1 != len(files):
         return [str(path) for path in paths]

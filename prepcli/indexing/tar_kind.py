@@ -19,7 +19,7 @@ def tar_kind(path: Path) -> IndexKind:
     if TAR_FILE.match(path.name):
         return "nemo_tar"
     try:
-        with tarfile.open(path, "r:") as tar:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             names = [member.name for member in islice(walk_headers(tar), 2)]
     except (tarfile.TarError, OSError, EOFError):
         return "nemo_tar"  # indexing it says what is wrong

@@ -14,6 +14,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.shar import decode_json
 from prepcli.input_files import FileState, check_unchanged
 from prepcli.manifest.record import MAX_SECONDS
+from prepcli.storage.paths import path_of
 from prepcli.worker_pools import map_in_order
 
 
@@ -78,7 +79,7 @@ def read_cuts(file: CutsFile) -> bytes:
 
 def cuts_digest(path: str) -> str:
     """The `sha256` of a cuts file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return hashlib.sha256(path_of(path).read_bytes()).hexdigest()
 
 
 def _measure(file: CutsFile) -> ShardSize:

@@ -35,6 +35,10 @@ class ClipDecoder:
     contents: ExportContents
     options: MelsOptions
 
+    def ahead(self, numbers: Sequence[int]) -> Iterator[int]:
+        """The records in order; of audio in an object store, several files are requested at once."""
+        return self.contents.records.reading_ahead(numbers)
+
     def decode(self, number: int) -> Samples:
         """The samples of record `number`; raises `RecordRejected` where it cannot be used."""
         record = Record.parse(self.contents.records.line(number))

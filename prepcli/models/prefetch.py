@@ -30,7 +30,6 @@ from prepcli.worker_pools import WorkerDiedError, WorkerPool
 
 Samples = NDArray[np.float32]
 Item = TypeVar("Item")
-ItemIn = TypeVar("ItemIn", contravariant=True)
 Result = TypeVar("Result")
 
 _INFO_CACHE_SIZE = 1024
@@ -72,10 +71,13 @@ class Decoded:
     keys: Sequence[str] = ()
 
 
-class Decoder(Protocol[ItemIn]):
+class Decoder(Protocol[Item]):
     """Decodes items in worker processes, which get it when they start."""
 
-    def decode(self, item: ItemIn, /) -> Samples:
+    def ahead(self, items: Sequence[Item], /) -> Iterator[Item]:
+        """The items in order; of audio in an object store, several are requested at once."""
+
+    def decode(self, item: Item, /) -> Samples:
         """Return the samples (n,) of one item.
 
         Raises:
@@ -92,6 +94,10 @@ class SegmentDecoder:
         self._rate = sampling_rate
         self._min_samples = min_samples
         self._infos: dict[str, AudioInfo] = {}
+
+    def ahead(self, records: Sequence[int]) -> Iterator[int]:
+        """The records in order; of audio in an object store, several files are requested at once."""
+        return self._records.reading_ahead(records)
 
     def decode(self, record: int) -> Samples:
         """Return the samples (n,) of a record, of the channel in its field `channel` or else the first.
@@ -141,7 +147,7 @@ def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | No
     num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
     decoded.audio[:] = 0
-    for row, item in enumerate(batch.items):
+    for row, item in enumerate(decoder.ahead(batch.items)):
         try:
             samples = decoder.decode(item)[: batch.num_samples]
         except RecordRejected as rejected:

@@ -4,7 +4,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path, PosixPath, PurePosixPath
@@ -161,9 +161,22 @@ def size_of(path: str | os.PathLike[str]) -> int:
     return StorePath(path).stat().st_size if is_address(path) else os.path.getsize(path)
 
 
+def sizes_of(paths: Iterable[Path]) -> dict[Path, int]:
+    """The sizes of files in bytes; of objects by a listing of each folder.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+    """
+    wanted = list(paths)
+    folders = {str(path.parent) for path in wanted if isinstance(path, StorePath)}
+    listed = {one.address: one.num_bytes for folder in folders for one in call(client.list_folder, folder)[1]}
+    return {path: listed[str(path)] if str(path) in listed else path.stat().st_size for path in wanted}
+
+
 def _stat_result(info: ObjectInfo) -> os.stat_result:
     seconds = info.mtime_ns // 1_000_000_000
-    return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, info.num_bytes, seconds, seconds, seconds))
+    whole = (stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, info.num_bytes, seconds, seconds, seconds)
+    return os.stat_result((*whole, *(info.mtime_ns / 1e9,) * 3, *(info.mtime_ns,) * 3))
 
 
 @lru_cache(maxsize=64)

@@ -26,4 +26,4 @@ def extend_text_context(options: ExtendTextContext) -> Report:
     """
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
-    return run_command(job, text_context_workspace(options.shar_dir), options, engine)
+    return run_command(job, text_context_workspace(options.shar_dir, options.work_dir), options, engine)

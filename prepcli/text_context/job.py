@@ -11,6 +11,7 @@ from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
+from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
@@ -36,9 +37,9 @@ LOST_TEXTS = "lost_texts"
 """What the units count for the summary: cuts whose normalized text was left out."""
 
 
-def text_context_workspace(folder: Path) -> Workspace:
+def text_context_workspace(folder: Path, work_dir: Path | None = None) -> Workspace:
     """The workspace of the texts: inside what stands beside the set for the run that made it, which it leaves alone."""
-    return Workspace(folder, Workspace(folder).root / TEXT_CONTEXT_CUTS)
+    return Workspace(folder, work_folder(folder, work_dir) / TEXT_CONTEXT_CUTS, work_dir=work_dir)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.options import JobOptions
-from prepcli.options import Option
+from prepcli.options import Option, WorkDir
 
 
 @dataclass(frozen=True)
@@ -54,5 +54,7 @@ class ExtendTextContext(TextContextOptions, JobOptions):
             is_argument=True,
             shapes_output=False,
             must_exist="folder",
+            takes_address=True,
         ),
     ]
+    work_dir: WorkDir = None

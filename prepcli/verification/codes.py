@@ -12,6 +12,7 @@ from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import decode_json
 from prepcli.formats.shar_audio import AUDIO_RECORD, States, content_digest
+from prepcli.input_files import state_of
 from prepcli.verification.tarred import ShardReport
 
 TOLERANCE = 1e-3
@@ -28,15 +29,15 @@ class _TemporalArray(msgspec.Struct):
     frame_shift: float
 
 
-def stale_codes(out: Path, folder: Path) -> Iterator[str]:
+def stale_codes(out: Path, folder: Path, work_dir: Path | None = None) -> Iterator[str]:
     """Problems of codes in `out` that were made of other audio than the Shar set in `folder` holds now."""
-    for workspace in workspaces_of(out):
+    for workspace in workspaces_of(out, work_dir):
         if not workspace.root.name.startswith(CODES_FOLDER.format("")):
             continue
         for record in sorted(workspace.root.glob(AUDIO_RECORD.format("*"))):
             for path, state in (read_document(record, States) or {}).items():
                 tar = folder / path
-                if tar.is_file() and not state.is_of(tar.stat()) and content_digest(tar) != state.digest:
+                if tar.is_file() and not state.is_of(state_of(tar)) and content_digest(tar) != state.digest:
                     yield (
                         f"{workspace.root.name}: made of other audio than {tar} holds now; run extend-codec-codes "
                         "again with --overwrite"

@@ -29,6 +29,8 @@ from prepcli.formats.tarred import (
     tar_numbers,
 )
 from prepcli.printing import printable_command
+from prepcli.storage.addresses import join
+from prepcli.storage.paths import path_of
 from prepcli.verification.codes import stale_codes
 from prepcli.verification.exports import find_export
 from prepcli.verification.indexes import index_problems, moved_from
@@ -99,7 +101,7 @@ def verify(
     if shar:
         _verify_shar(out, None, sha256, num_workers, report)
     elif codes:
-        _verify_shar(_coded_set(out), out, sha256, num_workers, report)
+        _verify_shar(_coded_set(out, work_dir), out, sha256, num_workers, report)
     elif export is not None:
         report.kind = export.kind
         for part in export.check(out, sha256, num_workers):
@@ -107,7 +109,7 @@ def verify(
         report.problems += export.problems
         report.notes += export.notes
     if codes:
-        report.problems += stale_codes(out, out if shar else _coded_set(out))
+        report.problems += stale_codes(out, out if shar else _coded_set(out, work_dir), work_dir)
     for name in manifests:
         if not folders and not shar:
             report.kind = "manifest"
@@ -174,14 +176,14 @@ def _digest(path: Path) -> str | OSError:
     return digest.hexdigest()
 
 
-def _coded_set(out: Path) -> Path:
+def _coded_set(out: Path, work_dir: Path | None) -> Path:
     """The Shar set whose codes are in `out`, from the plans beside it."""
-    for workspace in workspaces_of(out):
+    for workspace in workspaces_of(out, work_dir):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
             continue
         for file in plan.inputs:
-            folder = Path(plan.run_in, file["path"]).parent.parent
+            folder = path_of(join(plan.run_in, file["path"])).parent.parent
             if is_shar(folder):
                 return folder
     raise UsageError(
