@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from prepcli.bins.durations import duration_bins
+from prepcli.bins.cut_points import duration_bins
 from prepcli.engine.output_files import OutputFile
 from prepcli.engine.publish import UnitWriter
 from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets, index_bytes
