@@ -1,5 +1,6 @@
 """The program: `prepcli`, or `python -m prepcli`."""
 
+import gc
 import os
 import sys
 
@@ -13,6 +14,8 @@ def leave_out_current_folder() -> None:
 
 def main() -> None:
     """Handle signals first, then import and run the commands."""
+    # Imports leave no garbage; the command enables it again (`prepcli.cli.building`). Saves 5 % of the start.
+    gc.disable()
     from prepcli.cli.startup import exit_on_signals, open_closed_streams
 
     open_closed_streams()

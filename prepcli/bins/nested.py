@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import greedy_cut_points
+from prepcli.bins.cut_points import greedy_cut_points
 from prepcli.errors import UsageError
 
 Ints = npt.NDArray[np.int64]

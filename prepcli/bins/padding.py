@@ -64,7 +64,7 @@ def padding_in_buckets(
 
 
 def _frames_for_one(
-    bucket: Floats, batch_duration: float, random: np.random.Generator, min_batches: int, whole: bool
+    bucket: Floats, batch_duration: float, random: "np.random.Generator", min_batches: int, whole: bool
 ) -> Floats:
     """For each column, the size of all batches with padding divided by the size without."""
     frames, content = np.zeros(bucket.shape[1]), np.zeros(bucket.shape[1])

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import duration_bins, notes_on_fewer_buckets
+from prepcli.bins.cut_points import duration_bins
+from prepcli.bins.durations import notes_on_fewer_buckets
 from prepcli.bins.nested import nested_bins, notes_on_pairs, place
 from prepcli.bins.options import TokenBinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of

@@ -1,5 +1,6 @@
 """Builds a typer command from a dataclass of options: names, types, defaults and help follow from it."""
 
+import gc
 import inspect
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -56,7 +57,9 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
     """Call the function and print its report, also after a run with too many rejects."""
     try:
         with called([*words, *words_of(options)], progress=True):
-            report = function()(options)
+            work = function()
+            _collect_garbage()
+            report = work(options)
     except TooManyRejectsError as error:
         if not is_own_rank() and error.report is not None:
             show(options, error.report)
@@ -69,6 +72,16 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
         raise
     if not is_own_rank():
         show(options, report)
+
+
+def _collect_garbage() -> None:
+    """Enable garbage collection where the program has started without it.
+
+    What the imports have made stays until the end: it is not looked at again, and workers share it.
+    """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _parameter(one: Declared) -> inspect.Parameter:

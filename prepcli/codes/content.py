@@ -9,8 +9,8 @@ from prepcli.codes.shard_index import ShardIndex, index_shard
 from prepcli.engine.crashes import map_in_workers
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import Marker
-from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.store_output import OutputSizes
+from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import UsageError
 from prepcli.formats.shar_audio import AUDIO_RECORD, States

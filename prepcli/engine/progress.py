@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tqdm import tqdm
 
 from prepcli.calls import shows_progress, tell
 from prepcli.engine.owner import Owner, start_time, this_place
@@ -122,6 +121,8 @@ class Reporter:
         self._last_line = time.monotonic()
         self._bar: Any = None
         if rank.rank == 0 and shows_progress() and sys.stderr.isatty():
+            from tqdm import tqdm
+
             self._bar = tqdm(
                 total=records_all,
                 initial=records_before,

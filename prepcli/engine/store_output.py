@@ -3,13 +3,16 @@
 import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prepcli.calls import tell
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.paths import StorePath
-from prepcli.storage.uploads import CannotListError, Upload, abort, list_uploads
+
+if TYPE_CHECKING:  # importing it takes a tenth of a small run's time, for urllib
+    from prepcli.storage.uploads import Upload
 
 _checked: set[StorePath] = set()
 """Outputs that `check_store` has found right."""
@@ -73,6 +76,10 @@ def abort_left(gone: Iterable[Path], alive: Iterable[Path]) -> None:
     left = {address for folder in gone for address in _noted(folder)}
     if left:
         left -= {address for folder in alive for address in _noted(folder)}
+    if not left:
+        return
+    from prepcli.storage.uploads import CannotListError, abort
+
     try:
         for upload in unfinished(left):
             abort(upload)
@@ -80,8 +87,10 @@ def abort_left(gone: Iterable[Path], alive: Iterable[Path]) -> None:
         tell(f"note: {error}; parts of shards may stay in the store until its own rules remove them")
 
 
-def unfinished(addresses: Iterable[str]) -> Iterator[Upload]:
+def unfinished(addresses: Iterable[str]) -> Iterator["Upload"]:
     """The unfinished uploads of these objects; raises `CannotListError`."""
+    from prepcli.storage.uploads import list_uploads
+
     for address in sorted(addresses):
         yield from (upload for upload in list_uploads(address) if upload.address == address)
 
@@ -90,6 +99,8 @@ def uploads_to(out: Path) -> list[str]:
     """The objects of an output to which an upload is unfinished; none where the store does not list them."""
     if not isinstance(out, StorePath):
         return []
+    from prepcli.storage.uploads import CannotListError, list_uploads
+
     try:
         return sorted({upload.address for upload in list_uploads(str(out))})
     except CannotListError:

@@ -7,13 +7,15 @@ modes) is fixed, so the same members give the same bytes.
 
 import errno
 import hashlib
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from prepcli.storage.paths import StorePath
+
+if TYPE_CHECKING:
+    import tarfile
 
 BLOCK = 512
 END_BYTES = 2 * BLOCK
@@ -128,8 +130,10 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+def open_tar(path: Path) -> "Iterator[tarfile.TarFile]":
     """Open a tar, which may be compressed, to read its members in any order."""
+    import tarfile
+
     if isinstance(path, StorePath):
         with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
             yield tar
@@ -140,12 +144,14 @@ def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
 
 def read_members(
     path: Path, where: str, sha256: str | None, problems: list[str]
-) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+) -> "Iterator[tuple[tarfile.TarInfo, bytes]]":
     """Yield the members with their bytes (empty if a member is not a file).
 
     What is wrong with the archive itself is added to `problems`, as "<where>: ...", once the last member has been
     taken: that it cannot be read, breaks off, has no end, or is not the file whose `sha256` was published.
     """
+    import tarfile
+
     count = 0
     try:
         with open_regular(path) as file:
@@ -168,14 +174,14 @@ def read_members(
         problems.append(f"{where}: cannot be read: {error.strerror or error}")
 
 
-def walk_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def walk_headers(tar: "tarfile.TarFile") -> "Iterator[tarfile.TarInfo]":
     """The headers of an open tar, in order, without keeping those of a large one in memory."""
     for member in tar:
         yield member
         tar.members = []  # type: ignore[attr-defined]
 
 
-def read_content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def read_content(tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> bytes:
     """The bytes of a member, empty if it is not a regular file."""
     content = tar.extractfile(member) if member.isreg() else None
     return content.read() if content is not None else b""

@@ -1,7 +1,6 @@
 """Where the members of a tar begin, from its headers alone: 512 bytes per member are read, whatever its size."""
 
 import os
-import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -265,6 +264,8 @@ def _blocks(heads: list[bytes]) -> NDArray[np.uint8]:
 
 
 def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
+    import tarfile
+
     found = TarWalk(num_bytes)
     file.seek(0)
     try:

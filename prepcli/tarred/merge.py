@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prepcli.bins.durations import duration_bins
+from prepcli.bins.cut_points import duration_bins
 from prepcli.engine.arrays import Growing
 from prepcli.engine.output_files import OutputFile
 from prepcli.engine.publish import UnitWriter

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from prepcli.bins.durations import duration_bins, estimate_bins
+from prepcli.bins.cut_points import duration_bins
+from prepcli.bins.durations import estimate_bins
 from prepcli.bins.options import BinsOptions
 from prepcli.bins.padding import padding
 from prepcli.errors import UsageError

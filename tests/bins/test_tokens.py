@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from prepcli.bins.durations import duration_bins
+from prepcli.bins.cut_points import duration_bins
 from prepcli.bins.nested import nested_bins
 from prepcli.bins.options import TokenBinsOptions
 from prepcli.bins.tokens import TokenBinsReport, estimate_token_bins

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.bins.durations import duration_bins
+from prepcli.bins.cut_points import duration_bins
 from tests.conftest import write_lines
 from tests.running import prepcli, prepcli_without
 
