@@ -113,6 +113,11 @@ def test_many_at_once_and_random_numbers_of_their_own(tmp_path: Path) -> None:
     assert len({ends(process)[1] for process in processes}) == 5
 
 
+def test_a_light_fork_has_all_commands_but_not_pytorch(tmp_path: Path) -> None:
+    code = "import sys; print('prepcli.shar.job' in sys.modules, 'torch' in sys.modules); import torch.version"
+    assert ends(start(tmp_path, code))[:2] == (0, "True False\n")
+
+
 def test_other_settings_of_python_need_a_new_process() -> None:
     assert isinstance(start_prepcli("--version"), warm.WarmProcess)
     for process in (start_prepcli("--version", environ={"PYTHONUTF8": "1"}), start_prepcli("--version", is_cold=True)):

@@ -6,6 +6,7 @@ of its own, with the arguments, environment, folder, streams and signal handlers
 anew; it leaves the server's stack, so that Python ends in it as in any other. The server ends with its client.
 """
 
+import atexit
 import contextlib
 import faulthandler
 import gc
@@ -19,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,23 +29,52 @@ NUM_STREAMS = 3
 
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
+    is_light = "torch" not in sys.argv[2:]
+    if is_light:  # its 500 MB would make each fork cost ten times more
+        sys.modules["torch"] = None  # type: ignore[assignment]
     for name in sys.argv[2:]:
         _import(name)
+    if is_light:
+        del sys.modules["torch"]
     os.environ.clear()
     gc.collect()
     gc.freeze()  # what is here now is neither searched for cycles nor copied by any fork
     request = _serve(channel)
     if request is not None:
-        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        except SystemExit as done:
+            if done.code is not None and not isinstance(done.code, int):
+                raise
+            _leave(done.code or 0)
+        _leave(0)
+
+
+def _leave(code: int) -> None:
+    """End as Python does, but without destroying each object: that would copy all pages of the server first."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)  # Python says what is wrong with a stream
 
 
 def _import(name: str) -> None:
-    """A module, or with `.*` at its end all modules of a package but the program, which must not be imported twice."""
+    """A module, or with `.*` at its end all modules of a package but the program, which must not be imported twice.
+
+    Those of them that need what `main` leaves out are left out too.
+    """
     package = importlib.import_module(name.removesuffix(".*"))
     if name.endswith(".*"):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not found.name.endswith(".__main__"):
-                importlib.import_module(found.name)
+                try:
+                    importlib.import_module(found.name)
+                except ModuleNotFoundError as error:
+                    if error.name is None or sys.modules.get(error.name, error) is not None:
+                        raise
 
 
 def _serve(channel: socket.socket) -> dict[str, Any] | None:
