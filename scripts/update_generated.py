@@ -1,4 +1,4 @@
-"""Write `prepcli/__init__.pyi` and the tables in `docs/commands.md` from the declarations of options.
+"""Write `prepcli/__init__.pyi` and the tables in `docs/*.md` from the declarations of commands and options.
 
 Run it after changing an option or the docstring of a command: python scripts/update_generated.py
 """
@@ -16,9 +16,10 @@ from prepcli.options import Declared, declared
 
 ROOT = Path(__file__).parents[1]
 STUB = ROOT / "prepcli/__init__.pyi"
-PAGE = ROOT / "docs/commands.md"
+DOCS = ROOT / "docs"
 JOB = {one.name for one in declared(JobOptions)}
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
+FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
 
 
 def stub() -> str:
@@ -90,7 +91,7 @@ def _quoted(text: str) -> str:
 
 
 def page(text: str) -> str:
-    """The text of `docs/commands.md` with current tables."""
+    """The text of a page of `docs/` with current tables."""
     commands: dict[str, type] = {command.name: command.load_options() for command in COMMANDS}
 
     def table(found: re.Match[str]) -> str:
@@ -99,10 +100,35 @@ def page(text: str) -> str:
         rows = [_row(one) for one in options if is_job or one.name not in JOB or not _has_job_options(options)]
         lines = ["| option | in Python | default | what it does |", "|---|---|---|---|", *rows]
         if not is_job and _has_job_options(options):
-            lines += ["", "And the [options of every job](#options-of-every-job)."]
+            lines += ["", "And the [options of every job](every_job.md#options-of-every-job)."]
         return "\n".join([f"<!-- options: {found[1]} -->", *lines, "<!-- end of options -->"])
 
-    return TABLE.sub(table, text)
+    return FUNCTIONS.sub(lambda _: _functions(), TABLE.sub(table, text))
+
+
+def _functions() -> str:
+    """The table of all functions."""
+    sections = _sections()
+    rows = [
+        f"| `{command.python_name}` | `{_type_text(get_type_hints(command.load_function())['return'])}` "
+        f"| [{command.name}]({sections[command.name]}) |"
+        for command in COMMANDS
+    ]
+    lines = ["| function | returns | options |", "|---|---|---|", *rows]
+    return "\n".join(["<!-- functions -->", *lines, "<!-- end of functions -->"])
+
+
+def _sections() -> dict[str, str]:
+    """Command -> link to the section of `docs/` that has the table of its options."""
+    found = {}
+    for path in sorted(DOCS.glob("*.md")):
+        heading = ""
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("## "):
+                heading = line[3:]
+            elif mark := re.fullmatch(r"<!-- options: (.*?) -->", line):
+                found[mark[1]] = f"{path.name}#{heading.replace(' ', '-')}"
+    return found
 
 
 def _has_job_options(options: tuple[Declared, ...]) -> bool:
@@ -127,7 +153,8 @@ def _row(one: Declared) -> str:
 
 def wanted() -> dict[Path, str]:
     """The generated files with their current texts."""
-    return {STUB: stub(), PAGE: page(PAGE.read_text(encoding="utf-8"))}
+    pages = {path: page(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
+    return {STUB: stub(), **pages}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What trainers read of our data sets: batches from NeMo's own loaders, and padding from lhotse's samplers."""
 
 import warnings
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,22 @@ def read_all(section: dict[str, Any]) -> list[str]:
             return [cut.supervisions[0].text for cut in cuts]
 
     return [text for batch in _batches(section, 16000, Texts()) for text in batch]
+
+
+def first_batches(section: dict[str, Any], count: int) -> list[list[tuple[str, float]]]:
+    """Texts and durations (seconds) of the first batches that NeMo's Lhotse loader makes with a `train_ds` section."""
+    from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
+    from omegaconf import OmegaConf
+
+    class Cuts:
+        def __getitem__(self, cuts: Any) -> list[tuple[str, float]]:
+            return [(cut.supervisions[0].text, cut.duration) for cut in cuts]
+
+    config = OmegaConf.create(section | {"num_workers": 0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loader = get_lhotse_dataloader_from_config(config, global_rank=0, world_size=1, dataset=Cuts())
+        return list(islice(loader, count))
 
 
 def magpie_batches(out: Path, rate: int, codes: Path | None = None) -> list[dict[str, Any]]:

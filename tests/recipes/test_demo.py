@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import tree
+from tests.conftest import MINI_CORPUS, read_lines, tree
+from tests.nemo_loaders import magpie_batches
 from tests.running import run_here
 from tests.tools import need_package
 
@@ -35,6 +36,7 @@ def test_the_demo_as_a_script_and_again_in_cells(
     assert names | {"target_codes", "context_codes"} <= set(paths)
     for name in names:
         assert Path(paths[name]).parent.is_dir()
+    check_shar_with_codes(work / "shar")
 
     before = tree(work)
     monkeypatch.setenv("WORK", str(work))
@@ -48,3 +50,15 @@ def test_the_demo_as_a_script_and_again_in_cells(
     for step in steps:
         assert f"{step}: nothing to do" in printed
     assert tree(work) == before
+
+
+def check_shar_with_codes(out: Path) -> None:
+    """MagpieTTS reads every record, with codes of target and context."""
+    texts = sorted(record["text"] for record in read_lines(MINI_CORPUS / "manifest.json"))
+    (codes,) = out.glob("codes_*")
+    batches = magpie_batches(out, 22050, codes)
+    assert sorted(text for batch in batches for text in batch["raw_texts"]) == texts
+    for batch in batches:
+        for field in ("audio_codes", "context_audio_codes"):
+            assert batch[field].shape[:2] == (len(batch["raw_texts"]), 8)
+            assert int(batch[f"{field}_lens"].min()) > 10
