@@ -88,7 +88,9 @@ def _refuse_grown(manifests: Sequence[str], folder: Path, newest: int) -> None:
     names = {absolute(path): path for path in manifests}
     for root in (Workspace(folder), *(_workspace(folder, version) for version in range(1, newest + 1))):
         stored = read_document(root.plan_file, StoredPlan)
-        for file in stored.inputs if stored is not None else ():
+        if stored is None:
+            continue
+        for file in stored.inputs:
             path = names.get(os.path.join(stored.run_in, file["path"]))
             if path is not None and content_digest(path) != file["sha256"]:
                 raise UsageError(
