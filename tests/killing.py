@@ -33,6 +33,8 @@ class Case:
     out_option: str | None = None
     records: str = ""
     """Folder below OUT.prepcli of a run that adds to OUT."""
+    one_place: bool = False
+    """The output holds its own path: only that of runs in the same place is the same."""
 
     def arguments(self, out: Path) -> list[object]:
         where = [self.out_option, out] if self.out_option else [out]

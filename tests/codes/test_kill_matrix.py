@@ -91,7 +91,13 @@ def manifest_case(folder: Path) -> Case:
             record["audio_filepath"] = f"missing_{number}.wav"
     manifest = write_lines(folder / "manifest.json", records)
     options = ("--codec-model", "toy", "--pool-duration", 5, "--max-rejects", BAD)
-    more = {"units": "records_*", "module": MODULE, "out_option": "--output-dir", "records": "codes_toy"}
+    more = {
+        "units": "records_*",
+        "module": MODULE,
+        "out_option": "--output-dir",
+        "records": "codes_toy",
+        "one_place": True,
+    }
     return undisturbed_case(folder, "extend-codec-codes", manifest, options, 20, BAD, **more)
 
 

@@ -1,5 +1,7 @@
 """The kill matrix over mels: hundreds of small files for each unit."""
 
+from pathlib import Path
+
 import pytest
 
 from prepcli.mels import job
@@ -13,10 +15,8 @@ NUM_UNITS = 6
 BAD = 3
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """Segments of a long file in six units, and three records without audio."""
-    folder = tmp_path_factory.mktemp("kill")
     write_audio(folder / "talk.wav", 60.0, 22050)
     count = NUM_UNITS * job._CLIPS_PER_UNIT
     records = [
@@ -28,6 +28,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     manifest = write_lines(folder / "manifest.json", records)
     options = ("--devices", "cpu")
     return undisturbed_case(folder, "manifest-to-mels", manifest, options, NUM_UNITS, BAD)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 class TestKills(KillMatrix):

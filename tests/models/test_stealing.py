@@ -71,9 +71,7 @@ def shar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["codes", "contexts"])
-def launch(
-    request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Launch:
+def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     if request.param == "codes":
         use_toy_codec(monkeypatch.setattr)
         options = CodesOptions("toy", "toy", pool_duration=1.0)

@@ -1,5 +1,7 @@
 """The kill matrix over Parquet files."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
@@ -11,10 +13,8 @@ NUM_FILES = 12
 BAD = 3
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """The mini corpus five times over as segments that are resampled, and three records without audio."""
-    folder = tmp_path_factory.mktemp("kill")
     records = []
     for turn in range(5):
         for record in read_lines(MINI_CORPUS / "manifest.json"):
@@ -25,6 +25,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     manifest = write_lines(folder / "manifest.json", records)
     options = ("--shard-size", -(-len(records) // NUM_FILES), "--target-sample-rate", 44100, "--shuffle")
     return undisturbed_case(folder, "manifest-to-parquet", manifest, options, NUM_FILES, BAD)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 class TestKills(KillMatrix):

@@ -41,10 +41,10 @@ def _tell(line: str) -> None:
 
 def _print_table(found: dict[str, Findings], seconds: float) -> None:
     kinds = (*KINDS, "too late")
-    print(f"\n{'job':<10}" + "".join(f"{kind:>21}" for kind in kinds) + f"{'trees':>8}{'faults':>8}")
+    print(f"\n{'job':<20}" + "".join(f"{kind:>21}" for kind in kinds) + f"{'trees':>8}{'faults':>8}")
     for job, one in found.items():
         row = "".join(f"{one.kills[kind]:>21}" for kind in kinds)
-        print(f"{job:<10}{row}{one.trees:>8}{len(one.faults):>8}")
+        print(f"{job:<20}{row}{one.trees:>8}{len(one.faults):>8}")
     kills = sum(one.num_kills for one in found.values())
     faults = [(job, fault) for job, one in found.items() for fault in one.faults]
     for job, fault in faults:

@@ -15,10 +15,16 @@ from tests.running import prepcli
 MODULES = {
     "tarred": "tests.tarred.test_kill_matrix",
     "shar": "tests.shar.test_kill_matrix",
+    "wenet": "tests.wenet.test_kill_matrix",
+    "mels": "tests.mels.test_kill_matrix",
+    "parquet": "tests.parquet.test_kill_matrix",
+    "make-manifest": "tests.making.test_kill_matrix",
     "context": "tests.context.test_kill_matrix",
     "codes": "tests.codes.test_kill_matrix",
+    "codes-of-manifest": "tests.codes.test_kill_matrix:manifest_case",
     "fisher": "tests.corpora.test_fisher_kill_matrix",
 }
+"""Where the case of a job is made: a module, and the function in it, unless that is `make_case`."""
 JOBS = (*MODULES, "an4")
 ARCHIVE = "an4_sphere.tar.gz"
 
@@ -37,7 +43,8 @@ class DownloadCase(Case):
 def prepared(job: str, folder: Path) -> Iterator[Case]:
     """The case of a job, after one whole run in `folder`."""
     if job in MODULES:
-        make: Callable[[Path], Case] = import_module(MODULES[job]).make_case
+        module, _, function = MODULES[job].partition(":")
+        make: Callable[[Path], Case] = getattr(import_module(module), function or "make_case")
         yield make(folder)
         return
     with serving(Site({ARCHIVE: tar_gz(an4(copies=60))})) as site:

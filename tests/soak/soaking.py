@@ -44,7 +44,9 @@ def soak(case: Case, kills: int, folder: Path, draw: random.Random, tell: Callab
     findings = Findings()
     turn = 0
     while findings.num_kills < kills:
-        out = folder / f"out_{turn}"
+        out = folder / (f"out_{turn}" if not case.one_place else "out")
+        if case.one_place and turn == 0:
+            _remove(out)
         started = time.monotonic()
         wanted = min(draw.randint(1, MOST_KILLS), kills - findings.num_kills)
         so_far = len(findings.faults)
@@ -53,11 +55,21 @@ def soak(case: Case, kills: int, folder: Path, draw: random.Random, tell: Callab
         tell(f"{case.command}: {'; '.join(story)}: {time.monotonic() - started:.1f} s")
         if found := findings.faults[so_far:]:
             tell("\n".join([f"  kept: {out}", *(f"  FAULT {fault}" for fault in found)]))
+            if case.one_place:
+                break
         else:
-            shutil.rmtree(out)
-            shutil.rmtree(out.with_name(out.name + ".prepcli"))
+            _remove(out)
         turn += 1
     return findings
+
+
+def _remove(out: Path) -> None:
+    """Remove an output, which may be a file, and its workspace."""
+    if out.is_file():
+        out.unlink()
+    else:
+        shutil.rmtree(out)
+    shutil.rmtree(out.with_name(out.name + ".prepcli"))
 
 
 def _start(case: Case, out: Path, world_size: int) -> list[Process]:

@@ -23,10 +23,8 @@ class ListCase(Case):
         return [*super().arguments(out), "--relative-to", out]
 
 
-@pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def make_case(folder: Path) -> Case:
     """The mini corpus five times over as segments that are resampled, and three records without audio."""
-    folder = tmp_path_factory.mktemp("kill")
     records = []
     for turn in range(5):
         for record in read_lines(MINI_CORPUS / "manifest.json"):
@@ -41,6 +39,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     done = prepcli(*case.arguments(folder / "out"))
     assert done.code == 0, done.err
     return replace(case, undisturbed=tree(folder / "out"))
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return make_case(tmp_path_factory.mktemp("kill"))
 
 
 class TestKills(KillMatrix):
