@@ -26,6 +26,11 @@ def _is_escaped(char: str) -> bool:
     return unicodedata.category(char) in _ESCAPED or char in _REORDERING or char == _BYTE_ORDER_MARK
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error of a library; its kind where it has no message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def printable_command(command: str) -> str:
     """A command line from `shlex.join` (or two with `&&`), as one line to paste into bash or zsh."""
     if printable(command) == command:

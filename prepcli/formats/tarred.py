@@ -11,6 +11,7 @@ import msgspec
 
 from prepcli.errors import UsageError
 from prepcli.formats.folders import regular_files
+from prepcli.printing import first_line
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
@@ -111,7 +112,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{path} is not valid YAML: {first_line(error)}") from None
     try:
         _Metadata.check(content)
     except msgspec.ValidationError as error:

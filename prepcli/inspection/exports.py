@@ -16,6 +16,7 @@ from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.inspection.audio import AudioFacts, Candidate, look_at_files
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.sample import EvenSample, spread
+from prepcli.printing import first_line
 
 MAX_FILES = 8
 """Maximum number of Parquet files in which audio is looked at, evenly spread."""
@@ -161,7 +162,7 @@ def _look_at_parquet(paths: list[Path], num_audio_files: int, found: Inspection)
                     encoded = [(row["bytes"], f"{path.name}: {row.get('path')}") for row in sample.chosen()]
                     (audio,) = map_refusing_crashes(_add_encoded, [(audio, encoded)])
         except (pyarrow.ArrowException, OSError) as error:
-            found.notes.append(f"damaged: {path.name}: {str(error).splitlines()[0]}")
+            found.notes.append(f"damaged: {path.name}: {first_line(error)}")
     found.audio = [audio] if audio.looked_at else []
 
 

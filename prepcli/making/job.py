@@ -1,5 +1,6 @@
 """make-manifest: the audio that a source names becomes the records of a manifest."""
 
+import contextlib
 import glob
 import hashlib
 import os
@@ -116,7 +117,10 @@ class MakeJob(UnitJob[Slice, Contents]):
         if source.kind == "folder":  # they are there; a link may be broken, and its reject says so
             return None
         sample = [catalog.entry(number) for number in spread_over(catalog.count)]
-        paths = [path for one in sample if not one.reason and (path := source.audio_of(one)) is not None]
+        paths: list[str] = []
+        for one in sample:
+            with contextlib.suppress(RecordRejected):  # it will be a reject, with this reason
+                paths += filter(None, [None if one.reason else source.audio_of(one)])
         if any(is_command(path) or in_archive(path) for path in paths):
             return None
         return explain_missing([(source.base, path) for path in paths], source.path)

@@ -48,7 +48,10 @@ class Source:
         """What the source gives for the audio of an entry: a path, or in Kaldi's wav.scp also a command.
 
         Returns:
-            None for a segment of a recording that the source does not know, or several times.
+            None for a segment of a recording that the source does not know.
+
+        Raises:
+            RecordRejected: wav.scp has several lines for the recording, or one that is not UTF-8.
         """
         return entry.path if self.recordings is None else self.recordings.find(entry.path)
 

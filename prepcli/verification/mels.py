@@ -9,6 +9,7 @@ from typing import Any
 
 from prepcli.errors import UsageError
 from prepcli.formats.mels import LIST_FILE, MEL, SEPARATOR
+from prepcli.printing import first_line
 from prepcli.verification.export_parts import ExportReport, Hashed
 
 _LINES_AT_ONCE = 500
@@ -83,7 +84,7 @@ def _check_mel(where: str, path: Path, sha256: str | None, report: ExportReport)
         data = path.read_bytes()
         mel: Any = torch.load(io.BytesIO(data), weights_only=True)
     except Exception as error:  # torch.load raises what its parts do: of zip, of pickle, its own
-        report.problems.append(f"{where}: cannot be read: {str(error).splitlines()[0]}")
+        report.problems.append(f"{where}: cannot be read: {first_line(error)}")
         return
     if sha256 not in (None, hashlib.sha256(data).hexdigest()):
         report.problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")

@@ -13,6 +13,7 @@ from prepcli.errors import RecordRejected
 from prepcli.formats.folders import numbered
 from prepcli.formats.parquet import DATA_FILE, check_installed, file_name
 from prepcli.in_hand import take_in_hand
+from prepcli.printing import first_line
 from prepcli.verification.export_parts import ExportReport, Hashed
 
 _LOSSLESS = ("wav", "flac")
@@ -53,7 +54,7 @@ def check_file(file: DataFile) -> ExportReport:
             ids.append(str(row.get("id")))
         report.add_ids(ids)
     except (pyarrow.ArrowException, OSError) as error:
-        report.problems.append(f"{name}: cannot be read: {str(error).splitlines()[0]}")
+        report.problems.append(f"{name}: cannot be read: {first_line(error)}")
     return report
 
 

@@ -14,6 +14,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT
 from prepcli.formats.shar import TARGET
 from prepcli.manifest.record import Record
+from prepcli.printing import first_line
 from prepcli.verification.runs import Run
 
 TOLERANCE = 0.025
@@ -79,7 +80,7 @@ def _shape_of(path: str) -> tuple[int, int] | str:
     try:
         codes: Any = torch.load(path, weights_only=True)
     except Exception as error:  # torch.load raises what its parts do: of zip, of pickle, its own
-        return f"{path} cannot be read: {str(error).splitlines()[0]}"
+        return f"{path} cannot be read: {first_line(error)}"
     is_codes = isinstance(codes, torch.Tensor) and codes.dtype in (torch.int16, torch.int32, torch.int64)
     if not is_codes or codes.dim() != 2 or not codes.numel():
         return f"{path} is not a tensor of integers of shape (codebooks, frames)"

@@ -59,3 +59,30 @@ def test_sources(audio: Path, case: tuple[str, bytes]) -> None:
             made = read_lines(out)
             assert len(made) == report["records_out"]
             assert all((folder / record["audio_filepath"]).exists() and record["duration"] > 0 for record in made)
+
+
+KALDI = {
+    "wav.scp": b"a good.wav\nb other.wav\n",
+    "segments": b"a-1 a 0.1 0.5\na-2 a 0.5 0.9\nb-1 b 0 -1\n",
+    "text": b"a-1 one word\na-2 two\nb-1 three\n",
+    "utt2spk": b"a-1 me\na-2 me\nb-1 you\n",
+}
+
+
+@examples(60)
+@given(st.fixed_dictionaries({name: mutated(data) for name, data in KALDI.items()}))
+@example({**KALDI, "segments": b"a-1 a 0.5 0.1\na-2 a nan inf\nb-1 b 0 1e999\n"})
+@example({**KALDI, "wav.scp": b"a good.wav\na other.wav\nb \xff.wav\n"})  # a sample of its files was looked for
+@example({**KALDI, "text": b"a-1 one\na-1 two\n\xff\xfe\n"})
+def test_kaldi_with_segments(audio: Path, files: dict[str, bytes]) -> None:
+    with scratch() as folder:
+        (folder / "kaldi").mkdir()
+        for name, data in files.items():
+            (folder / "kaldi" / name).write_bytes(data)
+        out = folder / "out.json"
+        words = ("make-manifest", folder / "kaldi", out, "--audio-base-dir", audio, "--num-workers", 1)
+        if check_call(folder, out, *words).code != 2:
+            report = check_report(folder / "out.json.prepcli")
+            made = read_lines(out)
+            assert len(made) == report["records_out"]
+            assert all(0 < record["duration"] <= 1 and record.get("offset", 0) >= 0 for record in made)
