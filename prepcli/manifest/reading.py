@@ -106,6 +106,13 @@ def read_together(
         # Another rank may have completed the index, and removed the parts, while this one was about to use them.
         if not _is_complete(folder):
             raise
+    remove_parts(folder)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what a complete index was made of, where the rank that has joined it was killed before it did."""
+    if (folder / _PARTS).exists():
+        shutil.rmtree(folder / _PARTS, ignore_errors=True)
 
 
 def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:

@@ -22,7 +22,7 @@ from prepcli.input_files import state_of
 from prepcli.manifest.index import ManifestIndex, columns_of, content_digest, index_manifests
 from prepcli.manifest.index_files import INDEX_NAME, StoredIndex, load_index, read_stored, save_stored
 from prepcli.manifest.parts import Columns, KeyFunction
-from prepcli.manifest.reading import Input, read_together
+from prepcli.manifest.reading import Input, read_together, remove_parts
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.paths import absolute
 from prepcli.version import __version__
@@ -132,6 +132,8 @@ def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> Manife
     if doubtful and workspace.spool is not None:
         with contextlib.suppress(OSError):  # the next start need not read them again
             save_stored(folder, stored)
+    if workspace.spool is not None:
+        remove_parts(folder)
     return _load(folder, stored, workspace)
 
 

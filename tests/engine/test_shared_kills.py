@@ -2,69 +2,95 @@
 
 import gzip
 import json
-import random
-import time
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
+from tests.sharing_ranks import KILL_AT, MOMENTS
 
 pytestmark = pytest.mark.slow
 
-NUM_SHARDS = 8
-COMMANDS = {
-    "manifest-to-tarred": ("--num-shards", NUM_SHARDS, "--shuffle", "--num-workers", 1, "--max-rejects", 0.9),
-    "manifest-to-shar": ("--shard-size", 6, "--shuffle", "--num-workers", 1, "--max-rejects", 0.9),
+COMMANDS: dict[str, tuple[object, ...]] = {
+    "manifest-to-tarred": ("--num-shards", 8, "--shuffle"),
+    "manifest-to-shar": ("--shard-size", 6, "--shuffle"),
+    "manifest-to-wenet": ("--shard-size", 6, "--shuffle"),
+    "manifest-to-parquet": ("--shard-size", 6),
+    "manifest-to-mels": ("--devices", "cpu"),
+    "extend-context-audio": ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 1),
+    "extend-codec-codes": ("--codec-model", "toy", "--pool-duration", 5),
 }
-Moment = Callable[[Path], bool]
-MOMENTS: dict[str, Moment] = {
-    "reading": lambda root: any(root.glob("index/*/parts")),
-    "read": lambda root: any(root.glob("index/*/index.json")),
-    "planned": lambda root: any(root.glob("index/*/plan-*/plan.json")),
-    "at work": lambda root: any(root.glob("done/*.json")),
-}
+"""Every command whose ranks share an index."""
+COMMON = ("--num-workers", 1, "--max-rejects", 0.9)
+UNPLANNED = ("extend-codec-codes", "planned")
+"""Its units follow from the index so quickly that they are not kept."""
+CASES = [
+    *((command, 2, moment) for command in COMMANDS for moment in MOMENTS if (command, moment) != UNPLANNED),
+    *((command, 1, "reading" if number % 2 else "read") for number, command in enumerate(COMMANDS)),
+    *(("manifest-to-tarred", 5, moment) for moment in ("reading", "at work")),
+]
 
 
 @pytest.fixture(scope="module")
 def manifests(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A plain manifest and a compressed one, made long by their texts, so that ranks share the reading."""
-    folder = tmp_path_factory.mktemp("long")
-    records = read_lines(MINI_CORPUS / "manifest.json")
-    lines = [
-        json.dumps(record | {"audio_filepath": str(MINI_CORPUS / record["audio_filepath"]), "text": "ab " * 110_000})
-        for record in records
-    ]
-    (folder / "a.json").write_text("\n".join(lines[:30]) + "\n{oops\n")
-    (folder / "b.json.gz").write_bytes(gzip.compress(("\n".join(lines[30:]) + "\n").encode(), 1))
+    """A plain manifest and a compressed one, with a line that cannot be read and a missing file."""
+    folder = tmp_path_factory.mktemp("manifests")
+    records = read_lines(MINI_CORPUS / "manifest_with_context.json")
+    for record in records:
+        for name in ("audio_filepath", "context_audio_filepath"):
+            record[name] = str(MINI_CORPUS / record[name])
+    records[20]["audio_filepath"] = "missing.wav"
+    lines = [*map(json.dumps, records[:30]), "{oops", *map(json.dumps, records[30:])]
+    (folder / "a.json").write_text("\n".join(lines[:32]) + "\n")
+    (folder / "b.json.gz").write_bytes(gzip.compress(("\n".join(lines[32:]) + "\n").encode(), 1))
     return f"{folder}/a.json,{folder}/b.json.gz"
 
 
 @pytest.fixture(scope="module")
-def undisturbed(manifests: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    folder = tmp_path_factory.mktemp("undisturbed")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all runs are, one after the other: some outputs name their place."""
+    return tmp_path_factory.mktemp("place")
+
+
+def start(command: str, manifests: str, out: Path, *more: object, kill_at: str | None = None) -> Process:
+    where = ["--output-dir", out] if command == "extend-codec-codes" else [out]
+    environ = {} if kill_at is None else {KILL_AT: kill_at}
+    arguments = (command, manifests, *where, *COMMANDS[command], *COMMON, *more)
+    return start_prepcli(*arguments, module="tests.sharing_ranks", environ=environ)
+
+
+def finish(process: Process) -> None:
+    said = process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode == 0, said
+
+
+def is_finished(out: Path) -> bool:
+    done = prepcli("status", out, "--json")
+    return done.code == 0 and done.json["state"] == "finished"
+
+
+def result(out: Path) -> dict[str, str]:
+    rejects = next(out.with_name("out.prepcli").glob("**/rejects.jsonl"))
+    return tree(out) | {"rejects": rejects.read_text()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(manifests: str, place: Path) -> dict[str, dict[str, str]]:
     found = {}
-    for command, options in COMMANDS.items():
-        done = prepcli(command, manifests, folder / command, *options)
-        assert done.code == 0, done.err
-        assert any((folder / f"{command}.prepcli").glob("index/*/plan-*/plan.json"))
-        found[command] = tree(folder / command)
+    for command in COMMANDS:
+        finish(start(command, manifests, place / "out"))
+        assert any(place.glob("out.prepcli/**/index/*/index.json"))
+        found[command] = result(place / "out")
+        assert len(found[command]["rejects"].splitlines()) >= 2
+        clear(place)
     return found
 
 
-def start(command: str, manifests: str, out: Path, world_size: int, launch: str) -> list[Process]:
-    ranks = [("--rank", rank, "--world-size", world_size, "--launch-id", launch) for rank in range(world_size)]
-    return [start_prepcli(command, manifests, out, *COMMANDS[command], *rank) for rank in ranks]
-
-
-CASES = [
-    *(("manifest-to-tarred", 1, moment) for moment in ("reading", "planned")),
-    *(("manifest-to-tarred", 2, moment) for moment in MOMENTS),
-    *(("manifest-to-tarred", 5, moment) for moment in ("read", "at work")),
-    *(("manifest-to-shar", 2, moment) for moment in ("reading", "at work")),
-]
+def clear(place: Path) -> None:
+    for folder in place.iterdir():
+        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(("command", "world_size", "moment"), CASES)
@@ -74,30 +100,33 @@ def test_killed_ranks(
     moment: str,
     manifests: str,
     undisturbed: dict[str, dict[str, str]],
-    tmp_path: Path,
-    draw: random.Random,
+    place: Path,
 ) -> None:
-    """One rank is killed: the others finish. If it was the only one, another number of ranks continues."""
-    out = tmp_path / "out"
-    root = tmp_path / "out.prepcli"
-    ranks = start(command, manifests, out, world_size, "first")
-    victim = ranks[draw.randrange(world_size)]
-    end = time.monotonic() + HANG_SECONDS
-    while not MOMENTS[moment](root) and victim.poll() is None:
-        assert time.monotonic() < end
-        time.sleep(0.002)
-    time.sleep(draw.random() / 50)
-    victim.kill()
-    for process in ranks:
-        said = process.communicate(timeout=HANG_SECONDS)
-        if process is not victim:
-            assert process.returncode == 0, said
-    if world_size > 1:
-        assert prepcli("status", out, "--json").json["state"] == "finished"
-    else:
-        for process in start(command, manifests, out, 3, "second"):
-            said = process.communicate(timeout=HANG_SECONDS)
-            assert process.returncode == 0, said
-    assert tree(out) == undisturbed[command]
-    assert len(read_lines(root / "rejects.jsonl")) >= 1
-    assert not list(root.glob("index/*/parts"))
+    """The first rank is killed: the others go on. What nobody has done, two ranks do afterwards."""
+    out = place / "out"
+
+    def launch(name: str, number: int, kill_at: str | None) -> list[Process]:
+        return [
+            start(
+                command,
+                manifests,
+                out,
+                *("--rank", rank, "--world-size", number, "--launch-id", name),
+                kill_at=None if rank else kill_at,
+            )
+            for rank in range(number)
+        ]
+
+    clear(place)
+    victim, *others = launch("first", world_size, moment)
+    for process in others:
+        finish(process)
+    victim.communicate(timeout=HANG_SECONDS)
+    # With others, work may be over before the victim comes to where it dies.
+    assert victim.returncode == -9 or (world_size > 1 and victim.returncode == 0)
+    if not is_finished(out):
+        for process in launch("second", 2, None):
+            finish(process)
+    assert is_finished(out)
+    assert result(out) == undisturbed[command]
+    assert not list(place.glob("out.prepcli/**/index/*/parts"))

@@ -1,0 +1,71 @@
+"""`python -m tests.sharing_ranks`: prepcli, whose ranks share the index of any manifest, and which may kill itself.
+
+The tasks of the first stage are small. `KILL_AT` names the moment at which the process kills itself: when it is about
+to publish what it has read (and holds a claim of it), when the index is complete, when the plan is, or when it is about
+to publish its first unit. Models are toys.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from prepcli.engine import arrays
+from prepcli.engine.publish import UnitWriter
+from prepcli.manifest import index as index_module
+from prepcli.manifest import reading, scan, shared_index
+
+KILL_AT = "KILL_AT"
+MOMENTS = ("reading", "read", "planned", "at work")
+_MAIN = os.getpid()
+
+
+def share(replace: Callable[[Any, str, Any], None], range_bytes: int = 3000) -> None:
+    """Make any manifest long enough for several tasks, by `setattr` or a monkeypatch's."""
+    replace(shared_index, "MIN_SHARED_BYTES", 0)
+    for module in (scan, reading, index_module):
+        replace(module, "RANGE_BYTES", range_bytes)
+
+
+def _die() -> None:
+    os.kill(_MAIN, signal.SIGKILL)
+    signal.pause()  # a worker ends with its rank
+
+
+def _kill_at(moment: str) -> None:
+    before, owner, name = {
+        "reading": (True, reading, "write_parts"),
+        "read": (False, reading, "save_index"),
+        "planned": (False, arrays, "_make"),
+        "at work": (True, UnitWriter, "publish"),
+    }[moment]
+    real = getattr(owner, name)
+
+    def deadly(*arguments: object, **named: object) -> None:
+        if not before:
+            real(*arguments, **named)
+        _die()
+
+    setattr(owner, name, deadly)
+
+
+def main() -> None:
+    from prepcli.cli.app import main
+
+    share(setattr)
+    if KILL_AT in os.environ:
+        _kill_at(os.environ[KILL_AT])
+    if "extend-codec-codes" in sys.argv:
+        from tests.toy_codec import use_toy_codec
+
+        use_toy_codec(setattr)
+    if "extend-context-audio" in sys.argv:
+        from tests.toy_voice import use_toy_voice
+
+        use_toy_voice(setattr)
+    main()
+
+
+if __name__ == "__main__":
+    main()
