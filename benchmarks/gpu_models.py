@@ -67,13 +67,15 @@ def speaker_file(bench: Bench) -> Path:
             from omegaconf import OmegaConf
 
             torch.manual_seed(5)
-            model = EncDecSpeakerLabelModel(cfg=OmegaConf.create(_titanet(32 if bench.is_dry else 1024)))
+            model = EncDecSpeakerLabelModel(cfg=OmegaConf.create(titanet(32 if bench.is_dry else 1024)))
             model.eval()
             model.save_to(str(path))
     return path
 
 
-def _titanet(width: int) -> dict[str, Any]:
+def titanet(width: int) -> dict[str, Any]:
+    """The configuration of a model with the layers of TitaNet-large, whose inner ones have `width` channels."""
+
     def block(filters: int, kernel: int, repeat: int, residual: bool) -> dict[str, Any]:
         sizes = {"filters": filters, "kernel": [kernel], "repeat": repeat, "residual": residual}
         return sizes | {

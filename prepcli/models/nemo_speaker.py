@@ -1,5 +1,7 @@
 """NeMo's speaker models (TitaNet and others), from a `.nemo` file or by name."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
@@ -27,6 +29,39 @@ def _shortest(front_end: Any) -> int:
     )
 
 
+def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tuple[Tensor, Tensor]":
+    """NeMo's `lens_to_mask` without its copy: it counts on the CPU, and waits until the GPU has the numbers.
+
+    Args:
+        lens: (B,), frames of each row.
+        max_len: frames of the batch.
+        device: not used; the mask is where `lens` is.
+
+    Returns:
+        The frames (B, 1, T) within each row, and their number (B, 1, 1).
+    """
+    import torch
+
+    mask = (torch.arange(max_len, device=lens.device) < lens[:, None])[:, None]
+    return mask, mask.sum(dim=2, keepdim=True)
+
+
+@contextlib.contextmanager
+def asking_nothing_of_the_gpu() -> Iterator[None]:
+    """Within the context NeMo does not look for rows of a single frame, of which there are none (`min_samples`).
+
+    It would wait for the answer. While a CUDA graph is captured it leaves the question out.
+    """
+    import torch
+
+    is_capturing = torch.cuda.is_current_stream_capturing
+    torch.cuda.is_current_stream_capturing = lambda: True
+    try:
+        yield
+    finally:
+        torch.cuda.is_current_stream_capturing = is_capturing
+
+
 class NemoSpeakerEncoder:
     """A NeMo speaker model, on the CPU until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
 
@@ -43,6 +78,9 @@ class NemoSpeakerEncoder:
             UsageError: loading fails, or the model does not use mel spectra.
         """
         self._model = load_nemo(MODEL_CLASS, name, option)
+        from nemo.collections.asr.parts.submodules import tdnn_attention
+
+        tdnn_attention.lens_to_mask = mask_of_lengths
         front_end = self._model.preprocessor.featurizer
         try:
             self.sampling_rate: int = int(front_end.sample_rate)
@@ -70,9 +108,10 @@ class NemoSpeakerEncoder:
         self._model.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Return embeddings (B, dim) of audio (B, T); see the protocol."""
+        """Return embeddings (B, dim) of audio (B, T); see the protocol. Nothing waits for a GPU."""
         import torch
 
-        with torch.inference_mode():
+        on_cpu = audio.device.type == "cpu"
+        with torch.inference_mode(), contextlib.nullcontext() if on_cpu else asking_nothing_of_the_gpu():
             _, embeddings = self._model.forward(input_signal=audio, input_signal_length=lengths)
             return torch.nn.functional.normalize(embeddings.float(), dim=1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prepcli.models import nemo_codec
+from prepcli.models import nemo_codec, nemo_speaker
 from prepcli.models.nemo import without_cuda
 from prepcli.models.nemo_codec import NemoCodec
 from prepcli.models.nemo_encoder import fold_weight_norm, move
@@ -118,9 +122,90 @@ def test_nothing_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         codec.to("meta")
         audio = torch.zeros(3, 20 * SAMPLES_PER_FRAME, device="meta")
         for lengths in ([1280, 1280, 1280], [1280, 700, 640]):
-            codes, frames = codec.encode(audio, torch.tensor(lengths), "fp32")
+            with copies_between_devices() as copied:
+                codes, frames = codec.encode(audio, torch.tensor(lengths), "fp32")
+            assert copied == ([] if len(set(lengths)) == 1 else [(3,)])  # through pinned memory
             assert (codes.device.type, codes.shape) == ("meta", (3, 4, 20))
             assert (frames.device.type, frames.tolist()) == ("cpu", [-(-length // 64) for length in lengths])
+
+
+@pytest.fixture
+def titanet_model(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """With the layers of TitaNet; not moved, nor run yet."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from gpu_models import titanet
+    from nemo.collections.asr.models import EncDecSpeakerLabelModel
+    from nemo.collections.asr.parts.submodules import tdnn_attention
+    from omegaconf import OmegaConf
+
+    torch.manual_seed(1)
+    model = EncDecSpeakerLabelModel(cfg=OmegaConf.create(titanet(8)))
+    model.freeze()
+    monkeypatch.setattr("prepcli.models.nemo_speaker.load_nemo", lambda *_: model)
+    monkeypatch.setattr(tdnn_attention, "lens_to_mask", nemos_lens_to_mask())
+    return model
+
+
+def nemos_lens_to_mask() -> Any:
+    """NeMo's own function, from a new copy of its module: the one that is imported may have ours."""
+    spec = importlib.util.find_spec("nemo.collections.asr.parts.submodules.tdnn_attention")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.lens_to_mask
+
+
+def test_masks_are_nemos(titanet_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nemo.collections.asr.parts.submodules import tdnn_attention
+
+    encoder = NemoSpeakerEncoder("x.nemo", "--speaker-model")
+    assert tdnn_attention.lens_to_mask is nemo_speaker.mask_of_lengths
+    audio, lengths = torch.randn(2, 16000, generator=torch.Generator().manual_seed(2)), torch.tensor([16000, 9000])
+    ours = encoder.embed(audio, lengths)
+    monkeypatch.setattr(tdnn_attention, "lens_to_mask", nemos_lens_to_mask())
+    assert torch.equal(encoder.embed(audio, lengths), ours)
+    assert not torch.equal(ours[0], ours[1])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_speaker_model_waits_for_nothing(waits: bool, titanet_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for a number, which `meta` does not have, nor for a copy. As NeMo does it, there is one of each."""
+    from nemo.collections.asr.parts.submodules import tdnn_attention
+
+    encoder = NemoSpeakerEncoder("x.nemo", "--speaker-model")
+    encoder.to("meta")
+    monkeypatch.setattr(torch.amp, "autocast", lambda *_, **__: contextlib.nullcontext())  # there is none for `meta`
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    batch = torch.zeros(2, 16000, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
+    if waits:
+        with monkeypatch.context() as as_nemo, pytest.raises(RuntimeError, match="item"):
+            as_nemo.setattr(nemo_speaker, "asking_nothing_of_the_gpu", contextlib.nullcontext)
+            encoder.embed(*batch)
+        monkeypatch.setattr(tdnn_attention, "lens_to_mask", nemos_lens_to_mask())
+    with copies_between_devices() as copied:
+        assert encoder.embed(*batch).shape == (2, 192)
+    assert copied == ([(112,)] if waits else [])
+    assert not torch.cuda.is_current_stream_capturing(), "NeMo's question is answered otherwise for a moment only"
+
+
+@contextlib.contextmanager
+def copies_between_devices() -> Iterator[list[tuple[int, ...]]]:
+    """The shapes of all tensors that are copied from one device to another."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: list[tuple[int, ...]] = []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = function(*args, **(kwargs or {}))
+            both = (out, *args)[:2]
+            if all(isinstance(one, torch.Tensor) for one in both) and len({one.device for one in both}) == 2:
+                found.append(tuple(out.shape))
+            return out
+
+    with Copies():
+        yield found
 
 
 def test_loading_a_model_does_not_touch_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
