@@ -1845,7 +1845,7 @@ def verify(
         out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.
         audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
             manifest's folder.
-        quick: Compare only names and sizes with what was published; no file is read.
+        quick: Compare only names, sizes and ETags (object stores) with what was published; no file is read.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
         num_workers: Number of local worker processes. Default: available CPU cores.

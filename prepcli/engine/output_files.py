@@ -18,11 +18,12 @@ SENT_BYTES = 1 << 20
 """Bytes of an upload that are collected before they are handed on."""
 
 
-class PublishedFile(msgspec.Struct, frozen=True):
-    """A published file; resuming and `verify` compare with it."""
+class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A published file; resuming and `verify` compare with it. In a store, `etag` is what that calls the content."""
 
     sha256: str
     num_bytes: int
+    etag: str = ""
 
 
 class ClosableFile(Protocol):
@@ -31,8 +32,8 @@ class ClosableFile(Protocol):
     def close(self) -> PublishedFile:
         """Complete the content and return what was written."""
 
-    def publish_as(self, target: Path) -> None:
-        """Let the closed file appear under its final name, whole."""
+    def publish_as(self, target: Path) -> str:
+        """Let the closed file appear under its final name, whole; returns the ETag of an object, and else ""."""
 
     def discard(self) -> None:
         """Give the file up, unless it was published."""
@@ -80,9 +81,10 @@ class HashedFile:
         self._file.close()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
-    def publish_as(self, target: Path) -> None:
+    def publish_as(self, target: Path) -> str:
         """Rename the file."""
         _move(self._path, target)
+        return ""
 
     def discard(self) -> None:
         """Close without flushing; the content is not needed."""
@@ -106,9 +108,10 @@ class WholeFile:
         self._flushed.result()
         return self._published
 
-    def publish_as(self, target: Path) -> None:
+    def publish_as(self, target: Path) -> str:
         """Rename the file."""
         _move(self._path, target)
+        return ""
 
     def discard(self) -> None:
         """Do nothing: no descriptor is open."""
@@ -145,9 +148,9 @@ class UploadedFile:
         self._send()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
-    def publish_as(self, target: Path) -> None:
+    def publish_as(self, target: Path) -> str:
         """Complete the upload: the object appears, or replaces an earlier one."""
-        call(writing.finish_upload, self._upload)
+        return call(writing.finish_upload, self._upload, self.num_bytes)
 
     def discard(self) -> None:
         """Abort the upload, unless it was published."""

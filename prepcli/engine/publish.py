@@ -165,8 +165,9 @@ class UnitWriter:
         self.workspace.check_claim()
         for name in self._after:  # those of earlier files do not fit these
             (self.workspace.out / name).unlink(missing_ok=True)
-        for name in files:
-            self._files[name].publish_as(self.workspace.out / name)
+        for name, file in files.items():
+            if etag := self._files[name].publish_as(self.workspace.out / name):
+                files[name] = msgspec.structs.replace(file, etag=etag)
         for name in work_files:
             self._work_files[name].publish_as(self.workspace.root / name)
         marker = Marker(

@@ -9,6 +9,7 @@ from prepcli.calls import tell
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import parse_address
+from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import StorePath
 
 if TYPE_CHECKING:  # importing it takes a tenth of a small run's time, for urllib
@@ -25,16 +26,20 @@ class OutputSizes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._listed: dict[str, int] | None = None
+        self._listed: dict[str, ObjectInfo] | None = None
 
     def of(self, name: str) -> int:
         """The size of a file in bytes; raises `OSError` if there is none."""
         if isinstance(self._folder, StorePath):
             if self._listed is None:
-                self._listed = self._folder.sizes()
+                self._listed = self._folder.infos()
             if name in self._listed:  # a listing may lag behind
-                return self._listed[name]
+                return self._listed[name].num_bytes
         return (self._folder / name).stat().st_size
+
+    def etag_of(self, name: str) -> str:
+        """The ETag of an object that was listed; "" for other files."""
+        return self._listed[name].etag if self._listed and name in self._listed else ""
 
     def has(self, name: str) -> bool:
         """Whether there is such a file."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import Address, parse_address
 from prepcli.storage.failures import StoreError, missing_object, translated
+from prepcli.storage.keys import check_keys, has_profile
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -89,9 +90,11 @@ def _store(scheme: str, bucket: str, endpoint: str, seconds: float) -> "ObjectSt
         client["allow_http"] = endpoint.startswith("http://")
     if scheme == "ais":
         _settings_of_aistore(settings, client)
+    else:
+        check_keys(shown_endpoint(scheme) if endpoint else "")
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": _MAX_BACKOFF, "base": 2}
     retries: Any = {"max_retries": 1000, "retry_timeout": timedelta(seconds=seconds), "backoff": backoff}
-    if not endpoint.startswith("http://127.") and _has_profile():
+    if not endpoint.startswith("http://127.") and has_profile():
         from obstore.auth.boto3 import Boto3CredentialProvider
 
         settings["credential_provider"] = Boto3CredentialProvider()
@@ -108,18 +111,6 @@ def _settings_of_aistore(settings: dict[str, Any], client: Any) -> None:
     if token:
         settings["skip_signature"] = True
         client["default_headers"] = {"Authorization": f"Bearer {token}"}
-
-
-def _has_profile() -> bool:
-    """Whether the keys are in the files of the AWS tools, which only boto3 reads, if that is installed."""
-    if os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_SKIP_SIGNATURE"):
-        return False
-    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
-    if not (os.environ.get("AWS_PROFILE") or os.path.exists(file)):
-        return False
-    from importlib.util import find_spec
-
-    return find_spec("boto3") is not None
 
 
 def store_of(address: Address) -> "ObjectStore":

@@ -6,6 +6,7 @@ import re
 
 from prepcli.errors import IncompleteError, InputChangedError, UsageError
 from prepcli.storage.addresses import Address
+from prepcli.storage.keys import HOW_TO_SET, KEYS
 
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
@@ -35,9 +36,13 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
     if kind in ("NotFoundError", "FileNotFoundError"):
         return missing_object(address)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):
+        has_keys = all(map(os.environ.get, KEYS)) or address.scheme == "ais"
+        check = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket"
+        if address.scheme == "ais":
+            check = "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
         return UsageError(
-            f"access to {address} at {endpoint} was denied ({code or 'status ' + (status or '403')}): check "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket"
+            f"access to {address} at {endpoint} was denied ({code or 'status ' + (status or '403')}): "
+            + (check if has_keys else f"no keys are set: {HOW_TO_SET}")
         )
     if kind == "PreconditionError":
         return InputChangedError(

@@ -121,8 +121,12 @@ class StorePath(PosixPath):
 
     def sizes(self) -> dict[str, int]:
         """The size in bytes of every object below the prefix, by its relative name."""
+        return {name: one.num_bytes for name, one in self.infos().items()}
+
+    def infos(self) -> dict[str, ObjectInfo]:
+        """Every object below the prefix, by its relative name."""
         base = str(parse_address(str(self))) + "/"
-        return {one.address.removeprefix(base): one.num_bytes for one in call(client.list_objects, str(self))}
+        return {one.address.removeprefix(base): one for one in call(client.list_objects, str(self))}
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prepcli.storage.addresses import Address, parse_address
-from prepcli.storage.client import shown_endpoint, store_of
-from prepcli.storage.failures import translated
+from prepcli.storage.client import object_info, shown_endpoint, store_of
+from prepcli.storage.failures import StoreError, translated
 
 if TYPE_CHECKING:
     from obstore import WritableFile
@@ -38,10 +38,19 @@ def write_upload(number: int, data: bytes) -> None:
     _of_upload(number, lambda file: file.write(data))
 
 
-def finish_upload(number: int) -> None:
-    """Send what is left and let the object appear; raises as `object_info` does."""
+def finish_upload(number: int, num_bytes: int) -> str:
+    """Send what is left and let the object appear; returns its ETag.
+
+    Raises:
+        StoreError: the object has another size than `num_bytes`.
+        Exception: as `object_info` does.
+    """
     _of_upload(number, lambda file: file.close())
-    del _uploads[number]
+    address, _ = _uploads.pop(number)
+    found = object_info(str(address))
+    if found.num_bytes != num_bytes:
+        raise StoreError(f"{address} has {found.num_bytes:,} bytes at the store, but {num_bytes:,} were sent")
+    return found.etag
 
 
 def abort_upload(number: int) -> None:

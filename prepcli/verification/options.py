@@ -36,7 +36,9 @@ class Verify:
             takes_address=True,
         ),
     ] = None
-    quick: Annotated[bool, Option("Compare only names and sizes with what was published; no file is read.")] = False
+    quick: Annotated[
+        bool, Option("Compare only names, sizes and ETags (object stores) with what was published; no file is read.")
+    ] = False
     work_dir: WorkDir = None
     as_json: Json = False
     num_workers: NumWorkers = None

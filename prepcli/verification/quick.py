@@ -1,4 +1,4 @@
-"""`verify --quick`: names and sizes, as they are listed, are compared with what was published."""
+"""`verify --quick`: names, sizes and ETags, as they are listed, are compared with what was published."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from prepcli.verification.runs import judge_runs, runs_of
 
 
 def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:
-    """Check that every published file is there with its size.
+    """Check that every published file is there with its size, and in a store with the ETag that it had.
 
     Raises:
         UsageError: there are no records of a run, with which files could be compared.
@@ -39,6 +39,13 @@ def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:
             report.problems.append(f"{name}: was published, but is missing")
         elif (size := sizes.of(name)) != file.num_bytes:
             report.problems.append(f"{name}: has {size:,} bytes, but {file.num_bytes:,} were published")
-    report.notes.append(f"{len(files):,} files were compared by name and size only; nothing was read")
+        elif file.etag and (etag := sizes.etag_of(name)) not in ("", file.etag):
+            report.problems.append(
+                f"{name}: was written again after it was published (its ETag was {file.etag}, now {etag}); verify "
+                "without --quick compares the bytes"
+            )
+    by_etag = sum(1 for name, file in files.items() if file.etag and sizes.etag_of(name))
+    what = "name, size and ETag" if by_etag == len(files) > 0 else "name and size only"
+    report.notes.append(f"{len(files):,} files were compared by {what}; nothing was read")
     judge_runs(runs, report)
     return report

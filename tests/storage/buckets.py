@@ -3,18 +3,18 @@
 obstore's threads do not survive a fork, and commands in the tests' own process fork workers.
 """
 
+import atexit
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.running import clean_environment
 from tests.storage.object_store import ObjectStore
 
 _CODE = """
-import json, sys, urllib.request
+import json, sys, traceback, urllib.request
 from datetime import timedelta
 from pathlib import Path
 import obstore
@@ -53,10 +53,13 @@ def begin_upload(bucket, key):
     file.write(bytes(12 << 20))
     file.flush()
 
-for name, *arguments in json.load(sys.stdin):
-    result = globals()[name](*arguments)
-json.dump(result, sys.stdout)
-sys.stdout.flush()
+for line in sys.stdin:
+    try:
+        name, *arguments = json.loads(line)
+        answer = [True, globals()[name](*arguments)]
+    except Exception:
+        answer = [False, traceback.format_exc()]
+    print(json.dumps(answer), flush=True)
 import os
 os._exit(0)
 """
@@ -101,19 +104,39 @@ class Bucket:
         """Begin an upload that nobody finishes."""
         self._do("begin_upload", self.name, key)
 
-    def _do(self, *call: Any) -> Any:
-        return run_in_store(self.store.environ, [call])
+    def _do(self, name: str, *arguments: Any) -> Any:
+        return _Client.of(self.store.environ).call(name, *arguments)
 
 
-def run_in_store(environ: dict[str, str], calls: Sequence[Sequence[Any]]) -> Any:
-    """Run functions of `_CODE`; returns the result of the last."""
-    done = subprocess.run(
-        [sys.executable, "-c", _CODE],
-        input=json.dumps(calls),
-        capture_output=True,
-        text=True,
-        env=clean_environment(**environ),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+class _Client:
+    """The process that talks to the store; it ends when this one does, because its input closes."""
+
+    known: ClassVar[dict[str, "_Client"]] = {}
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _CODE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=clean_environment(**environ),
+        )
+        atexit.register(self._process.communicate)
+
+    @classmethod
+    def of(cls, environ: dict[str, str]) -> "_Client":
+        """The one for this store."""
+        endpoint = environ["AWS_ENDPOINT_URL"]
+        if endpoint not in cls.known:
+            cls.known[endpoint] = cls(environ)
+        return cls.known[endpoint]
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of `_CODE`; returns its result."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([name, *arguments]) + "\n")
+        self._process.stdin.flush()
+        succeeded, value = json.loads(self._process.stdout.readline())
+        assert succeeded, value
+        return value

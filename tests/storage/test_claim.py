@@ -1,6 +1,7 @@
-"""Of several folders of records that claim an output in a store at once, exactly one gets it."""
+"""Of several commands, or folders of records, that want one output in a store at once, exactly one gets it."""
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,11 +10,15 @@ import pytest
 from prepcli.engine.store_claim import Claim, StoreClaim
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.storage.paths import StorePath
+from tests.conftest import read_lines, tree, write_lines
+from tests.running import HANG_SECONDS, prepcli, start_prepcli
 from tests.storage.buckets import Bucket
+from tests.storage.test_store import without_dates
 
 pytestmark = pytest.mark.slow
 
 PAIRS = 20
+CLAIMS = 10
 
 
 @pytest.fixture
@@ -32,13 +37,13 @@ def takes(out: StorePath, claim: Claim, by_force: bool = False) -> bool:
     return True
 
 
-def test_racing_pairs(out: StorePath, tmp_path: Path) -> None:
+def test_racing_claims(out: StorePath, tmp_path: Path) -> None:
     """Their requests interleave, because they go one by one through the helper process."""
-    with ThreadPoolExecutor(2 * PAIRS) as pool:
-        claims = [[Claim.of(tmp_path / str(number)) for _ in range(2)] for number in range(PAIRS)]
+    with ThreadPoolExecutor(2 * CLAIMS) as pool:
+        claims = [[Claim.of(tmp_path / str(number)) for _ in range(2)] for number in range(CLAIMS)]
         taken = [[pool.submit(takes, out / str(number), claim) for claim in pair] for number, pair in enumerate(claims)]
         results = [sorted(one.result() for one in pair) for pair in taken]
-    assert results == [[False, True]] * PAIRS
+    assert results == [[False, True]] * CLAIMS
 
 
 def test_an_output_is_held_until_it_is_taken_by_force(out: StorePath, tmp_path: Path) -> None:
@@ -52,3 +57,37 @@ def test_an_output_is_held_until_it_is_taken_by_force(out: StorePath, tmp_path: 
     with pytest.raises(PrepcliError, match="another command has started again"):
         StoreClaim(out, first).check()
     assert os.environ["AWS_ENDPOINT_URL"]
+
+
+def test_racing_pairs_of_commands(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
+    """Whole commands with other settings each: one is refused, and what is there is that of the other, all of it.
+
+    Most have a folder of records each, so that only the store can tell; some have one for both.
+    """
+    read = read_lines(mini_corpus / "manifest.json")[:6]
+    lines = [one | {"audio_filepath": str(mini_corpus / one["audio_filepath"])} for one in read]
+    manifest = write_lines(tmp_path / "manifest.json", lines)
+    words = ("manifest-to-tarred", manifest, "--num-shards", 1, "--shuffle", "--no-index", "--num-workers", 1)
+    alone = []
+    for seed in range(2):
+        assert prepcli(*words, tmp_path / f"seed{seed}", "--shuffle-seed", seed).code == 0
+        alone.append(without_dates(tree(tmp_path / f"seed{seed}")))
+    assert alone[0] != alone[1]
+    for number in range(PAIRS):
+        folders = [tmp_path / f"records{number}_{seed if number % 5 else 0}" for seed in range(2)]
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+        pair = [
+            start_prepcli(
+                *words,
+                *(bucket / f"sets/{number}", "--shuffle-seed", seed, "--work-dir", folder),
+                environ=bucket.store.environ,
+            )
+            for seed, folder in enumerate(folders)
+        ]
+        said = [process.communicate(timeout=HANG_SECONDS)[1] for process in pair]
+        codes = [process.returncode for process in pair]
+        assert sorted(codes, key=str) == [0, 2], said
+        assert re.search("belongs to a run whose records are in|was made differently", said[codes.index(2)]), said
+        made = bucket.download(f"sets/{number}", tmp_path / f"made{number}")
+        assert without_dates(tree(made)) == alone[codes.index(0)]

@@ -85,6 +85,24 @@ def test_refused_access_is_one_error_before_the_work(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("unset", "says"),
+    [
+        ((), "there are no keys for the store at http://127.0.0.1:9: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        (("AWS_ENDPOINT_URL",), "there are no keys for the store at AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_"),
+        (("AWS_SECRET_ACCESS_KEY",), "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both"),
+    ],
+)
+def test_without_keys(unset: tuple[str, ...], says: str) -> None:
+    """One line at once, and no minutes of questions to a service that only machines of AWS have."""
+    environ = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true"}
+    if "AWS_SECRET_ACCESS_KEY" in unset:
+        environ["AWS_ACCESS_KEY_ID"] = "key"
+    environ |= dict.fromkeys(unset, "")
+    done = prepcli("inspect", "s3://bucket/m.json", environ=environ)
+    assert (done.code, done.error_line[: len("prepcli: " + says)]) == (2, "prepcli: " + says)
+
+
 def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None:
     environ = {
         "AWS_ENDPOINT_URL": "http://user:a-password@127.0.0.1:9",

@@ -99,17 +99,3 @@ def test_a_killed_store(case: Case, object_store: ObjectStore, draw: random.Rand
     process.communicate(timeout=HANG_SECONDS)
     assert process.returncode in (0, 4)
     case.resume(2)
-
-
-@pytest.mark.parametrize("where", ["one", "two"])
-def test_of_two_commands_on_one_output_one_is_refused(where: str, case: Case) -> None:
-    """With one folder for the state of runs; or with two, where the store itself must tell."""
-    other = case.folder / "other"
-    other.mkdir()
-    folders = [case.folder, case.folder if where == "one" else other]
-    pair = [case.start("--shuffle-seed", seed, "--work-dir", folder) for seed, folder in enumerate(folders)]
-    codes: set[int | None] = set()
-    for process in pair:
-        process.communicate(timeout=HANG_SECONDS)
-        codes.add(process.returncode)
-    assert codes == {0, 2}

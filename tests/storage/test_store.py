@@ -81,6 +81,10 @@ def test_verify_finds_what_is_wrong(bucket: Bucket, run: Prepcli, mini_corpus: P
     for quick in ([], ["--quick"]):
         checked = run("verify", out, "--work-dir", tmp_path, "--json", *quick)
         assert (checked.code, checked.json["problems"], checked.json["records"]) == (0, [], 48)
+    bucket.put("out/audio_0.tar.idx", "x" * 8 * (24 + 1))  # as long as the index was
+    problems = run("verify", out, "--work-dir", tmp_path, "--json", "--quick").json["problems"]
+    assert len(problems) == 1
+    assert problems[0].startswith("audio_0.tar.idx: was written again after it was published (its ETag was ")
     bucket.put("out/metadata.yaml", "too short")
     bucket.delete("out/audio_1.tar")
     for quick in ([], ["--quick"]):
