@@ -16,7 +16,7 @@ import pytest
 from tests import seeds
 from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
-from tests.scheduling import FAST_TIER, ROOT, group_of
+from tests.scheduling import FAST_TIER, ROOT, group_of_test
 from tests.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
 from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
@@ -79,7 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def turn(item: pytest.Item) -> tuple[int, bool]:
-        group = group_of(item.path.relative_to(ROOT).as_posix())
+        name = item.nodeid.partition("::")[2]
+        group = group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{name}")
         return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
 
     items.sort(key=turn)
