@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from tests import seeds
 from tests.fuzz import examples as fuzzing
 from tests.running import Outcome, prepcli
-from tests.scheduling import FAST_TIER, ROOT, group_of
+from tests.scheduling import FAST_TIER, ROOT, group_of_test
 from tests.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
 from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
@@ -28,6 +29,10 @@ DATA = Path(__file__).parent / "data"
 NEMO_FIXTURES = frozenset({"speaker_model", "codec_model"})
 """Fixtures that import NeMo."""
 MINI_CORPUS = DATA / "mini_corpus"
+IN_MEMORY = Path("/dev/shm")
+"""Where the files of all but the slow tests lie, because every run flushes its files to the disk."""
+MIN_FREE_BYTES = 4 << 30
+"""Room there that is enough by far: the files of a test are removed when it has passed."""
 
 Lines = list[dict[str, Any]]
 
@@ -55,6 +60,12 @@ def draw(request: pytest.FixtureRequest) -> random.Random:
 def pytest_configure(config: pytest.Config) -> None:
     seeds.seed()  # before the processes of pytest-xdist start, which inherit it
     fuzzing.examples_only = config.option.markexpr == FAST_TIER
+    if fuzzing.examples_only and _free_bytes(IN_MEMORY) >= MIN_FREE_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,7 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def turn(item: pytest.Item) -> tuple[int, bool]:
-        group = group_of(item.path.relative_to(ROOT).as_posix())
+        name = item.nodeid.partition("::")[2]
+        group = group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{name}")
         return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
 
     items.sort(key=turn)
@@ -78,6 +90,12 @@ def pytest_collection_finish() -> None:
     """Collecting must not import PyTorch: each fork of each process that runs tests would cost ten times more."""
     if "torch" in sys.modules:
         raise pytest.UsageError("a test file imports torch at its top: use tests/lazy.py, or tests.tools.without")
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """NeMo takes half a minute to import, and makes each fork of the process dearer: that is for slow tests."""
+    if fuzzing.examples_only and "nemo" in sys.modules:
+        pytest.exit(f"{item.nodeid} has imported NeMo: mark it nemo", returncode=1)
 
 
 def pytest_report_header() -> str:
@@ -143,6 +161,14 @@ def write_lines(path: Path, records: Lines) -> Path:
     """Write a manifest as NeMo's scripts do."""
     path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+def folder_on_another_file_system(folder: Path) -> Path:
+    """A new folder, which the test removes; skips where the machine has a single file system."""
+    for other in (Path("/dev/shm"), Path("/tmp"), Path("/var/tmp"), Path.home()):
+        if os.access(other, os.W_OK) and other.stat().st_dev != folder.stat().st_dev:
+            return Path(tempfile.mkdtemp(prefix="prepcli-test-", dir=other))
+    pytest.skip("needs a second file system, at /dev/shm for instance")
 
 
 def copy_set(out: Path, folder: Path, *, records: bool = False) -> Path:

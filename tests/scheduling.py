@@ -3,7 +3,8 @@
 An object store takes seconds to start, so the tests that use it share a process too.
 
 PyTorch takes seconds to import, and makes each fork of its process ten times dearer; NeMo takes many times as long. So
-only one process imports NeMo, and one PyTorch, and where there are enough processes these two run nothing else.
+only one process imports NeMo, and one PyTorch, and where there are enough processes these two run nothing else. Of a
+file with few tests that need PyTorch the others stay with the light ones.
 """
 
 import os
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.torch_tests import imports_torch
 
 ROOT = Path(__file__).parents[1]
 NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path|\"blend\"")  # `blend` lets NeMo read what it has written
@@ -37,6 +40,14 @@ def group_of(file: str, has_nemo: bool = True) -> str:
     return "models" if has_models else file
 
 
+def group_of_test(test: str, has_nemo: bool = True) -> str:
+    """The group of a test, by its id: that of its file, but only tests that import PyTorch are in `models`."""
+    file, _, name = test.partition("::")
+    group = group_of(file, has_nemo)
+    is_light = group == "models" and name and not imports_torch(ROOT / file, re.split(r"\W", name)[0])
+    return file if is_light else group
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Processes for `-n auto`: the processors, and one for each group of `APART`, as much of the time is waiting."""
@@ -57,7 +68,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid.split("::", 1)[0], has_nemo)
+            return group_of_test(nodeid, has_nemo)
 
         def _next_group(self, node: Any) -> str | None:
             has_run = self.assigned_work[node]

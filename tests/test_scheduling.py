@@ -1,11 +1,13 @@
 """The processes that run groups of tests: which gets what, and what becomes of the work of one that dies."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.scheduling import APART, FAST_TIER, group_of, pytest_xdist_make_scheduler
+from tests.scheduling import APART, FAST_TIER, group_of, group_of_test, pytest_xdist_make_scheduler
+from tests.torch_tests import imports_torch, names_with_torch
 
 NEMO = "tests/context/test_nemo.py"
 MODELS = "tests/codes/test_input.py"
@@ -54,6 +56,52 @@ def run_all(scheduler: Any, node: Node) -> None:
 def test_the_groups_of_these_files() -> None:
     assert (group_of(NEMO), group_of(MODELS)) == ("nemo", "models")
     assert APART.isdisjoint(map(group_of, LIGHT))
+
+
+FILE = """
+from tests.conftest import tree
+from tests.toy_codec import use_toy_codec
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+COMMANDS = [["extend-context-audio", "--speaker-model", "resemblyzer"]]
+
+@pytest.fixture
+def made():
+    use_toy_codec()
+
+def check(rows):
+    return torch.zeros(rows)
+
+def test_light(tmp_path): tree(tmp_path)
+def test_import(): import lhotse
+def test_helper(): check(1)
+def test_fixture(made): tree(made)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_table(command): prepcli(*command)
+class TestCodec:
+    def test_it(self): use_toy_codec()
+"""
+
+
+def test_which_tests_import_torch(tmp_path: Path) -> None:
+    file, of_all, by_fixture = (tmp_path / name for name in "abc")
+    file.write_text(FILE)
+    found = {name for name in names_with_torch(file) if name.startswith(("test", "Test"))}
+    assert found == {"test_import", "test_helper", "test_fixture", "test_table", "TestCodec"}
+    assert (imports_torch(file, "test_light"), imports_torch(file, "test_helper")) == (False, True)
+    of_all.write_text('pytestmark = pytest.mark.usefixtures("one_thread")\ndef test_light(): pass\n')
+    by_fixture.write_text("@pytest.fixture(autouse=True)\ndef made(one_thread): pass\ndef test_light(): pass\n")
+    assert imports_torch(of_all, "test_light") and imports_torch(by_fixture, "test_light")
+
+
+def test_a_file_is_divided() -> None:
+    file = "tests/indexing/test_index.py"
+    groups = [group_of_test(f"{file}::{name}") for name in ("test_codes_of_a_set_with_indexes", "test_a_tarred_set[1]")]
+    assert groups == ["models", file]
+    assert group_of_test("tests/formats/test_npy.py::test_x") == "tests/formats/test_npy.py"
 
 
 def test_large_processes_run_nothing_else() -> None:

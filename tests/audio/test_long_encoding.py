@@ -21,7 +21,8 @@ from prepcli.audio.encode import encode
 from prepcli.audio.probe import probe_bytes
 
 format, seconds, rate, channels = sys.argv[1], *map(int, sys.argv[2:])
-samples = np.random.default_rng(0).integers(-3000, 3000, (seconds * rate, channels), dtype=np.int16)
+samples = np.zeros((seconds * rate, channels), np.int16)
+samples[:rate] = np.random.default_rng(0).integers(-3000, 3000, (rate, channels))
 assert probe_bytes(encode(samples, rate, format), "a").num_samples == len(samples)
 """
 

@@ -10,6 +10,7 @@ import soundfile
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
 from tests.audio.conftest import Samples
+from tests.fuzz.examples import rounds
 
 NEARLY_SILENT = 4000
 
@@ -26,7 +27,7 @@ def test_segments(tmp_path: Path, speech: Samples, rate: int, mode: str, channel
     whole = read_segment(path, info)
     rng = random.Random(0)
     wrong = []
-    for _ in range(60):
+    for _ in range(rounds(60, fast=15)):
         start = rng.randrange(info.num_samples - 3000)
         got = read_segment(path, info, start, 3000)
         if np.abs(got - whole[start : start + 3000]).max() > 1e-6:

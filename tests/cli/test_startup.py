@@ -42,15 +42,22 @@ def test_a_signal_while_commands_are_imported(tmp_path: Path, number: signal.Sig
     assert (code, err) == (4, f"prepcli: stopped by {number.name}; run the same command again\n")
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+WORK: list[tuple[str, str, list[object]]] = [
+    ("prepcli.inspection.inspect", "inspect", ["inspect", MANIFEST]),
+    ("prepcli.bins.durations", "estimate_bins", ["estimate-bins", MANIFEST]),
+    ("prepcli.verification.verify", "verify", ["verify", "."]),
+    ("prepcli.engine.status", "workspaces_of", ["status", "out", "--watch"]),
+    ("prepcli.manifest.sources", "expand_paths", ["manifest-to-shar", MANIFEST, "out"]),
+]
+
+
 @pytest.mark.parametrize(
-    ("module", "function", "arguments"),
+    ("module", "function", "arguments", "number"),
     [
-        ("prepcli.inspection.inspect", "inspect", ["inspect", MANIFEST]),
-        ("prepcli.bins.durations", "estimate_bins", ["estimate-bins", MANIFEST]),
-        ("prepcli.verification.verify", "verify", ["verify", "."]),
-        ("prepcli.engine.status", "workspaces_of", ["status", "out", "--watch"]),
-        ("prepcli.manifest.sources", "expand_paths", ["manifest-to-shar", MANIFEST, "out"]),
+        # Each function with one signal, and each signal with two; the slow tests have all pairs.
+        pytest.param(*work, number, marks=[pytest.mark.slow] * (place % len(SIGNALS) != turn), id=f"{work[1]}-{number}")
+        for place, work in enumerate(WORK)
+        for turn, number in enumerate(SIGNALS)
     ],
 )
 def test_a_signal_while_a_command_works(

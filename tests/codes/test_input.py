@@ -37,7 +37,7 @@ def shar(corpus: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 def extend(shar: Path, *more: object) -> Outcome:
     # A unit for each shard.
     arguments = ("--codec-model", "toy", "--codec-name", "x", "--devices", "cpu", "--pool-duration", 1, "--json")
-    return prepcli("extend-codec-codes", shar, *arguments, "--num-workers", 2, *more)
+    return prepcli("extend-codec-codes", shar, *arguments, "--num-workers", 1, *more)
 
 
 def replace_audio(tar: Path) -> None:

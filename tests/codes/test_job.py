@@ -70,11 +70,12 @@ def codec() -> ToyCodec:
 def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
     """Runs the job in this process, with the toy codec."""
 
-    def run(folder: Path, out: Path | None = None, **changes: Any) -> Report:
+    def run(folder: Path, out: Path | None = None, num_workers: int = 1, **changes: Any) -> Report:
         options = replace(OPTIONS, **changes)
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
-        job = CodesJob(folder, options, num_workers=2)
-        return run_job(job, codes_workspace(out or folder, str(options.codec_name)), RunOptions(num_workers=2))
+        job = CodesJob(folder, options, num_workers=num_workers)
+        workspace = codes_workspace(out or folder, str(options.codec_name))
+        return run_job(job, workspace, RunOptions(num_workers=num_workers))
 
     return run
 
@@ -124,7 +125,7 @@ def test_a_batch_of_mixed_lengths_would_change_codes(codec: ToyCodec) -> None:
 
 @pytest.mark.parametrize("changes", [{"pool_duration": 1.0}, {"pool_duration": 60.0, "batch_duration": 4.0}])
 def test_pools_and_batches_of_any_size(shar: Path, extend: Extend, codec: ToyCodec, changes: dict[str, float]) -> None:
-    report = extend(shar, **changes)
+    report = extend(shar, num_workers=2, **changes)
     assert report.units == (6 if changes["pool_duration"] == 1.0 else 2)
     assert check_against_lhotse(shar, shar / "codes_toy", codec) == 96
 

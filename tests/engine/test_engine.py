@@ -24,7 +24,7 @@ from prepcli.engine.signals import InterruptedBySignal
 from prepcli.engine.status import read_status
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
-from tests.conftest import read_lines, tree
+from tests.conftest import folder_on_another_file_system, read_lines, tree
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 
 
@@ -187,11 +187,7 @@ def test_foreign_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
 
 
 def test_other_file_system_is_refused_at_the_start(tmp_path: Path) -> None:
-    shared_memory = Path("/dev/shm")
-    if not shared_memory.is_dir() or shared_memory.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("needs a second file system at /dev/shm")
-    target = shared_memory / f"prepcli-test-{os.getpid()}"
-    target.mkdir()
+    target = folder_on_another_file_system(tmp_path)
     try:
         (tmp_path / "out.prepcli").symlink_to(target)
         with pytest.raises(UsageError, match="another file system"):

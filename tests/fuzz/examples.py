@@ -19,6 +19,11 @@ examples_only = False
 """Whether nothing is generated: then only tests with an `@example` run, and those with nothing else."""
 
 
+def rounds(count: int, fast: int) -> int:
+    """How often a test with random draws tries something: `fast` times where the slow tests are left out."""
+    return fast if examples_only else count
+
+
 def examples(count: int, slow: bool = True) -> Callable[[Any], Any]:
     """Decorator, above `@given` and `@example`: `count` inputs are generated, or as many as the environment asks for.
 

@@ -23,6 +23,7 @@ from prepcli.manifest import index_files, reading, scan, shared_index
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.reader import LineReader
+from tests.conftest import folder_on_another_file_system
 
 RANGE = 3000
 ODD = [b"", b"{oops", b'{"audio_filepath": "a.wav", "duration": -1, "speaker": "a"}', b'{"_skipme": true}']
@@ -266,17 +267,12 @@ def test_a_missing_unpacked_copy_is_made_again(tmp_path: Path) -> None:
 
 
 def test_a_workspace_on_another_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Path("/dev/shm")
-    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no second file system")
-
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no hard links")
 
     monkeypatch.setattr(os, "link", refuse)
     paths = mixed(tmp_path)
-    folder = other / f"prepcli-test-{os.getpid()}"
-    folder.mkdir()
+    folder = folder_on_another_file_system(tmp_path)
     try:
         assert_same(make(folder, paths), index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere"))
     finally:

@@ -29,15 +29,19 @@ def source_samples(record: dict[str, Any], folder: Path, prefix: str = "") -> ND
     return samples
 
 
+def make_shar(folder: Path, audio_format: str) -> None:
+    options = ["--audio-base-dir", MINI_CORPUS, "--shard-size", 16, "--shuffle"]
+    make(folder / "manifest.json", folder / audio_format, *options, "--audio-format", audio_format)
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the mini corpus's records with contexts, its segments, and Shar of both."""
     folder = tmp_path_factory.mktemp("corpus")
     records = with_contexts(read_lines(MINI_CORPUS / "manifest.json"))
     write_lines(folder / "manifest.json", records + with_contexts(read_lines(MINI_CORPUS / "segments.json")))
-    options = ["--audio-base-dir", MINI_CORPUS, "--shard-size", 16, "--shuffle"]
-    for audio_format in ("flac", "wav", "opus"):
-        make(folder / "manifest.json", folder / audio_format, *options, "--audio-format", audio_format)
+    for audio_format in ("flac", "wav"):
+        make_shar(folder, audio_format)
     return folder
 
 
@@ -79,6 +83,7 @@ def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
 @pytest.mark.slow
 def test_lhotse_reads_opus(corpus: Path) -> None:
     """All of it at 48 kHz, and recognisably what it was."""
+    make_shar(corpus, "opus")
     records = expected(corpus)
     for cut in lhotse.CutSet.from_shar(fields=shar_fields(corpus / "opus")):
         for recording, prefix in ((cut.target_audio, ""), (cut.context_audio, "context_audio_")):
