@@ -88,11 +88,11 @@ def _serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any] | 
     signal.signal(signal.SIGCHLD, lambda *_: None)
     outcomes: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([channel, listener, woken], [], [])
+        ready, _, _ = select.select([channel.fileno(), listener.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _collect(outcomes)
-        if listener in ready:
+        if listener.fileno() in ready:
             connection, _ = listener.accept()
             request = _fork(connection, outcomes) if _is_ours(connection) else None
             if request:
@@ -100,7 +100,7 @@ def _serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any] | 
                 channel.detach()
                 return request
             connection.close()
-        if channel in ready:
+        if channel.fileno() in ready:
             request = _fork(channel, outcomes)
             if request is None:
                 break

@@ -25,15 +25,15 @@ class ListCase(Case):
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """The mini corpus five times over as segments that are resampled, and three records without audio."""
+    """The mini corpus three times over as segments that are resampled, and three records without audio."""
     folder = tmp_path_factory.mktemp("kill")
     records = []
-    for turn in range(5):
+    for turn in range(3):
         for record in read_lines(MINI_CORPUS / "manifest.json"):
             path = str(MINI_CORPUS / record["audio_filepath"])
             records.append(record | {"audio_filepath": path, "offset": turn * 0.01, "duration": 0.9})
     for number in range(BAD):
-        records.insert(60 * number, {"audio_filepath": f"missing_{number}.wav", "duration": 1.0, "text": ""})
+        records.insert(40 * number, {"audio_filepath": f"missing_{number}.wav", "duration": 1.0, "text": ""})
     manifest = write_lines(folder / "manifest.json", records)
     size = -(-len(records) // NUM_SHARDS)
     options = ("--shard-size", size, "--target-sample-rate", 44100, "--shuffle")
