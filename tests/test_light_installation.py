@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
@@ -36,9 +36,11 @@ def nothing_but_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_shards_shar_and_bins(tmp_path: Path) -> None:
     tarred, shar = tmp_path / "tarred", tmp_path / "shar"
+    manifest = write_lines(tmp_path / "m.json", read_lines(MANIFEST)[::4])
+    base = ("--audio-base-dir", MINI_CORPUS)
     for words in (
-        ("manifest-to-tarred", MANIFEST, tarred, "--num-shards", 2, "--force-codec", "opus"),
-        ("manifest-to-shar", MANIFEST, shar, "--shard-size", 24, "--target-sample-rate", 16000),
+        ("manifest-to-tarred", manifest, tarred, *base, "--num-shards", 2, "--force-codec", "opus"),
+        ("manifest-to-shar", manifest, shar, *base, "--shard-size", 6, "--target-sample-rate", 16000),
         ("estimate-bins", shar, "-b", 3),
         ("inspect", tarred),
         ("status", tarred, shar),

@@ -114,8 +114,40 @@ def test_many_at_once_and_random_numbers_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_light_fork_has_all_commands_but_not_pytorch(tmp_path: Path) -> None:
-    code = "import sys; print('prepcli.shar.job' in sys.modules, 'torch' in sys.modules); import torch.version"
+    code = (
+        "import importlib.util, sys; print('prepcli.shar.job' in sys.modules, 'torch' in sys.modules)\n"
+        "importlib.util.find_spec('torch')"
+    )
     assert ends(start(tmp_path, code))[:2] == (0, "True False\n")
+
+
+def test_scripts_can_start_forks(tmp_path: Path) -> None:
+    """With the streams and the folder of the script, and the exit code for it, also after a signal."""
+    python = warm.warm_python(tmp_path / "python")
+    (tmp_path / "program.py").write_text(
+        "import os, sys, signal\n"
+        "print(os.getcwd(), sys.argv[1:], sys.stdin.read(), os.environ['X'])\n"
+        "signal.raise_signal(int(sys.argv[2])) if sys.argv[2:] else sys.exit(3)\n"
+    )
+    for arguments, code in ((["a b"], 3), (["a", "15"], -15)):
+        command = [python, "-m", "program", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=clean_environment(X="y"), input="in", text=True, stdout=-1)
+        assert (done.returncode, done.stdout) == (code, f"{tmp_path} {arguments} in y\n" if code > 0 else "")
+    done = subprocess.run([python, "-c", "import sys; print('json' in sys.modules)"], text=True, stdout=-1)
+    assert done.stdout == "False\n"
+
+
+def test_a_signal_for_the_client_is_for_the_fork(tmp_path: Path) -> None:
+    python = warm.warm_python(tmp_path / "python")
+    (tmp_path / "program.py").write_text(
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(5)); print('here', flush=True)\n"
+        "while True: time.sleep(0.01)\n"
+    )
+    with subprocess.Popen([python, "-m", "program"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        process.terminate()
+        assert process.wait(HANG_SECONDS) == 5
 
 
 def test_other_settings_of_python_need_a_new_process() -> None:

@@ -9,12 +9,14 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -45,6 +47,19 @@ def can_fork(environ: Mapping[str, str], preload: tuple[str, ...]) -> bool:
     ours = _server(preload).environ
     names = [name for name in {*environ, *ours} if name.startswith(READ_AT_START)]
     return all(environ.get(name) == ours.get(name) for name in names if name != "PYTHONFAULTHANDLER")
+
+
+def warm_python(path: Path, preload: tuple[str, ...] = LIGHT) -> Path:
+    """Write a program that scripts can take for Python: `-m MODULE` runs in a fork, all else in a new process."""
+    client = Path(__file__).with_name("warm_client.py")
+    words = [sys.executable, "-IS", str(client), _server(preload).address]
+    path.write_text(
+        "#!/bin/sh\n"
+        f'if [ "$1" = -m ]; then shift; exec {shlex.join(words)} "$@"; fi\n'
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
 
 
 class WarmProcess:
@@ -149,14 +164,18 @@ class _Server:
 
     def __init__(self, preload: Sequence[str]) -> None:
         self.environ = dict(os.environ)
+        self.address = f"prepcli-tests-{uuid.uuid4()}"
         self._channel, theirs = socket.socketpair()
-        with theirs:
+        with theirs, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"\0{self.address}")  # Linux removes such an address by itself
+            listener.listen()
+            files = [theirs.fileno(), listener.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.warm_server", str(theirs.fileno()), *preload],
+                [sys.executable, "-m", "tests.warm_server", *map(str, files), *preload],
                 cwd=Path(__file__).parents[1],
                 # The threads that OpenBLAS would start with NumPy would not be in a fork.
                 env=self.environ | {"OPENBLAS_NUM_THREADS": "1"},
-                pass_fds=[theirs.fileno()],
+                pass_fds=files,
                 start_new_session=True,
             )
         atexit.register(self._end)

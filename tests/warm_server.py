@@ -1,9 +1,10 @@
-"""`python -m tests.warm_server SOCKET MODULE…`: a process that has imported what commands need, and forks for each.
+"""`python -m tests.warm_server SOCKET LISTENER MODULE…`: it has imported what commands need, and forks for each.
 
-Each request comes over the socket with open files: the request itself (JSON), the three standard streams, and a pipe
-for what becomes of the process: its number, and later its exit code. The process is a child of this one, in a session
-of its own, with the arguments, environment, folder, streams and signal handlers that it would have if it were started
-anew; it leaves the server's stack, so that Python ends in it as in any other. The server ends with its client.
+Each request comes over the socket of the client, or over a connection to the listening one, with open files: the
+request itself (JSON), the three standard streams, and a pipe for what becomes of the process: its number, and later its
+exit code. The process is a child of this one, in a session of its own, with the arguments, environment, folder, streams
+and signal handlers that it would have if it were started anew; it leaves the server's stack, so that Python ends in it
+as in any other. The server ends with its client.
 """
 
 import atexit
@@ -19,6 +20,7 @@ import runpy
 import select
 import signal
 import socket
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -28,18 +30,19 @@ NUM_STREAMS = 3
 
 
 def main() -> None:
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    is_light = "torch" not in sys.argv[2:]
+    channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    modules = sys.argv[3:]
+    is_light = "torch" not in modules
     if is_light:  # its 500 MB would make each fork cost ten times more
         sys.modules["torch"] = None  # type: ignore[assignment]
-    for name in sys.argv[2:]:
+    for name in modules:
         _import(name)
     if is_light:
         del sys.modules["torch"]
     os.environ.clear()
     gc.collect()
     gc.freeze()  # what is here now is neither searched for cycles nor copied by any fork
-    request = _serve(channel)
+    request = _serve(channel, listener)
     if request is not None:
         try:
             runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
@@ -77,7 +80,7 @@ def _import(name: str) -> None:
                         raise
 
 
-def _serve(channel: socket.socket) -> dict[str, Any] | None:
+def _serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any] | None:
     """Fork for each request; the request in the new process, None in the server when its client has ended."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -85,35 +88,61 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     outcomes: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([channel.fileno(), woken], [], [])
+        ready, _, _ = select.select([channel.fileno(), listener.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _collect(outcomes)
-        if channel.fileno() not in ready:
-            continue
-        message, files, _, _ = socket.recv_fds(channel, 1, NUM_STREAMS + 2)
-        if not message:
-            break
-        # A thread would not be in the fork, nor let go of a lock that it held.
-        threads = len(os.listdir("/proc/self/task"))
-        assert threads == 1, f"{threads} threads in the server"
-        with os.fdopen(files[0], encoding="ascii") as text:
-            request: dict[str, Any] = json.load(text)
-        outcome = files[-1]
-        pid = os.fork()
-        if pid == 0:
-            channel.detach()
-            _become(request, files[1:-1])
-            return request
-        for file in files[1:-1]:
-            os.close(file)
-        outcomes[pid] = outcome
-        with contextlib.suppress(BrokenPipeError):
-            os.write(outcome, b"%d\n" % pid)
+        if listener.fileno() in ready:
+            connection, _ = listener.accept()
+            request = _fork(connection, outcomes) if _is_ours(connection) else None
+            if request:
+                listener.detach()
+                channel.detach()
+                return request
+            connection.close()
+        if channel.fileno() in ready:
+            request = _fork(channel, outcomes)
+            if request is None:
+                break
+            if request:
+                listener.detach()
+                return request
     for pid in outcomes:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
     return None
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the same user is at the other end: everybody may connect."""
+    _, user, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    )
+    return bool(user == os.getuid())
+
+
+def _fork(channel: socket.socket, outcomes: dict[int, int]) -> dict[str, Any] | None:
+    """The request in the process that is made for it, {} in the server; None at the end of the channel."""
+    message, files, _, _ = socket.recv_fds(channel, 1, NUM_STREAMS + 2)
+    if not message:
+        return None
+    # A thread would not be in the fork, nor let go of a lock that it held.
+    threads = len(os.listdir("/proc/self/task"))
+    assert threads == 1, f"{threads} threads in the server"
+    with os.fdopen(files[0], encoding="ascii") as text:
+        request: dict[str, Any] = json.load(text)
+    outcome = files[-1]
+    pid = os.fork()
+    if pid == 0:
+        channel.detach()
+        _become(request, files[1:-1])
+        return request
+    for file in files[1:-1]:
+        os.close(file)
+    outcomes[pid] = outcome
+    with contextlib.suppress(BrokenPipeError):
+        os.write(outcome, b"%d\n" % pid)
+    return {}
 
 
 def _collect(outcomes: dict[int, int]) -> None:

@@ -8,6 +8,8 @@ import struct
 import subprocess
 import sys
 import termios
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ from prepcli.commands import COMMANDS as ALL_COMMANDS
 from prepcli.commands import TASKS, Command
 from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS
-from tests.running import clean_environment, prepcli
+from tests.running import HANG_SECONDS, clean_environment, prepcli
+from tests.slurm.slow_disk import published
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -189,41 +192,50 @@ def test_closed_pipe_is_no_error() -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.slow
 def test_a_terminal_gets_a_bar_and_a_pipe_does_not(tmp_path: Path) -> None:
-    """The run must take longer than the bar's delay: 1,920 records to encode."""
-    records = (MINI_CORPUS / "manifest.json").read_text().splitlines()
-    lines = [
-        record.replace('"duration"', f'"offset": 0.00{turn}, "duration"') for turn in range(40) for record in records
-    ]
-    lines = [re.sub(r'"duration": [\d.]+', '"duration": 1.0', line) for line in lines]
-    (tmp_path / "m.json").write_text("\n".join(lines) + "\n")
-    options = ["--slice-with-offset", "--target-sample-rate", "48000", "--num-workers", "1", "--num-shards", "6"]
-    arguments = ["manifest-to-tarred", str(tmp_path / "m.json"), "--audio-base-dir", str(MINI_CORPUS), *options]
-    piped = prepcli(*arguments, tmp_path / "piped")
-    assert (piped.code, piped.err) == (0, "")
+    """Both runs take longer than the bar's delay, on a disk that stands still after the first shard."""
+    hold = tmp_path / "hold"
+    hold.touch()
+    common = ["manifest-to-tarred", MINI_CORPUS / "manifest.json", "--num-workers", 1, "--num-shards", 6]
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "prepcli", *arguments, str(tmp_path / "shown")],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env=clean_environment(),
-    )
+    processes = {}
+    for name, stderr in (("piped", subprocess.PIPE), ("shown", terminal)):
+        processes[name] = subprocess.Popen(
+            [sys.executable, "-m", "tests.slurm.slow_disk", *map(str, common), tmp_path / name],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=clean_environment(SLOW_DISK=f"{hold}:{tmp_path / name}:1"),
+        )
     os.close(terminal)
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(read_terminal, controller)
+        deadline = time.monotonic() + HANG_SECONDS
+        while not all(published(tmp_path / name) for name in processes):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.6)
+        hold.unlink()
+        outcomes = [process.communicate(timeout=HANG_SECONDS)[1] for process in processes.values()]
+        shown = reading.result()
+    os.close(controller)
+    assert [process.returncode for process in processes.values()] == [0, 0]
+    assert outcomes[0] == b""
+    assert b"manifest-to-tarred:" in shown
+    assert b"x real time" in shown
+
+
+def read_terminal(controller: int) -> bytes:
+    """All that is written to a terminal until nobody has it open."""
     shown = b""
     while True:
         try:
             data = os.read(controller, 65536)
         except OSError:
-            break
+            return shown
         if not data:
-            break
+            return shown
         shown += data
-    assert process.wait() == 0
-    os.close(controller)
-    assert b"manifest-to-tarred:" in shown
-    assert b"x real time" in shown
 
 
 def test_python_m_prepcli_and_the_entry_point_are_the_same() -> None:

@@ -26,7 +26,7 @@ class FisherCase(Case):
 
 def make_case(folder: Path) -> Case:
     """Sixty conversations, one of them without its recording."""
-    make_fisher(folder / "ldc", CONVERSATIONS, 100.0)
+    make_fisher(folder / "ldc", CONVERSATIONS, 50.0)
     (folders(folder / "ldc", 7)[0] / "fe_03_00007.sph").unlink()
     options = ("--min-slice-duration", 0, "--max-rejects", 0.1)
     case = FisherCase("download fisher", folder / "ldc", options, NUM_UNITS, 0, {}, units="t*_*", verified=False)

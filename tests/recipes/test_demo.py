@@ -1,7 +1,10 @@
-"""The demo through the Python API, as a script and then cell by cell as in a notebook; both here, with one NeMo."""
+"""The demo through the Python API, as a script and then cell by cell as in a notebook; all here, with one NeMo."""
 
 import re
 import runpy
+import subprocess
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +21,23 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "recipes/demo/demo.py"
 
 
+def run_script_here(command: Sequence[object], check: bool) -> None:
+    """In the place of `subprocess.run`, for the script that makes a codec: a process would import NeMo for it."""
+    assert check
+    python, script, *arguments = command
+    assert (python, Path(str(script)).name) == (sys.executable, "make_codec.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", list(map(str, [script, *arguments])))
+        runpy.run_path(str(script), run_name="__main__")
+
+
 def test_the_demo_as_a_script_and_again_in_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("nemo.collections.tts")
     need_package("resemblyzer")
     work = tmp_path / "my work"
+    monkeypatch.setattr(subprocess, "run", run_script_here)
     script = partial(runpy.run_path, str(SCRIPT), run_name="__main__")
     done = run_here(script, [SCRIPT], cwd=tmp_path, environ={"WORK": str(work), "PYTHONPATH": str(ROOT)})
     assert done.code == 0, done.err

@@ -14,6 +14,7 @@ import soundfile
 from tests.conftest import Lines, read_lines, tree
 from tests.corpora.miniatures import utterances
 from tests.running import HANG_SECONDS, clean_environment, prepcli
+from tests.warm import LIGHT, TORCH, warm_python
 
 pytestmark = pytest.mark.slow
 
@@ -65,10 +66,19 @@ RECIPES = [
 
 
 def run(
-    name: str, folder: Path, *options: str, root: Path = ROOT, **environ: str
+    name: str,
+    folder: Path,
+    *options: str,
+    root: Path = ROOT,
+    preload: tuple[str, ...] = LIGHT,
+    **environ: str,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a recipe in `folder`, behind a proxy that answers nobody."""
-    web = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "LDC_ROOT": "", "PREPCLI_PYTHON": sys.executable}
+    """Run a recipe in `folder`, behind a proxy that answers nobody; its commands are forks of a server."""
+    web = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "LDC_ROOT": ""}
+    if "PREPCLI_PYTHON" not in environ:
+        programs = folder.parent / "programs"
+        programs.mkdir(exist_ok=True)
+        environ["PREPCLI_PYTHON"] = str(warm_python(programs / "python", preload))
     return subprocess.run(
         ["bash", root / "recipes" / name / "run.sh", *options],
         cwd=folder,
@@ -164,7 +174,7 @@ def test_a_recipe_and_the_same_again(recipe: Recipe, awkward: Path) -> None:
 
 
 def test_ljspeech_to_mels_and_the_same_again(tmp_path: Path) -> None:
-    done = run("ljspeech", tmp_path, "--mini", WORK="work")
+    done = run("ljspeech", tmp_path, "--mini", preload=TORCH, WORK="work")
     assert done.returncode == 0, done.stderr
     mels = tmp_path / "work/mels"
     listed = {}
@@ -178,14 +188,14 @@ def test_ljspeech_to_mels_and_the_same_again(tmp_path: Path) -> None:
         f"mels/{path.name}" for path in (mels / "mels").iterdir()
     )
     before = outputs(tmp_path / "work")
-    again = run("ljspeech", tmp_path, "--mini", WORK="work")
+    again = run("ljspeech", tmp_path, "--mini", preload=TORCH, WORK="work")
     assert again.returncode == 0, again.stderr
     assert outputs(tmp_path / "work") == before
     assert "manifest-to-mels: nothing to do" in again.stdout
 
 
 def test_without_another_python_it_is_that_of_the_virtual_environment(tmp_path: Path) -> None:
-    """In a tree whose .venv is up to date, with nothing to install."""
+    """In a tree whose .venv is up to date, with nothing to install; each command is a process of its own."""
     root = tmp_path / "clone"
     (root / ".venv/bin").mkdir(parents=True)
     for name in ("prepcli", "pyproject.toml", "recipes", "scripts", "tests"):

@@ -15,10 +15,10 @@ BAD = 7
 
 
 def make_case(folder: Path, *more: str) -> Case:
-    """The mini corpus five times over with other offsets, and seven records whose target or context is missing."""
+    """The mini corpus three times over with other offsets, and seven records whose target or context is missing."""
     corpus = read_lines(MINI_CORPUS / "manifest.json")
     records = []
-    for turn in range(5):
+    for turn in range(3):
         for number, record in enumerate(corpus):
             other = corpus[number + 1 if number % 6 == 0 else number - 1]
             context = {"context_audio_offset": turn * 0.01, "context_audio_duration": 0.9}
@@ -26,7 +26,7 @@ def make_case(folder: Path, *more: str) -> Case:
             records.append(record | {"offset": turn * 0.01, "duration": 0.9} | context)
     for number in range(BAD):
         which = "context_audio_filepath" if number % 2 else "audio_filepath"
-        records.insert(30 * number, records[number] | {which: f"missing_{number}.wav"})
+        records.insert(20 * number, records[number] | {which: f"missing_{number}.wav"})
     manifest = write_lines(folder / "manifest.json", records)
     size = -(-len(records) // NUM_SHARDS)
     options = ("--audio-base-dir", MINI_CORPUS, "--shard-size", size, "--target-sample-rate", 44100, "--shuffle", *more)
