@@ -52,7 +52,7 @@ def test_the_site_of_the_docs_has_all_pages() -> None:
 
 def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
     need_package("material")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     # The theme announces its successor unless told not to.
     environ = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
