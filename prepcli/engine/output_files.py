@@ -35,7 +35,7 @@ class ClosableFile(Protocol):
         """Let the closed file appear under its final name, whole."""
 
     def discard(self) -> None:
-        """Give the file up, unless it was published."""
+        """Discard the file, unless it was published."""
 
 
 class OutputFile(ClosableFile, Protocol):

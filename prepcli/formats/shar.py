@@ -1,6 +1,6 @@
 """Lhotse Shar on disk, as Magpie-TTS reads it: file names, ids, and the JSON of cuts and recordings.
 
-The JSON is written directly and judged by lhotse in the tests: a lhotse object costs a hundred times as much. Layout
+The JSON is written directly and the tests read it with lhotse: a lhotse object costs a hundred times as much. Layout
 and ids are those of NeMo's script (create_lhotse_shar_from_nemo_manifest.py); the rules of the reader are in
 lhotse/shar/readers/lazy.py and tar.py.
 """
