@@ -44,11 +44,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return found[0]
         uri = in_site.get(os.path.realpath(folder / target))
         if uri is None:
-            return text if (folder / target).exists() else found[0]
+            return _as_code(text) if (folder / target).exists() else found[0]
         return f"[{text}]({os.path.relpath(uri, os.path.dirname(page.file.src_uri) or '.')}{anchor})"
 
     lines = LINK.sub(link, markdown).split("\n")
     return "\n".join(CODE_WITH_PIPES.sub(_code, line) if line.startswith("|") else line for line in lines)
+
+
+def _as_code(text: str) -> str:
+    return text if "`" in text else f"`{text}`"
 
 
 def _code(found: re.Match[str]) -> str:
