@@ -10,9 +10,9 @@ tests/conftest.py for where it is looked for), or else synthetic files. Each con
 speaker's files (of real speech the longest, as contexts must be long), so contexts repeat. The codec has random
 weights (recipes/demo/make_codec.py).
 
-Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process. Then prepcli's own
-account: time in the codec over the time of encoding, and the codec alone on full batches in memory. On a GPU its
-memory and utilisation, as nvidia-smi sees them twice a second.
+Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process. Then, as prepcli
+reports them: time in the codec over the time of encoding, and the codec alone on full batches in memory. On a GPU its
+memory and utilisation, as nvidia-smi reports them twice per second.
 """
 
 import argparse
@@ -147,7 +147,7 @@ def make_shar(folder: Path, count: int, shard_size: int) -> tuple[Path, str]:
 
 
 def print_work(shar: Path) -> None:
-    """How much audio each of the two gives to the codec; the machine has no part in it."""
+    """How much audio each of the two gives to the codec; it does not depend on the machine."""
     from tests.shar_sets import FIELDS, recordings
 
     padded = true = 0.0
@@ -194,7 +194,7 @@ class Gpu(threading.Thread):
 
 
 def cpu_seconds(contestant: Contestant) -> float:
-    """Run it; what all of its processes took of the processors, which a busy machine does not change much."""
+    """Run it; the processor time of all its processes, which depends little on other work on the machine."""
 
     def taken() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-loop", action="store_true", help="prepcli and the codec alone")
     options = parser.parse_args()
-    # On a busy machine threads that wait in busy loops would slow the loop down; prepcli sees to it by itself.
+    # On a busy machine threads that wait in busy loops would slow the loop down; prepcli avoids this by itself.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     device = "cpu" if options.devices == "cpu" else "cuda:0"
     with tempfile.TemporaryDirectory(prefix="prepcli-bench-") as name:
@@ -280,7 +280,7 @@ def main() -> None:
             print_table([ours, loop], ours)
             compare(out / "codes_x", theirs)
         details = json.loads(ours.output)["details"]
-        print(f"  prepcli of itself: {json.dumps({k: v for k, v in details.items() if not k.endswith('_codes')})}")
+        print(f"  as prepcli reports: {json.dumps({k: v for k, v in details.items() if not k.endswith('_codes')})}")
         command = [sys.executable, "-c", ALONE, str(codec), device, str(options.batch_duration), options.precision]
         alone = [float(x) for x in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
         memory = f", {alone[1]:.1f} GB" if len(alone) > 1 else ""
@@ -294,4 +294,4 @@ def main() -> None:
 if __name__ == "__main__":
     started = time.perf_counter()
     main()
-    print(f"(all of it took {time.perf_counter() - started:.0f} s)")
+    print(f"(in all {time.perf_counter() - started:.0f} s)")

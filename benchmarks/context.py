@@ -1,14 +1,14 @@
-"""`prepcli extend-context-audio`: what its three costs are, each beside the plain way.
+"""`prepcli extend-context-audio`: its three costs, each compared with the simple method.
 
     python benchmarks/context.py                     # selection, padding, and how decoding hides behind a model
     python benchmarks/context.py --only selection --large 50000
     python benchmarks/context.py --only rows --speaker-model FILE.nemo    # one utterance at a time against batches
 
 Selection: 10,000 utterances of 192 dimensions in one voice. The reference multiplies the full matrix, sorts every row
-and walks down it to the first utterance that fits; each runs in a process of its own, in turn, and must choose the
-same. Padding: batches over log-normal durations (median 5.5 s, up to 20 s; no audio), against batches of neighbours in
-the order of the manifest. Overlap: a corpus of noise in FLAC at 44.1 kHz through Resemblyzer's encoder on the
-processor: decoding alone, the model alone, and the command's own feed with both.
+and takes the first utterance that fits; each runs in a process of its own, in turn, and must choose the same. Padding:
+batches over log-normal durations (median 5.5 s, up to 20 s; no audio), against batches of neighbours in the order of
+the manifest. Overlap: a corpus of noise in FLAC at 44.1 kHz through Resemblyzer's encoder on the processor: decoding
+alone, the model alone, and the command with both.
 """
 
 import argparse

@@ -1,14 +1,14 @@
-"""`prepcli download librispeech` against a sox and a soxi process a file; hashing and unpacking, alone and together.
+"""`prepcli download librispeech` against a sox and a soxi process per file; hashing and unpacking, alone and together.
 
     python benchmarks/corpora.py                  # the size of dev-clean: 2,703 utterances, 5.4 hours; 2 workers
     python benchmarks/corpora.py --files 1000 --mean 12.3    # utterances as long as those of the train sets
 
 The archive is made here, in LibriSpeech's layout, and is on the disk already: what a network would add is not measured.
-"Converting" is FLAC to WAV with durations and the manifest, from a tree that is unpacked. The rival does what NeMo's
-script does for each line of a transcript, in as many processes: sox makes the WAV, soxi tells its duration. It flushes
-nothing to the disk; prepcli flushes every file. "CPU" counts all processes of a run, and is what other work on the
-machine hardly touches. What a run made is put aside and deleted when all is measured: ext4 looks for a free inode much
-longer for a minute after many files were deleted.
+"Converting" is FLAC to WAV with durations and the manifest, from a tree that is unpacked. The other program does what
+NeMo's script does for each line of a transcript, in as many processes: sox makes the WAV, soxi tells its duration. It
+flushes nothing to the disk; prepcli flushes every file. "CPU" counts all processes of a run, and depends little on
+other work on the machine. What a run made is put aside and deleted when all is measured: ext4 looks for a free inode
+much longer for a minute after many files were deleted.
 """
 
 import argparse
@@ -56,7 +56,7 @@ with ThreadPoolExecutor(workers) as pool, open(f"{target}.json", "w") as manifes
 
 
 def make_archive(path: Path, count: int, mean: float) -> None:
-    """Utterances of `mean` seconds, a third to five thirds of it, that compress like speech, 25 a chapter."""
+    """Utterances of `mean` seconds, a third to five thirds of it, that compress like speech, 25 per chapter."""
     generator = np.random.default_rng(0)
     with tarfile.open(path, "w:gz", compresslevel=6) as out:
 
@@ -110,7 +110,7 @@ def compare_conversion(folder: Path, archive: Path, checksums: Path, workers: in
     contestants = [
         Contestant("prepcli, from an unpacked tree", own, lambda: forget_conversion(data, trash)),
         Contestant(
-            "sox and soxi, a process each a file",
+            "sox and soxi, a process of each per file",
             [sys.executable, "-c", RIVAL, str(data / "LibriSpeech/dev-clean"), str(rival_out), str(workers)],
             lambda: put_aside(rival_out, trash),
         ),
@@ -155,7 +155,7 @@ def compare_overlap(folder: Path, archive: Path, runs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=2703)
-    parser.add_argument("--mean", type=float, default=7.16, help="seconds an utterance")
+    parser.add_argument("--mean", type=float, default=7.16, help="seconds per utterance")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="folder for the files (default: a temporary one)")

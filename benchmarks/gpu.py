@@ -1,4 +1,4 @@
-"""Everything that a GPU must show, in one command: correctness first, then speed.
+"""All checks on a GPU in one command: correctness first, then speed.
 
     python benchmarks/gpu.py --minutes 9 --out DIR                  # on a machine with a GPU, PyTorch and NeMo
     python benchmarks/gpu.py --minutes 9 --out DIR --wheels WHEELS  # installs NeMo and lhotse from files first

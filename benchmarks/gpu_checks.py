@@ -1,4 +1,4 @@
-"""The correctness steps of `gpu.py`: the GPU against the CPU, mixed batches against each row alone, and accidents."""
+"""The correctness steps of `gpu.py`: the GPU against the CPU, mixed batches against each row alone, and failures."""
 
 import os
 import signal

@@ -2,7 +2,7 @@
 
     python benchmarks/resample.py
 
-Speed is in seconds of audio a second (xRT). The tones: the largest gain error up to 80 and 90 % of the lower Nyquist
+Speed is in seconds of audio per second (xRT). The tones: the largest gain error up to 80 and 90 % of the lower Nyquist
 frequency, and the level of tones above it that come back as aliases, from 105 % and from 120 % of it on.
 """
 

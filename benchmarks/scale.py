@@ -4,11 +4,11 @@
     python benchmarks/scale.py --lines 100000 300000 --only extend-context-audio
     python benchmarks/scale.py --lines 1000000 --ranks 4       # one rank, four ranks, and a second start
 
-The manifest (about 180 bytes a line) is made on the spot and grows from one length to the next. For extend-codec-codes
-there is a Lhotse Shar of as many cuts, 4096 a shard: one shard, linked, with tars that a plan does not open. Every
-command is a whole process, imports included. Each cell: seconds by the clock (processor seconds of all processes),
-memory of the largest process. The microseconds a line are processor time, which other work on the machine disturbs
-little. The last column extends the straight lines through the two longest: an estimate, not a measurement.
+The manifest (about 180 bytes per line) is made by the script and grows from one length to the next. For
+extend-codec-codes there is a Lhotse Shar of as many cuts, 4096 per shard: one shard, linked, with tars that a plan does
+not open. Every command is a whole process, imports included. Each cell: seconds by the clock (processor seconds of all
+processes), memory of the largest process. The microseconds per line are processor time, which other work on the machine
+disturbs little. The last column extends the straight lines through the two longest: an estimate, not a measurement.
 
 With `--ranks`, ranks with one worker each index and plan manifest-to-tarred together (`sharing.py`).
 """
@@ -156,7 +156,7 @@ def straight(lengths: list[int], values: list[float]) -> float:
 
 def print_table(lengths: list[int], rows: dict[str, list[Figures]]) -> None:
     heads = [f"{length / 1e6:g} M lines" for length in lengths]
-    slopes = [f"µs a line, {a / 1e6:g} to {b / 1e6:g} M" for a, b in pairwise(lengths)]
+    slopes = [f"µs per line, {a / 1e6:g} to {b / 1e6:g} M" for a, b in pairwise(lengths)]
     table = [["", *heads, *slopes, *([f"{FAR / 1e6:g} M, extrapolated"] if slopes else [])]]
     for name, figures in rows.items():
         row = [name, *(f"{one.seconds:.1f} s ({one.processor:.1f}), {one.peak_mb:,.0f} MB" for one in figures)]

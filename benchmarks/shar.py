@@ -6,10 +6,10 @@
 The pipeline is what NeMo's script does for a record: `Recording.from_file`, `MonoCut.load_audio` and
 `AudioTarWriter.write` for the target and for the context, `JsonlShardWriter.write` for the cut, in two processes.
 Contexts repeat as they do in a manifest with contexts: each is one of a third of the same speaker's files, and a
-speaker's files stand together. WAV must be encoded; FLAC can pass through byte for byte; shuffled, few repeats share
-a shard. Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process (at least
-the benchmark's own, about 100 MB: Linux hands that figure on to children). "Aside from start-up" takes off the time of
-the same command on 16 records. The last lines: what compressing the cuts costs.
+speaker's files stand together. WAV must be encoded; FLAC can pass through byte for byte; shuffled, few repeats share a
+shard. Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process (at least that
+of the benchmark itself, about 100 MB, which Linux counts for its children too). "Aside from start-up" takes off the
+time of the same command on 16 records. The last lines: what compressing the cuts costs.
 """
 
 import argparse
@@ -135,7 +135,7 @@ def print_compression(cuts: Path) -> None:
             times.append(time.perf_counter() - start)
         best = statistics.median(times)
         print(
-            f"  {name:<10} {len(text) / best / 1e6:6.0f} MB/s  {best / num_cuts * 1e6:5.1f} us a cut  "
+            f"  {name:<10} {len(text) / best / 1e6:6.0f} MB/s  {best / num_cuts * 1e6:5.1f} us per cut  "
             f"1/{len(text) / len(packed):.1f}"
         )
 
@@ -178,7 +178,7 @@ def main() -> None:
             net, net_theirs = ours.median - few[0].median, theirs.median - few[1].median
             each = 1e6 / options.files
             print(
-                f"  aside from start-up: {net * each:.0f} us a record against {net_theirs * each:.0f}: "
+                f"  aside from start-up: {net * each:.0f} us per record against {net_theirs * each:.0f}: "
                 f"{net_theirs / net:.2f} x"
             )
             for one in few:

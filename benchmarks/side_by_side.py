@@ -23,7 +23,7 @@ def _environment() -> dict[str, str]:
 
 @dataclass
 class Contestant:
-    """A command, what makes way for it before each run, and its figures.
+    """A command, what is done before each run, and its figures.
 
     `seconds` by the clock, `processor_seconds` of it and its children, `peak_mb` of the largest process.
     """
@@ -39,7 +39,7 @@ class Contestant:
     def run(self, count: bool = True) -> None:
         """One run; stops the benchmark if the command fails."""
         self.prepare()
-        os.sync()  # nobody pays for what another has left to write
+        os.sync()  # no command waits for data that another has left to write
         start = time.perf_counter()
         process = subprocess.Popen(
             self.command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -109,7 +109,7 @@ def main() -> None:
         print_table(contestants, ours)
         aside = [a - b for a, b in zip(ours.seconds, start_up.seconds, strict=True)]
         per_file = 1e6 / options.files
-        print(f"  prepcli aside from start-up: {statistics.median(aside) * per_file:.0f} us a file; ", end="")
+        print(f"  prepcli aside from start-up: {statistics.median(aside) * per_file:.0f} us per file; ", end="")
         print(f"GNU tar {plain.median * per_file:.0f}, with sync {synced.median * per_file:.0f}")
 
         print("with --force-codec flac")

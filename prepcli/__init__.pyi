@@ -1166,7 +1166,7 @@ def index(
         What was written and what is wrong; `configs` has the YAML for each set.
 
     Raises:
-        UsageError: a path is nothing that can be indexed.
+        UsageError: a path cannot be indexed.
         IncompleteError: a worker process was killed; the same call continues.
 
     Example:

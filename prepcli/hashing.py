@@ -15,7 +15,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 CHUNK_SIZE = 1 << 18
 """Values that are computed at a time."""
 GROUP_SIZE = 1 << 18
-"""Keys of a group, about, of up to `2 ** MAX_GROUP_BITS` groups."""
+"""Approximate number of keys per group; there are up to `2 ** MAX_GROUP_BITS` groups."""
 MAX_GROUP_BITS = 6
 
 
@@ -40,8 +40,8 @@ def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[
 def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
     """All positions in groups of about `GROUP_SIZE`, each ascending: equal keys are in one group, and groups ascend.
 
-    What is done group by group needs memory for one group alone, and a byte for each key. Keys must be hashes: a group
-    is as large as its commonest key at least.
+    What is done group by group needs memory for one group alone, and a byte for each key. Keys must be hashes:
+    a group has all positions of each of its keys.
     """
     bits = min(MAX_GROUP_BITS, max(0, (len(keys) - 1) // GROUP_SIZE).bit_length())
     if not bits:

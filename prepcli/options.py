@@ -228,7 +228,7 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
     names_one = is_address(text) if one.type is Path else names_addresses(text)
     if names_one and not one.option.takes_address:
         raise UsageError(
-            f"{name} does not take an address in an object store ({text}): give a local path, or copy it down first"
+            f"{name} does not take an address in an object store ({text}): give a local path, or download it first"
         )
     return path_of(text) if one.type is Path else text
 

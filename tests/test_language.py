@@ -21,7 +21,7 @@ RULED_OUT = {
     r"\bright to the sample\b": "sample-exact",
     r"\brank process each\b": "one rank process per ...",
     r"\bbucket bins\b": "bins for bucketed training",
-    r"\bwhy_none\b|\bof_config\b|\b_LEAST_\w+|\bMOST_\w+": "see the names in DESIGN.md's table",
+    r"\bwhy_none\b|\bof_config\b|\b_LEAST_\w+|\bMOST_\w+": "a plain name",
 }
 """Patterns, each with what to write instead."""
 

@@ -41,7 +41,9 @@ def run(command: str, folder: Path) -> Outcome:
     A script runs in this process, which has imported NeMo: the script alone would take half a minute to do so. A
     command that needs a model is a process that imports all it needs, as for the user; others are forks of a server.
     """
-    link_folders(folder)
+    for name in ("tests", "recipes", "scripts"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
     if command.startswith("python "):
         return run_script(shlex.split(command)[1:], folder)
     python: Path | str = sys.executable
@@ -50,12 +52,6 @@ def run(command: str, folder: Path) -> Outcome:
     typed = re.sub(r"^prepcli ", f'"{python}" -m prepcli ', command)
     search = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return run_process(["bash", "-c", typed], cwd=folder, env=os.environ | search)
-
-
-def link_folders(folder: Path) -> None:
-    for name in ("tests", "recipes", "scripts"):
-        if not (folder / name).exists():
-            (folder / name).symlink_to(ROOT / name)
 
 
 def run_script(words: list[str], folder: Path) -> Outcome:
@@ -106,9 +102,7 @@ def bucket_size(batch: list[tuple[str, float]], sizes: dict[float, int]) -> int:
 @pytest.mark.parametrize("command", [command for command, _ in shown(PAGES) if command not in dict(shown(README))])
 def test_commands_shown_elsewhere(command: str, tmp_path: Path) -> None:
     output = dict(shown(PAGES))[command]
-    link_folders(tmp_path)
-    words = shlex.split(command)
-    done = prepcli(*words[1:], cwd=tmp_path) if words[0] == "prepcli" else run(command, tmp_path)
+    done = run(command, tmp_path)
     assert done.code == 0, done.err
     assert done.out.startswith(output)
 

@@ -39,7 +39,7 @@ _OPUS_LEAD_IN = 3.0
 _VORBIS_LEAD_IN = 2 * 8192
 # A frame of MP3 may use up to 255 bytes (511 in MPEG-1, from 32 kHz on) of frames before it, and libsndfile begins only
 # a few frames early: of random segments at low or variable bit rates up to nine in ten began with wrong samples, some
-# of them loud. The least that a frame adds to those bytes is 60 in MPEG-1, 3 below (stereo, 8 kbit/s, 24 kHz).
+# of them loud. The minimum that a frame adds to those bytes is 60 in MPEG-1, 3 below (stereo, 8 kbit/s, 24 kHz).
 _MPEG1_RATE = 32000
 _MPEG1_LEAD_IN = 16 * 1152
 _MPEG2_LEAD_IN = 96 * 576

@@ -89,7 +89,7 @@ def draw_nested(
 ) -> None:
     """A heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
 
-    If a few examples are far out, the picture ends before them and gives their number.
+    If a few examples are far out, the plot ends before them and gives their number.
     """
     from matplotlib.colors import LogNorm
 
@@ -113,10 +113,10 @@ def draw_nested(
         bottom = limit
     axes.set_xlim(0, right * 1.01)
     axes.set_ylim(0, top * 1.02)
-    axes.legend(loc="upper left", title=f"{num_beyond:,} examples beyond the picture" if num_beyond else None)
+    axes.legend(loc="upper left", title=f"{num_beyond:,} examples outside the plot" if num_beyond else None)
 
 
 def _end(values: npt.NDArray[Any], last_edge: float) -> float:
-    """Where the picture ends: at the largest value, or where that is more than twice the 99th percentile, near it."""
+    """Where the plot ends: at the largest value, or where that is more than twice the 99th percentile, near it."""
     largest, ordinary = float(values.max()), float(np.percentile(values, 99))
     return max(largest, last_edge) if largest <= 2 * ordinary or not ordinary else 1.2 * ordinary

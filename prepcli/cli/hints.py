@@ -1,4 +1,4 @@
-"""What is said of an option that a command does not have: NeMo's scripts and lhotse write many of them otherwise."""
+"""Advice for options that a command does not have: NeMo's scripts and lhotse name many of them differently."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -170,7 +170,7 @@ def _working_on(rank: "RankStatus") -> str:
 
 
 def _reject_lines(status: "Status") -> list[str]:
-    """Bad records, with their share and their commonest reasons, and apart from them what the settings left out."""
+    """Bad records, with their share and their most frequent reasons, and apart from them what the settings left out."""
     from prepcli.engine.rejects import asked_for, commonest
 
     lines = []

@@ -94,7 +94,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
         notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.options.codec_model)]
         if table.num_segments > MANY_FILES:
             notes.append(
-                f"{table.num_segments:,} files of codes are more than many file systems take well: make a Shar of the "
+                f"{table.num_segments:,} files of codes: many file systems are slow with so many. Make a Shar of the "
                 "manifest first (prepcli manifest-to-shar), whose codes are a file per shard"
             )
         units = list(group_records(records, table, self.options.pool_duration))

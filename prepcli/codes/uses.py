@@ -100,7 +100,7 @@ class SegmentTable:
 
 
 def read_uses(records: Records) -> SegmentTable:
-    """Read every record once. Memory: about 100 bytes a record while this runs, 50 afterwards."""
+    """Read every record once. Memory: about 100 bytes per record while this runs, 50 afterwards."""
     shape = (2, len(records))
     keys, files, stems = (np.zeros(shape, np.uint64) for _ in range(3))
     seconds = np.zeros(len(records))

@@ -87,7 +87,7 @@ def merged_lines(parts: Sequence[tuple[Path, Path]]) -> Iterator[bytes]:
     """Blocks of lines of all parts (lines, index), in the order of the records.
 
     Each part is in that order already. Of every part the lines of a range of records lie together; those are read,
-    and put in order for all parts at once. Memory: 8 bytes a record, and the lines of `CHUNK_RECORDS` records.
+    and put in order for all parts at once. Memory: 8 bytes per record, and the lines of `CHUNK_RECORDS` records.
     """
     indices = [np.load(index, mmap_mode="r") for _, index in parts]
     numbers = [np.ascontiguousarray(index["record"]) for index in indices]

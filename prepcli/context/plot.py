@@ -1,4 +1,4 @@
-"""The picture of a run: how similar the contexts are, what the threshold leaves out, and how long they are."""
+"""The plot of a run: how similar the contexts are, what the threshold leaves out, and how long they are."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from prepcli.plotting import new_figure, save_figure
 
 
 def plot_contexts(report: Report, path: Path, options: ContextOptions) -> None:
-    """Draw the histograms of a finished run's report, and name the picture in it; the format is the suffix's.
+    """Draw the histograms of a finished run's report, and name the plot in it; the format is the suffix's.
 
     Raises `UsageError` without matplotlib, and when the file cannot be written.
     """

@@ -62,7 +62,7 @@ class SlicingJob(UnitJob[Chunk, None]):
 
     Args:
         corpus: how the conversations are found and read.
-        min_slice_duration: seconds that a slice has at least; 0 makes each utterance a slice.
+        min_slice_duration: minimum seconds of speech in a slice; 0 makes each utterance a slice.
         options: the corpus's own options, under their command-line names.
     """
 

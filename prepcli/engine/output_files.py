@@ -36,7 +36,7 @@ class ClosableFile(Protocol):
         """Let the closed file appear under its final name, whole; returns the ETag of an object, and else ""."""
 
     def discard(self) -> None:
-        """Give the file up, unless it was published."""
+        """Discard the file, unless it was published."""
 
 
 class OutputFile(ClosableFile, Protocol):

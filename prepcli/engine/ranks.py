@@ -13,7 +13,7 @@ class Rank:
     """One of `world_size` processes that share a job without communication.
 
     `launch_id` names the set of ranks that were started together, where the launcher tells; ranks without one
-    divide *all* units and pass over what is done (see `prepcli.engine.launch`). `restarts` counts requeues, of the job
+    divide *all* units and skip what is done (see `prepcli.engine.launch`). `restarts` counts requeues, of the job
     that `job_id` names: it is the same in all starts.
     """
 

@@ -1,6 +1,6 @@
 """Code fields of a Lhotse Shar set on disk, as Magpie-TTS reads them: names, and pairs of array and manifest in a tar.
 
-The rules of the reader are in lhotse/shar/readers/tar.py and lhotse/array.py; the tests ask lhotse itself.
+The rules of the reader are in lhotse/shar/readers/tar.py and lhotse/array.py; the tests compare with lhotse.
 """
 
 import re

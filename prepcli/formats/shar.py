@@ -1,6 +1,6 @@
 """Lhotse Shar on disk, as Magpie-TTS reads it: file names, ids, and the JSON of cuts and recordings.
 
-The JSON is written directly and judged by lhotse in the tests: a lhotse object costs a hundred times as much. Layout
+The JSON is written directly and the tests read it with lhotse: a lhotse object costs a hundred times as much. Layout
 and ids are those of NeMo's script (create_lhotse_shar_from_nemo_manifest.py); the rules of the reader are in
 lhotse/shar/readers/lazy.py and tar.py.
 """
@@ -37,7 +37,7 @@ _DATA_PATTERNS = (
 )
 OUTPUT_PATTERNS = (*_DATA_PATTERNS, *(f"{MIRROR}/**/{pattern}{INDEX_SUFFIX}" for pattern in _DATA_PATTERNS[1:]))
 
-# 20,000 cuts of 0.9 kB, one core: zlib's level 3 takes 5.5 us a cut and packs to 1/8.2, level 6 11.2 us to 1/9.5,
+# 20,000 cuts of 0.9 kB, one core: zlib's level 3 takes 5.5 us per cut and packs to 1/8.2, level 6 11.2 us to 1/9.5,
 # isal's level 2 1.3 us to 1/7.8: too little of a record's cost for a dependency whose bytes depend on the processor.
 GZIP_LEVEL = 3
 _GZIP_FORMAT = 31  # zlib's number for a gzip header, which it writes without time stamp and name

@@ -244,7 +244,7 @@ def _path_in(records: bytes) -> bytes | None:
 
 
 def _check_sums(heads: list[bytes], blocks: NDArray[np.uint8]) -> None:
-    """See that these are headers, by their checksums."""
+    """Check that these are headers, by their checksums."""
     stored = blocks[:, 148:156]
     sums = blocks.sum(axis=1, dtype=np.uint32) - stored.sum(axis=1, dtype=np.uint32) + 8 * ord(" ")
     digits = stored[:, :6].astype(np.int64) - ord("0")

@@ -22,13 +22,13 @@ AUDIO_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
 """The suffixes under which the reader finds audio."""
 
 MIN_FRAMES, MAX_FRAMES = 10, 10240
-"""The filter of the reader, without a `filter_conf`: frames of 10 ms; what has fewer or more is dropped unseen."""
+"""The filter of the reader, without a `filter_conf`: frames of 10 ms; what has fewer or more is dropped silently."""
 MIN_TOKENS, MAX_TOKENS = 1, 200
 MIN_TOKENS_PER_FRAME, MAX_TOKENS_PER_FRAME = 0.0005, 1.0
 
 
 def is_dropped(seconds: float, num_tokens: int) -> bool:
-    """Whether the reader's default filter drops an utterance without a word."""
+    """Whether the reader's default filter drops an utterance silently."""
     frames = seconds * 100
     if not MIN_FRAMES <= frames <= MAX_FRAMES or not MIN_TOKENS <= num_tokens <= MAX_TOKENS:
         return True

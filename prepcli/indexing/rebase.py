@@ -86,7 +86,7 @@ def _remove_empty(folder: Path, mirror: Path) -> None:
 
 
 def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
-    """See by the last value of each index that it can be that of the data here."""
+    """Check by the last value of each index that it can be that of the data here."""
     for file in found.files:
         index = old / file.index.relative_to(new)
         if not index.is_file():
@@ -101,7 +101,7 @@ def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
 
 
 def _rename_in_records(folder: Path, own: str) -> None:
-    """Have the records of the runs that made the set name the indexes as they are named now."""
+    """Write the new names of the indexes into the records of the runs that made the set."""
     for workspace in workspaces_of(folder):
         for path in sorted(workspace.done.glob("*.json")):
             marker = read_document(path, Marker)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # importing it takes a tenth of the time of 100,000 files
     from numpy.typing import NDArray
 
 STEP = 32
-"""The catalog keeps the place of every so manieth entry: units begin there."""
+"""The catalog keeps the place of one entry in this many: units begin there."""
 MAX_UNIT_ENTRIES, MIN_UNITS = 2048, 64
 """Units of a source that is neither small nor large: enough for a few ranks, and little is lost when a run stops."""
 MAX_QUICK_ENTRIES, MIN_QUICK_UNITS = 16384, 16

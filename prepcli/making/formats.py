@@ -134,7 +134,7 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
 
 
 def check_paths(source: Source) -> None:
-    """See early whether relative paths resolve; where the first ones are in a folder nearby, say in which.
+    """Check early whether relative paths resolve; where the first ones are in a folder nearby, say in which.
 
     Raises:
         UsageError: none of the first relative paths exists below the base folder, but below another one.

@@ -63,7 +63,7 @@ class MakeJob(UnitJob[Slice, Contents]):
         by_key = transcripts is not None or source.needs_unique_keys or options.text_suffix is not None
         entries = source.entries()
         if options.text_suffix is not None and not source.needs_unique_keys:
-            # What stands beside `a/x.wav` and `a/x.flac` is of neither.
+            # A transcript beside `a/x.wav` and `a/x.flac` is of neither.
             entries = (_keyed_by_path(entry) for entry in entries)
         elif transcripts is not None:
             entries = with_stems(entries)

@@ -149,7 +149,7 @@ def _load(folder: Path, stored: StoredIndex | None, workspace: Workspace) -> Man
 
 
 def _remove_others(folder: Path) -> None:
-    """Remove the indexes of other manifests, or of these in earlier states; who has mapped one keeps it."""
+    """Remove the indexes of other manifests, or of these in earlier states; a process that has mapped one keeps it."""
     for other in folder.parent.iterdir():
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)

@@ -154,7 +154,7 @@ def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, A
         details["without_duration"] = without
     if len(off):
         median, most = float(np.median(off)), float(off.max())
-        details["off_by"] = f"{median:.3f} s in the median, {most:.3f} s at most"
+        details["off_by"] = f"median {median:.3f} s, maximum {most:.3f} s"
     return details
 
 

@@ -110,10 +110,10 @@ def _tensor(item: Item, size: int, lengths: tuple[int, int], device: str) -> "Te
 
 
 def schema_of(model: Any) -> Schema:
-    """What the model says of its batches, or for a MagpieTTS model, which says nothing, what its data set makes.
+    """The schema of the model, or for a MagpieTTS model, which has none, that of its data set.
 
     Raises:
-        UsageError: the model says nothing, and is not known.
+        UsageError: the model has no schema, and is not known.
     """
     if not hasattr(type(model), "oomptimizer_schema"):
         if any(one.__name__ == "MagpieTTSModel" for one in type(model).__mro__):

@@ -1,4 +1,4 @@
-"""What a model computes at the moment, written down, so that a crash of the whole process accuses it.
+"""Notes of what a model computes at the moment: after a crash of the whole process they name the audio in question.
 
 A process that crashes inside a model leaves the segments that were in flight: perhaps many. The next start computes
 these one by one, and a segment that crashes once more, now alone, is a reject from then on. A process that was killed
@@ -114,7 +114,7 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
     """Note within the context what is in the model of this process, and that it crashes if it does.
 
     Raises:
-        PrepcliError: so many segments have crashed the model that it is not their fault.
+        PrepcliError: so many segments have crashed the model that they are not the cause.
     """
     folder = _folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)

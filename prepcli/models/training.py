@@ -85,10 +85,10 @@ def _class(name: str | None, what: str) -> Any:
 
 
 def make_optimizer(model: Any, name: str) -> Any:
-    """The optimizer of a training, with a step that changes nothing much.
+    """The optimizer of a training, with a learning rate that hardly changes the model.
 
     Raises:
-        UsageError: NeMo has none of this name.
+        UsageError: there is no optimizer of this name.
     """
     import torch
 
@@ -101,7 +101,7 @@ def make_optimizer(model: Any, name: str) -> Any:
             return optimizer
     kinds = {one.lower(): one for one in vars(torch.optim) if one[:1].isupper()}
     if name.lower() not in kinds:
-        raise UsageError(f"--optimizer {name}: PyTorch has none of this name, and the model brings none")
+        raise UsageError(f"--optimizer {name}: neither PyTorch nor the model has an optimizer of this name")
     trained = [one for one in model.parameters() if one.requires_grad]
     return getattr(torch.optim, kinds[name.lower()])(trained, lr=1e-7)
 

@@ -51,7 +51,9 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
         )
     if kind == "InvalidPathError" or code in ("InvalidBucketName", "KeyTooLongError", "InvalidURI"):
         return UsageError(f"{address} is not an address that the store accepts ({code or 'invalid key'})")
-    return StoreError(f"{address}: the store at {endpoint} has failed: {_reason(text, code, status)}; see that it runs")
+    return StoreError(
+        f"{address}: the store at {endpoint} has failed: {_reason(text, code, status)}; check that it runs"
+    )
 
 
 def _reason(text: str, code: str | None, status: str | None) -> str:

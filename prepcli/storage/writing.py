@@ -54,7 +54,7 @@ def finish_upload(number: int, num_bytes: int) -> str:
 
 
 def abort_upload(number: int) -> None:
-    """Give an upload up and remove its parts, as far as the store answers; nothing for one that has ended."""
+    """Abort an upload and remove its parts, as far as the store answers; nothing for one that has ended."""
     found = _uploads.pop(number, None)
     if found is None or found[1].closed():
         return

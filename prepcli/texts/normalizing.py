@@ -10,7 +10,7 @@ Normalize = Callable[[str], str]
 
 
 def check_installed() -> None:
-    """See that the package is there, without importing it.
+    """Check that the package is installed, without importing it.
 
     Raises:
         UsageError: it is not.

@@ -111,7 +111,7 @@ def _load_one(path: str, by_word: bool) -> TokenCounter:
 def kind_of_tokenizer(name: str) -> tuple[str, str]:
     """`hf` or `sentencepiece`, and what to load: a file, or the name of a tokenizer on Hugging Face's hub.
 
-    A folder is looked into for `tokenizer.json` (Hugging Face) and `tokenizer.model` (SentencePiece; NeMo's folders).
+    A folder is searched for `tokenizer.json` (Hugging Face) and `tokenizer.model` (SentencePiece; NeMo's folders).
     Raises `UsageError` where there is nothing of the kind.
     """
     path = Path(name)

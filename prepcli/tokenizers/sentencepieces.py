@@ -16,7 +16,7 @@ class SentencePieceCounter:
     """Counts pieces as `SentencePieceProcessor.encode` gives them.
 
     With `by_word`, and where the model allows it (`splits_at_spaces`), each word is encoded once and its count
-    kept. Whether that is the same for the user's texts is looked at in one of 64, those at fixed places of a block.
+    kept. Whether that is the same for the user's texts is checked for one text in 64, those at fixed places of a block.
     """
 
     def __init__(self, path: str, by_word: bool = True) -> None:
@@ -38,7 +38,7 @@ class SentencePieceCounter:
     def counts(self, texts: Sequence[str]) -> list[int]:
         """The number of pieces of each text.
 
-        Raises `WordsDiffer` when a text that was looked at has another number as a whole, and `RecordRejected` for a
+        Raises `WordsDiffer` when a text that was checked has another number as a whole, and `RecordRejected` for a
         single text with a lone surrogate, which UTF-8 cannot encode.
         """
         try:

@@ -9,7 +9,7 @@ class VerifyReport(msgspec.Struct):
     `kind`: tarred, shar (codes are a Shar's), wenet, mels, parquet, manifest, or quick (names and sizes).
     `hashes_known`: OUT.prepcli tells what
     the bytes should be, except those of `files_not_compared` files, which no known run wrote. `notes` are not problems:
-    what could not be compared, and what the run has said of its rejects. Mels do not tell their seconds.
+    what could not be compared, and what the run has said of its rejects. The seconds of mels are not known.
     """
 
     out: str

@@ -55,7 +55,7 @@ def plan_of(name: str, runs: Sequence[Run]) -> StoredPlan | None:
 
 
 def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
-    """Add to the report that nothing has come out, and how many records the runs have rejected."""
+    """Add to the report that no record is in the output, and how many records the runs have rejected."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
     for run in runs:

@@ -3,7 +3,7 @@
     python recipes/demo/make_codec.py codec.nemo
     python recipes/demo/make_codec.py full.nemo --base-channels 48     # the size of a real one, 57 million parameters
 
-Its frames, codebooks and layers are those of NeMo's low-frame-rate codecs at 22.05 kHz (1024 samples a frame, 8
+Its frames, codebooks and layers are those of NeMo's low-frame-rate codecs at 22.05 kHz (1024 samples per frame, 8
 codebooks of 2016 entries), with fewer channels. Its codes have no meaning: do not train on them.
 """
 

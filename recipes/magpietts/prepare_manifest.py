@@ -4,8 +4,8 @@
     python prepare_manifest.py MANIFEST OUT [--audio-base-dir A] [--language en --dataset LibriTTS]
 
 Writes OUT/manifest.json (the records that can be used, otherwise as they were), OUT/rejects/<reason>.jsonl (the others,
-a file a reason) and OUT/stats.txt. It is a job like those of prepcli: it resumes, reads audio in worker processes or
-on several ranks, and adds up. Memory does not grow with the text of the manifest.
+one file per reason) and OUT/stats.txt. It is a job like those of prepcli: it resumes, reads audio in worker processes
+or on several ranks, and accounts for every record. Memory does not grow with the text of the manifest.
 """
 
 import os

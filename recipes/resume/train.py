@@ -4,7 +4,7 @@
 
 The model is a table of how often it has seen each cut, and the mean loudness of their audio. It is saved with the place
 in the data after each batch. Run again, the script continues with the next batch: at the end each cut was seen once
-per epoch. Needs lhotse 2, which scripts/setup.sh puts aside in .venv/lhotse2.
+per epoch. Needs lhotse 2, which scripts/setup.sh installs in .venv/lhotse2.
 """
 
 import argparse

@@ -146,7 +146,7 @@ def test_the_plot_ends_before_what_lies_far_out() -> None:
     from prepcli.plotting import new_figure
 
     sizes, tokens = np.linspace(1, 10, 1000), np.linspace(0, 50, 1000)
-    for far, right, words in ((10.5, 10.5, ""), (100.0, 11.9, "1 examples beyond the picture")):
+    for far, right, words in ((10.5, 10.5, ""), (100.0, 11.9, "1 examples outside the plot")):
         figure = new_figure()
         axes = figure.add_subplot()
         draw_nested(figure, axes, np.append(sizes, far), np.append(tokens, 50), [(5.0, 30), (far, 50)])

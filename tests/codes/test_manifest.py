@@ -275,7 +275,7 @@ def test_a_moved_output_is_not_continued_with_other_paths(corpus: Path, extend: 
 def test_a_note_about_many_files(corpus: Path, extend: Extend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_job, "MANY_FILES", 47)
     done = extend(corpus / "manifest_with_context.json", tmp_path / "out", "--dry-run")
-    assert "48 files of codes are more than many file systems take well: make a Shar" in done.out
+    assert "48 files of codes: many file systems are slow with so many. Make a Shar" in done.out
     monkeypatch.setattr(manifest_job, "MANY_FILES", 48)
     assert "make a Shar" not in extend(corpus / "manifest_with_context.json", tmp_path / "out", "--dry-run").out
 

@@ -50,7 +50,7 @@ def make_tar(path: Path, names: list[str], format: int, sizes: Callable[[int], i
 
 
 def by_tarfile(path: Path, kind: IndexKind) -> bytes:
-    """The rules of the readers (CONTRACTS 1), over what Python's tarfile finds."""
+    """The rules of the readers over what Python's tarfile finds."""
     with tarfile.open(path) as tar:
         members = tar.getmembers()
     if kind == "shar_tar":

@@ -38,7 +38,7 @@ def test_only_the_durations_change(audio: Path) -> None:
     )
     details = done.json["details"]
     assert (details["changed"], details["more_than_20_ms"], details["without_duration"]) == (3, 1, 1)
-    assert details["off_by"] == "7.000 s in the median, 7.000 s at most"
+    assert details["off_by"] == "median 7.000 s, maximum 7.000 s"
 
 
 def test_segments(audio: Path) -> None:

@@ -1,4 +1,4 @@
-"""WeNet's reading of its lists, written from the contract alone (CONTRACTS.md 4), not from WeNet's code.
+"""WeNet's reading of its lists, written from a description of the format, not from WeNet's code.
 
 WeNet is not on PyPI, so its own `Dataset` cannot be a judge in these tests.
 """
