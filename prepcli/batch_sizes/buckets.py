@@ -123,3 +123,15 @@ def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
             lists.bins.append(bound)
             lists.sizes.append(size)
     return lists
+
+
+def searched_bounds(found: list[Bound], result: list[Bound], searched: list[Bound]) -> list[Bound]:
+    """The bounds of a search, where a config has its result already: without that, its repetition would be another.
+
+    Args:
+        found: bounds in the config.
+        result: the bins that the search has given: merged, and without buckets in which nothing fits.
+        searched: its bounds.
+    """
+    is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
+    return searched if is_result else found
