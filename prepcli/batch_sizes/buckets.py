@@ -21,6 +21,18 @@ class Lists:
     sizes: list[int]
 
 
+def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
+    """The bounds that the options `--buckets` or `--buckets-from` give, ascending.
+
+    Raises:
+        UsageError: see `parse_buckets` and `buckets_in_config`.
+    """
+    if buckets is not None:
+        return parse_buckets(buckets)
+    assert buckets_from is not None
+    return buckets_in_config(buckets_from)
+
+
 def parse_buckets(text: str) -> list[Bound]:
     """The bounds in a text such as `[5.0,10.0]` or `[[5.0,30],[10.0,60]]`.
 

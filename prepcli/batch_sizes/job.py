@@ -11,6 +11,7 @@ from prepcli.batch_sizes.buckets import (
     Bound,
     buckets_in_config,
     duration_of,
+    given_bounds,
     parse_buckets,
     searched_bounds,
     shown,
@@ -82,12 +83,9 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def _bounds(self, workspace: Workspace) -> list[Bound]:
         """The upper bounds of the buckets, ascending."""
         options = self.options
-        if options.buckets is not None:
-            return parse_buckets(options.buckets)
-        assert options.buckets_from is not None
-        found, stored = buckets_in_config(options.buckets_from), read_document(workspace.plan_file, StoredPlan)
-        result = workspace.out / FILE_NAME
-        if options.overwrite or stored is None or not result.is_file():
+        found = given_bounds(options.buckets, options.buckets_from)
+        stored, result = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
+        if options.buckets is not None or options.overwrite or stored is None or not result.is_file():
             return found
         return searched_bounds(found, buckets_in_config(result), parse_buckets(stored.settings["--buckets"]))
 

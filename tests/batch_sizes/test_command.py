@@ -229,7 +229,10 @@ def test_plot(toy: Path) -> None:
 def test_dry_run(toy: Path) -> None:
     done = run("--dry-run")
     assert done.code == 0, done.err
-    assert "buckets  5" in done.out
+    assert "  model    toys.Toy of toy.yaml\n  buckets  5, from 16.0 to 1.0\n" in done.out
+    assert "  steps    on cuda, from a batch of 32 in the longest bucket\n" in done.out
+    counted = run("--dry-run", "--device", "cpu", "--gpu-memory", "1GiB")
+    assert "  steps    batches of 2 and 3 of each bucket, whose bytes are counted on the CPU\n" in counted.out
     assert asked() == []
     assert not Path("sizes").exists()
 
