@@ -21,6 +21,18 @@ class Lists:
     sizes: list[int]
 
 
+def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
+    """The bounds that the options `--buckets` or `--buckets-from` give, ascending.
+
+    Raises:
+        UsageError: see `parse_buckets` and `buckets_in_config`.
+    """
+    if buckets is not None:
+        return parse_buckets(buckets)
+    assert buckets_from is not None
+    return buckets_in_config(buckets_from)
+
+
 def parse_buckets(text: str) -> list[Bound]:
     """The bounds in a text such as `[5.0,10.0]` or `[[5.0,30],[10.0,60]]`.
 
@@ -123,3 +135,15 @@ def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
             lists.bins.append(bound)
             lists.sizes.append(size)
     return lists
+
+
+def searched_bounds(found: list[Bound], result: list[Bound], searched: list[Bound]) -> list[Bound]:
+    """The bounds of a search, where a config has its result already: without that, its repetition would be another.
+
+    Args:
+        found: bounds in the config.
+        result: the bins that the search has given: merged, and without buckets in which nothing fits.
+        searched: its bounds.
+    """
+    is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
+    return searched if is_result else found

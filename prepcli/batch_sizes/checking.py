@@ -26,7 +26,7 @@ def verify_sizes(bins: Sequence[Bound], sizes: Sequence[int], child: Trainer) ->
     Args:
         bins: of the final lists, at least one.
         sizes: batch size of each.
-        child: not started yet, so that its memory is empty.
+        child: on a GPU not started yet, so that its memory is empty.
     """
     mixed = list(range(len(bins)))
     random.Random(SEED).shuffle(mixed)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,9 @@ LOAD_SECONDS = 3600.0
 """Time in which a model must be fetched and loaded."""
 
 
+def _nothing() -> None: ...
+
+
 class ChildDiedError(Exception):
     """The child has ended in the middle of a request, by a signal or with an exit code."""
 
@@ -41,7 +44,6 @@ class Child:
         setup: the model.
         log: file for what the child prints.
         timeout: seconds after which a step counts as hung.
-        tick: called a few times a second while waiting.
         accept: called with what a new child is; it may refuse that by an error.
     """
 
@@ -50,13 +52,12 @@ class Child:
         setup: Setup,
         log: Path,
         timeout: float,
-        tick: Callable[[], None],
         accept: Callable[[Hello], None] = lambda hello: None,
     ) -> None:
         self._setup = setup
         self._log = log
         self._timeout = timeout
-        self._tick = tick
+        self._tick: Callable[[], None] = _nothing
         self._accept = accept
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = self._held = -1
@@ -69,6 +70,15 @@ class Child:
 
     def __exit__(self, *exception: object) -> None:
         self.end()
+
+    @contextlib.contextmanager
+    def ticking(self, tick: Callable[[], None]) -> Iterator[None]:
+        """Within it, `tick` is called a few times a second while waiting for an answer."""
+        self._tick = tick
+        try:
+            yield
+        finally:
+            self._tick = _nothing
 
     def hello(self) -> Hello:
         """Start the child unless it runs, and return what it is.

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from prepcli.batch_sizes.checking import verify_sizes
-from prepcli.batch_sizes.job import BatchSizesJob
+from prepcli.batch_sizes.children import Child
+from prepcli.batch_sizes.job import BatchSizesJob, make_child
 from prepcli.batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
 from prepcli.batch_sizes.result import loader_options
 from prepcli.calls import tell
@@ -36,15 +37,15 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
     """
     options.check()
     engine = options.engine()
-    job = BatchSizesJob(options, engine.rank.local_rank)
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
-    report = run_command(job, workspace, options, engine)
-    if report.status in ("dry_run", "incomplete"):
-        return report
-    if not report.details["bucket_batch_size"]:
-        raise PrepcliError(report.details["advice"][0] + "; give a GPU with more memory, or a smaller model")
-    if options.verify:
-        _verify(job, workspace, report)
+    with make_child(options, engine.rank.local_rank, workspace) as child:
+        report = run_command(BatchSizesJob(options, child), workspace, options, engine)
+        if report.status in ("dry_run", "incomplete"):
+            return report
+        if not report.details["bucket_batch_size"]:
+            raise PrepcliError(report.details["advice"][0] + "; give a GPU with more memory, or a smaller model")
+        if options.verify:
+            _verify(child, options, report)
     if options.plot is not None:
         from prepcli.batch_sizes.plots import plot_memory
 
@@ -58,14 +59,16 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
     return report
 
 
-def _verify(job: BatchSizesJob, workspace: Workspace, report: Report) -> None:
-    """Make steps with the final lists.
+def _verify(child: Child, options: EstimateBatchSizes, report: Report) -> None:
+    """Make steps with the final lists, on a GPU in a new process, whose memory is empty.
 
     Raises:
         PrepcliError: a batch does not fit.
     """
     bins = [(one[0], one[1]) if isinstance(one, list) else one for one in report.details["bucket_duration_bins"]]
-    with stop_on_signals(), job.child(workspace, lambda: None) as child:
+    if not options.is_estimate:
+        child.end()
+    with stop_on_signals():
         checked = verify_sizes(bins, report.details["bucket_batch_size"], child)
     if checked.problem is not None:
         raise PrepcliError(f"--verify: {checked.problem}")

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.batch_sizes.buckets import Bound, buckets_in_config, duration_of, parse_buckets, shown, tokens_of
+from prepcli.batch_sizes.buckets import (
+    Bound,
+    buckets_in_config,
+    duration_of,
+    given_bounds,
+    parse_buckets,
+    searched_bounds,
+    shown,
+    tokens_of,
+)
 from prepcli.batch_sizes.children import Child
 from prepcli.batch_sizes.messages import Hello, Setup
 from prepcli.batch_sizes.options import EstimateBatchSizes, parse_memory
@@ -16,7 +25,7 @@ from prepcli.batch_sizes.result import make_result, result_file
 from prepcli.batch_sizes.search import next_start
 from prepcli.batch_sizes.searching import Search, Settings
 from prepcli.engine.job import Execution, Job
-from prepcli.engine.plan import Plan, Unit
+from prepcli.engine.plan import Plan, StoredPlan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace, publish_json_once, read_document
 from prepcli.errors import UsageError
@@ -44,17 +53,18 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     Args:
         options: of the command.
-        local_rank: number of this rank on its machine, which chooses its GPU.
+        child: the process that makes steps. It stays from the first step to the end of the command, so that NeMo is
+            imported once, and is replaced only when it has died. A server that has imported NeMo and forks further
+            children would be quicker then, but importing NeMo may initialize CUDA (numba looks for GPUs), which no
+            fork survives; and on the CPU no child is replaced.
     """
 
     command: ClassVar[str] = "estimate-batch-sizes"
     reads_audio_files: bool = False
 
-    def __init__(self, options: EstimateBatchSizes, local_rank: int) -> None:
+    def __init__(self, options: EstimateBatchSizes, child: Child) -> None:
         self.options = options
-        if local_rank and options.device.startswith("cuda:"):
-            raise UsageError(f"--device {options.device}: the ranks of a machine have a GPU each; leave --device out")
-        self._device = f"cuda:{local_rank}" if options.device == "cuda" else options.device
+        self.child = child
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
         """The buckets."""
@@ -64,19 +74,20 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                 target_of(options.model, "--model")
             elif (problem := problem_of(options.model, "ASRModel", "asr")) is not None:
                 raise UsageError(f"--model {options.model} cannot be fetched: {problem}")
-        bounds = self.bounds()
+        bounds = self._bounds(workspace)
         units = [
             Bucket(f"bucket_{number:04d}", float(duration_of(bound)), 1, number) for number, bound in enumerate(bounds)
         ]
         return Plan(units, len(units), bounds)
 
-    def bounds(self) -> list[Bound]:
+    def _bounds(self, workspace: Workspace) -> list[Bound]:
         """The upper bounds of the buckets, ascending."""
         options = self.options
-        if options.buckets is not None:
-            return parse_buckets(options.buckets)
-        assert options.buckets_from is not None
-        return buckets_in_config(options.buckets_from)
+        found = given_bounds(options.buckets, options.buckets_from)
+        stored, result = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
+        if options.buckets is not None or options.overwrite or stored is None or not result.is_file():
+            return found
+        return searched_bounds(found, buckets_in_config(result), parse_buckets(stored.settings["--buckets"]))
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
         """The options, with the content of the model in the place of its name."""
@@ -104,8 +115,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
         """Try the buckets of this rank, from the largest to the smallest."""
         record = Record(execution.workspace.root, execution.digest)
-        with self.child(execution.workspace, execution.tick) as child:
-            search = self._search(plan.contents, record, child, execution.workspace)
+        with self.child.ticking(execution.tick):
+            search = self._search(plan.contents, record, execution.workspace)
             for unit in sorted(units, key=lambda one: one.number, reverse=True):
                 record.reload()
                 with UnitWriter(execution.workspace, execution.digest, unit) as writer:
@@ -123,11 +134,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         """
         digest = markers[0].digest
         record = Record(writer.workspace.root, digest)
-        with self.child(writer.workspace, lambda: None) as child:
-            search = self._search(plan.contents, record, child, writer.workspace)
-            sizes = search.results(finish=True)
-            longest = search.longest(sizes)
-            hello = stored_hello(writer.workspace) or child.hello()
+        search = self._search(plan.contents, record, writer.workspace)
+        sizes = search.results(finish=True)
+        longest = search.longest(sizes)
+        hello = stored_hello(writer.workspace) or self.child.hello()
         starts, start = [0] * len(sizes), self.options.start_batch_size
         for number in reversed(range(len(sizes))):
             starts[number] = start
@@ -137,31 +147,43 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         file.write(result_file(made, self.options))
         return {"config": writer.workspace.out / FILE_NAME, **made}
 
-    def child(self, workspace: Workspace, tick: Any) -> Child:
-        """The process that makes steps; it starts when it is first needed."""
+    def _search(self, bounds: list[Bound], record: Record, workspace: Workspace) -> Search:
         options = self.options
-        setup = Setup(
-            model=options.model,
-            model_class=options.model_class,
-            config=None if options.config is None else str(options.config),
-            optimizer=options.optimizer,
-            dtype=options.dtype,
-            ddp=options.ddp,
-            device=self._device,
-            memory_fraction=options.memory_fraction,
-            gpu_memory=None if options.gpu_memory is None else parse_memory(options.gpu_memory),
-            ratio=options.ratio,
-        )
-        log = workspace.root / f"steps-{self._device.replace(':', '')}.log"
-        return Child(setup, log, options.probe_timeout, tick, lambda hello: _same_device(workspace, hello))
-
-    def _search(self, bounds: list[Bound], record: Record, child: Child, workspace: Workspace) -> Search:
-        options = self.options
-        hello = stored_hello(workspace) or child.hello()
+        hello = stored_hello(workspace) or self.child.hello()
         settings = Settings(
             bounds, options.start_batch_size, options.threshold, options.is_estimate, hello.limit, hello.static
         )
-        return Search(settings, record, child)
+        return Search(settings, record, self.child)
+
+
+def make_child(options: EstimateBatchSizes, local_rank: int, workspace: Workspace) -> Child:
+    """The process that makes steps; it starts when it is first needed.
+
+    Args:
+        options: of the command.
+        local_rank: number of this rank on its machine, which chooses its GPU.
+        workspace: of the run.
+
+    Raises:
+        UsageError: all ranks of a machine would use the same GPU.
+    """
+    if local_rank and options.device.startswith("cuda:"):
+        raise UsageError(f"--device {options.device}: the ranks of a machine have a GPU each; leave --device out")
+    device = f"cuda:{local_rank}" if options.device == "cuda" else options.device
+    setup = Setup(
+        model=options.model,
+        model_class=options.model_class,
+        config=None if options.config is None else str(options.config),
+        optimizer=options.optimizer,
+        dtype=options.dtype,
+        ddp=options.ddp,
+        device=device,
+        memory_fraction=options.memory_fraction,
+        gpu_memory=None if options.gpu_memory is None else parse_memory(options.gpu_memory),
+        ratio=options.ratio,
+    )
+    log = workspace.root / f"steps-{device.replace(':', '')}.log"
+    return Child(setup, log, options.probe_timeout, lambda hello: _same_device(workspace, hello))
 
 
 def _config_identity(path: Path) -> str:

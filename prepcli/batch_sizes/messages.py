@@ -55,10 +55,9 @@ class Step(msgspec.Struct, frozen=True, tag_field="is", tag="step"):
 
 
 class Counted(msgspec.Struct, frozen=True, tag_field="is", tag="lines"):
-    """The lines of a bucket; see `prepcli.batch_sizes.probes.Lines`."""
+    """The timelines of small steps; see `prepcli.batch_sizes.lines`."""
 
-    lines: list[tuple[int, int]]
-    measured: list[tuple[int, int]]
+    timelines: list[tuple[int, list[int]]]
 
 
 class Failed(msgspec.Struct, frozen=True, tag_field="is", tag="failed"):

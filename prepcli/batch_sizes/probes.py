@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from prepcli.batch_sizes.lines import peak_of
 from prepcli.batch_sizes.search import Bracket
 from prepcli.engine.workspace import read_document, write_json
 
@@ -50,7 +51,7 @@ class Lines(msgspec.Struct, frozen=True):
 
     def peak(self, size: int) -> int:
         """Bytes for a batch of `size` examples."""
-        return max(base + slope * size for base, slope in self.lines)
+        return peak_of(self.lines, size)
 
 
 class Found(msgspec.Struct, frozen=True):

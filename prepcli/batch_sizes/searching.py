@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from prepcli.batch_sizes.buckets import Bound, duration_of, shown, tokens_of
 from prepcli.batch_sizes.child import Trainer
+from prepcli.batch_sizes.lines import envelope, peak_of
 from prepcli.batch_sizes.prediction import Predictor
 from prepcli.batch_sizes.probes import Found, Lines, Probe, Record
 from prepcli.batch_sizes.search import MAX_MISSES, follow, next_size, next_start
@@ -124,7 +125,7 @@ class Search:
                 return Found(self._record.digest, first, low, count)
             if self._settings.is_estimate:
                 counted = self._child.count(middle, None)
-                fits = max(base + slope for base, slope in counted.lines) <= self._settings.limit
+                fits = peak_of(envelope(counted.timelines), 1) <= self._settings.limit
             else:
                 fits = self._child.step(middle, None, 1).outcome == "fits"
             low, high = (middle, high) if fits else (low, middle)
@@ -155,5 +156,6 @@ class Search:
 
     def _count(self, bucket: int) -> None:
         bound = self._settings.bounds[bucket]
-        counted = self._child.count(duration_of(bound), tokens_of(bound))
-        self._record.add_lines(Lines(self._record.digest, bucket, counted.lines, counted.measured))
+        timelines = self._child.count(duration_of(bound), tokens_of(bound)).timelines
+        measured = [(size, max(line)) for size, line in timelines]
+        self._record.add_lines(Lines(self._record.digest, bucket, envelope(timelines), measured))

@@ -1,5 +1,7 @@
 """Training steps with a real model, on a GPU, or on the CPU with counted bytes; runs in the child process."""
 
+import contextlib
+import gc
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,12 +22,18 @@ COUNTED_SIZES = (2, 3)
 
 
 class ModelTrainer:
-    """A model, its optimizer and its synthetic batches."""
+    """A model, its optimizer and its synthetic batches.
 
-    def __init__(self, setup: Setup) -> None:
+    Args:
+        setup: the model, and how it is trained.
+        computes: whether steps on the CPU compute values; counting their bytes needs none.
+    """
+
+    def __init__(self, setup: Setup, *, computes: bool = False) -> None:
         import torch
 
         self._setup = setup
+        self._computes = computes
         self._device = setup.device
         self._on_gpu = self._device != "cpu"
         self._memory, self._limit = _memory_limit(setup)
@@ -64,12 +72,8 @@ class ModelTrainer:
 
     def count(self, duration: float, tokens: int | None) -> Counted:
         """Count the memory of small steps."""
-        from prepcli.models.counted_memory import envelope
-
         lengths = self._schema.lengths(duration, tokens, self._setup.ratio)
-        counters = [(size, self._cpu_step(size, lengths, limited=False)) for size in COUNTED_SIZES]
-        lines = envelope([(size, counter.timeline) for size, counter in counters])
-        return Counted(lines, [(size, counter.peak) for size, counter in counters])
+        return Counted([(size, self._cpu_step(size, lengths, limited=False).timeline) for size in COUNTED_SIZES])
 
     def _gpu_step(self, size: int, lengths: tuple[int, int]) -> tuple[int, int]:
         import torch
@@ -87,13 +91,15 @@ class ModelTrainer:
 
         from prepcli.models.counted_memory import MemoryCounter
 
-        self._warm_up(lengths)
+        if not self._optimizer.state:  # the first step makes it
+            with MemoryCounter((), computes=self._computes):
+                self._warm_up(lengths)
         # Every step draws the same numbers, so that steps of two sizes differ in the size alone.
         torch.manual_seed(SEED)
         self._optimizer.zero_grad()
         known = [*self._of_model(), *_tensors_of(self._optimizer.state)]
-        counter = MemoryCounter(known, self._limit if limited else None, self._copy_bytes)
-        with counter:
+        counter = MemoryCounter(known, self._limit if limited else None, self._copy_bytes, computes=self._computes)
+        with counter, _no_garbage_collection():
             batch = self._schema.batch(size, lengths, self._device)
             make_step(self._model, self._optimizer, batch, self._setup.dtype, self._device)
         return counter
@@ -118,6 +124,16 @@ class ModelTrainer:
     def _of_model(self) -> "Iterator[Tensor]":
         yield from self._model.parameters()
         yield from self._model.buffers()
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Tensors in cycles of references would be freed at any time, and counts differ by up to a percent."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _memory_limit(setup: Setup) -> tuple[int, int]:

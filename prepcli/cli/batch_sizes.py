@@ -18,18 +18,30 @@ def show_batch_sizes(options: "EstimateBatchSizes", report: "Report") -> None:
     if options.as_json:
         print_json(report.details if report.status == "dry_run" else report)
     elif report.status == "dry_run":
-        shares = report.details["seconds_per_rank"]
-        print_lines(
-            [
-                "estimate-batch-sizes: the plan (nothing is written)",
-                f"  buckets  {report.units:,}, from the largest to the smallest",
-                f"  ranks    {len(shares)}",
-            ]
-        )
+        print_lines(_plan(options, report))
     elif report.status == "incomplete":
         show_report(options, report)
     else:
         typer.echo("\n".join(_lines(report.details)))
+
+
+def _plan(options: "EstimateBatchSizes", report: "Report") -> list[str]:
+    """What would be tried; the model's file, name or config was checked, and it was not loaded."""
+    from prepcli.batch_sizes.buckets import given_bounds, shown
+
+    bounds = given_bounds(options.buckets, options.buckets_from)
+    steps = (
+        "batches of 2 and 3 of each bucket, whose bytes are counted on the CPU"
+        if options.is_estimate
+        else f"on {options.device}, from a batch of {options.start_batch_size:,} in the longest bucket"
+    )
+    return [
+        "estimate-batch-sizes: the plan (nothing is written)",
+        f"  model    {printable(options.model or f'{options.model_class} of {options.config}')}",
+        f"  buckets  {report.units:,}, from {shown(bounds[-1])} to {shown(bounds[0])}",
+        f"  steps    {steps}",
+        f"  ranks    {len(report.details['seconds_per_rank'])}",
+    ]
 
 
 def _lines(details: dict[str, Any]) -> list[str]:

@@ -162,7 +162,7 @@ def test_an_estimate_says_so(toy: Path) -> None:
     assert "ESTIMATED on a CPU" in done.out
     assert done.out.count("~") == len(BINS)
     assert "extrapolated from steps of 2, 3" in done.out
-    assert asked() == []
+    assert {line.split()[2] for line in asked()} == {"counted"}
     found = run("--device", "cpu", "--gpu-memory", "1GiB", "--json").json["details"]
     assert found["bucket_batch_size"] == expected()
     assert all(row["is_estimate"] for row in found["buckets"])
@@ -200,6 +200,24 @@ def test_the_chain(toy: Path, mini_corpus: Path) -> None:
     assert config.read_text() == text
 
 
+def test_a_result_that_is_in_the_config_already(toy: Path) -> None:
+    """Neighbours were merged, and a bucket left out: the same command again does nothing."""
+    config = toy / "train.yaml"
+    config.write_text("model: {train_ds: {bucket_duration_bins: [8.0, 8.01, 16.0], max_duration: 40.0}}\n")
+    words = [*COMMAND, "--buckets-from", config, "--write-config", config, "--json"]
+    environ = {fake_child.VARIABLE: json.dumps({"log": "log.txt", "limit": 1_500_000})}
+    first = prepcli(*words, environ=environ)
+    assert first.json["details"]["bucket_duration_bins"] == [8.01, 16.0], first.err
+    text, count = config.read_text(), len(asked())
+    again = prepcli(*words, environ=environ)
+    assert again.code == 0, again.err
+    assert (again.json["status"], len(asked()), config.read_text()) == ("nothing_to_do", count, text)
+    config.write_text(text.replace("8.01", "9.01"))
+    other = prepcli(*words, environ=environ)
+    assert other.code == 2
+    assert "--buckets was [8.0,8.01,16.0,40.0], now [9.01,16.0,40.0]" in other.error_line
+
+
 def test_plot(toy: Path) -> None:
     need_package("matplotlib")
     assert run("--plot", "memory.png").code == 0
@@ -211,7 +229,10 @@ def test_plot(toy: Path) -> None:
 def test_dry_run(toy: Path) -> None:
     done = run("--dry-run")
     assert done.code == 0, done.err
-    assert "buckets  5" in done.out
+    assert "  model    toys.Toy of toy.yaml\n  buckets  5, from 16.0 to 1.0\n" in done.out
+    assert "  steps    on cuda, from a batch of 32 in the longest bucket\n" in done.out
+    counted = run("--dry-run", "--device", "cpu", "--gpu-memory", "1GiB")
+    assert "  steps    batches of 2 and 3 of each bucket, whose bytes are counted on the CPU\n" in counted.out
     assert asked() == []
     assert not Path("sizes").exists()
 

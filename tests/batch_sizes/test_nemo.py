@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from prepcli.batch_sizes.lines import envelope, peak_of
 from prepcli.batch_sizes.messages import Setup
-from tests.batch_sizes.tiny_models import CTC, MAGPIE, ctc_config, magpie_config
+from prepcli.batch_sizes.probes import Record
+from prepcli.batch_sizes.searching import Search, Settings
+from tests.batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
 from tests.lazy import lazy
 from tests.running import prepcli
@@ -46,25 +49,52 @@ def ctc(tmp_path_factory: pytest.TempPathFactory) -> ModelTrainer:
     return trainer(CTC, ctc_config(tmp_path_factory.mktemp("ctc")))
 
 
-def check_lines(made: ModelTrainer, duration: float, tokens: int | None = None) -> None:
-    """The lines of small steps against the counted peaks of larger batches."""
-    counted = made.count(duration, tokens)
-    for size in (1, 5, 12):
-        peak = made.step(duration, tokens, size).peak
-        line = max(base + slope * size for base, slope in counted.lines)
-        assert abs(line - peak) <= 0.05 * peak, (duration, size)
+def check_lines(made: ModelTrainer, duration: float, tokens: int | None = None) -> list[tuple[int, int]]:
+    """The lines of small steps without arithmetic against the counted peaks of larger batches with it."""
+    lines = envelope(made.count(duration, tokens).timelines)
+    for size in (1, 12):
+        peak = computed(made, duration, tokens, size)
+        assert abs(peak_of(lines, size) - peak) <= 0.01 * peak, (duration, size)
+        assert made.step(duration, tokens, size).peak == peak
+    return lines
+
+
+def computed(made: ModelTrainer, duration: float, tokens: int | None, size: int) -> int:
+    """The counted peak of a step that computes all values."""
+    made._computes = True
+    try:
+        return made.step(duration, tokens, size).peak
+    finally:
+        made._computes = False
 
 
 def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
     """Log every 0 steps, as a trainer without parts has it, would be a division by zero."""
     check_lines(ctc, 1.0)
-    check_lines(ctc, 4.0)
     check_lines(ctc, 3.0, 20)
-    (base, slope), *_ = ctc.count(4.0, None).lines
+    (base, slope), *_ = check_lines(ctc, 4.0)
     parameters = sum(one.numel() * 4 for one in ctc._model.parameters())
     assert base > 4 * parameters  # the model, its copy for DDP, and two states of the optimizer
     assert slope > 4 * 16000 * 4  # the audio alone
     assert ctc.hello().model == "EncDecCTCModelBPE"
+
+
+def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path) -> None:
+    """Pairs: memory grows with both numbers. The search, with a limit of memory that steps must keep."""
+    made = trainer(AED, aed_config(tmp_path))
+    peaks = [peak_of(check_lines(made, *lengths), 12) for lengths in ((2.0, 10), (2.0, 60), (4.0, 60))]
+    assert peaks == sorted(set(peaks))
+    bounds = [(1.0, 10), (1.0, 20), (3.0, 40)]
+    limit = computed(made, 3.0, 40, 9)
+    made._limit, found = limit, []
+    for is_estimate in (True, False):
+        record = Record(tmp_path / str(is_estimate), "digest")
+        settings = Settings(bounds, 4, 0.05, is_estimate, limit, made.hello().static)
+        search = Search(settings, record, made)
+        found.append(search.results(finish=True))
+    assert found[0] == found[1]
+    assert found[0][-1] == 9
+    assert found[0] == sorted(found[0], reverse=True)
 
 
 def test_the_lines_of_a_magpie_model(tmp_path: Path) -> None:
@@ -79,7 +109,7 @@ def test_the_lines_of_a_magpie_model(tmp_path: Path) -> None:
 
 def test_a_step_above_the_limit_is_out_of_memory(ctc: ModelTrainer) -> None:
     counted = ctc.count(2.0, None)
-    peak = counted.measured[0][1]
+    peak = max(counted.timelines[0][1])
     before, ctc._limit = ctc._limit, peak
     try:
         assert ctc.step(2.0, None, 2).outcome == "fits"
@@ -90,7 +120,7 @@ def test_a_step_above_the_limit_is_out_of_memory(ctc: ModelTrainer) -> None:
 
 
 def test_bytes_of_tensors_are_counted() -> None:
-    from prepcli.models.counted_memory import MemoryCounter, envelope
+    from prepcli.models.counted_memory import MemoryCounter
 
     weight = torch.zeros(10, 10, requires_grad=True)
     with MemoryCounter([weight], extra=7) as counter:
@@ -105,9 +135,6 @@ def test_bytes_of_tensors_are_counted() -> None:
     assert weight.grad is not None
     with pytest.raises(torch.cuda.OutOfMemoryError), MemoryCounter([], limit=399):
         torch.ones(100)
-    # The maximum of a step is elsewhere for large batches: each event has its own line.
-    assert envelope([(2, [1000, 120, 0]), (3, [1000, 180, 0])]) == [(1000, 0), (0, 60)]
-    assert envelope([(2, [10]), (3, [12, 13])]) == [(4, 3)]  # not comparable: the peaks alone
 
 
 def test_the_whole_chain(tmp_path: Path) -> None:

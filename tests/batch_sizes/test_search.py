@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.batch_sizes.buckets import Bound, buckets_in_config, duration_of, final_lists, parse_buckets, tokens_of
+from prepcli.batch_sizes.lines import envelope, peak_of
 from prepcli.batch_sizes.messages import Counted, Hello, Step
 from prepcli.batch_sizes.options import parse_memory
 from prepcli.batch_sizes.probes import Record
@@ -190,3 +191,11 @@ def test_sizes_of_memory() -> None:
     for text in ("0GiB", "-1GiB", "80XB", "GiB"):
         with pytest.raises(UsageError):
             parse_memory(text)
+
+
+def test_lines_of_memory() -> None:
+    """The maximum of a step is elsewhere for large batches: each event has its own line."""
+    assert envelope([(2, [1000, 120, 0]), (3, [1000, 180, 0])]) == [(1000, 0), (0, 60)]
+    assert envelope([(2, [10]), (3, [12, 13])]) == [(4, 3)]  # not comparable: the peaks alone
+    assert peak_of([(1000, 0), (0, 60)], 5) == 1000
+    assert peak_of([(1000, 0), (0, 60)], 20) == 1200

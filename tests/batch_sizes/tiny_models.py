@@ -10,20 +10,72 @@ from tests.codec_models import save_codec
 from tests.tokenizer_models import train_sentencepiece
 
 CTC = "nemo.collections.asr.models.EncDecCTCModelBPE"
+AED = "nemo.collections.asr.models.EncDecMultiTaskModel"
 MAGPIE = "nemo.collections.tts.models.MagpieTTSModel"
 SAMPLE_RATE = 16000
+HIDDEN = 64
+_NEMO = "nemo.collections"
 
 
 def ctc_config(folder: Path) -> Path:
     """The training config of a CTC model of some 500,000 parameters."""
-    tokenizer = folder / "tokenizer"
-    tokenizer.mkdir(parents=True)
-    train_sentencepiece(tokenizer / "tokenizer.model", vocab_size=128)
-    (tokenizer / "vocab.txt").write_text("".join(f"{number}\n" for number in range(128)), encoding="utf-8")
-    model: dict[str, Any] = {
+    decoder = {
+        "_target_": "nemo.collections.asr.modules.ConvASRDecoder",
+        "feat_in": HIDDEN,
+        "num_classes": -1,
+        "vocabulary": [],
+    }
+    tokenizer = _tokenizer(folder / "tokenizer")
+    return write_config(folder / "ctc.yaml", {**_recognition(), "tokenizer": tokenizer, "decoder": decoder})
+
+
+def aed_config(folder: Path) -> Path:
+    """The training config of an encoder with a decoder that attends to it, with the prompts of Canary."""
+    tokens = ["<pad>", *(f"<|{name}|>" for name in ("endoftext", "startoftranscript", "nospeech", "pnc", "nopnc"))]
+    tokenizer = _tokenizer(folder / "tokenizer", user_defined_symbols=tokens)
+    tokenizer["custom_tokenizer"] = {"_target_": f"{_NEMO}.common.tokenizers.canary_tokenizer.CanaryBPETokenizer"}
+    decoder = {
+        "vocab_size": "None",
+        "hidden_size": HIDDEN,
+        "num_layers": 2,
+        "inner_size": 4 * HIDDEN,
+        "num_attention_heads": 4,
+        "max_sequence_length": 512,
+    }
+    model = {
+        **_recognition(),
+        "tokenizer": tokenizer,
+        "prompt_format": "canary2",
+        "model_defaults": dict.fromkeys(("asr_enc_hidden", "lm_enc_hidden", "lm_dec_hidden"), HIDDEN),
+        "transf_decoder": {
+            "_target_": f"{_NEMO}.asr.modules.transformer.get_nemo_transformer",
+            "encoder": False,
+            "config_dict": decoder,
+        },
+        "head": {
+            "_target_": f"{_NEMO}.asr.parts.submodules.token_classifier.TokenClassifier",
+            "num_layers": 1,
+            "hidden_size": HIDDEN,
+            "num_classes": -1,
+            "log_softmax": True,
+        },
+        "loss": {"_target_": f"{_NEMO}.common.losses.smoothed_cross_entropy.SmoothedCrossEntropyLoss"},
+    }
+    return write_config(folder / "aed.yaml", model)
+
+
+def _tokenizer(folder: Path, **settings: Any) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    train_sentencepiece(folder / "tokenizer.model", vocab_size=128, **settings)
+    (folder / "vocab.txt").write_text("".join(f"{number}\n" for number in range(128)), encoding="utf-8")
+    return {"dir": str(folder), "type": "bpe"}
+
+
+def _recognition() -> dict[str, Any]:
+    """What models for recognition have in common, up to the encoder."""
+    return {
         "sample_rate": SAMPLE_RATE,
         "train_ds": {"manifest_filepath": "???", "batch_size": 1, "sample_rate": SAMPLE_RATE},
-        "tokenizer": {"dir": str(tokenizer), "type": "bpe"},
         "preprocessor": {
             "_target_": "nemo.collections.asr.modules.AudioToMelSpectrogramPreprocessor",
             "sample_rate": SAMPLE_RATE,
@@ -41,7 +93,7 @@ def ctc_config(folder: Path) -> Path:
             "_target_": "nemo.collections.asr.modules.ConformerEncoder",
             "feat_in": 16,
             "n_layers": 3,
-            "d_model": 64,
+            "d_model": HIDDEN,
             "subsampling": "dw_striding",
             "subsampling_factor": 4,
             "subsampling_conv_channels": 16,
@@ -50,15 +102,8 @@ def ctc_config(folder: Path) -> Path:
             "conv_kernel_size": 9,
             "self_attention_model": "rel_pos",
         },
-        "decoder": {
-            "_target_": "nemo.collections.asr.modules.ConvASRDecoder",
-            "feat_in": 64,
-            "num_classes": -1,
-            "vocabulary": [],
-        },
         "optim": {"name": "adamw", "lr": 1e-3},
     }
-    return write_config(folder / "ctc.yaml", model)
 
 
 def write_config(path: Path, model: dict[str, Any]) -> Path:
