@@ -15,7 +15,9 @@ from tests.storage.object_store import ObjectStore
 
 _CODE = """
 import json, sys, traceback, urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 import obstore
 from obstore.store import S3Store
@@ -24,13 +26,16 @@ def make(bucket):
     url = obstore.sign(store(bucket), "PUT", "", timedelta(minutes=5))
     urllib.request.urlopen(urllib.request.Request(url, method="PUT"))
 
+@lru_cache
 def store(bucket):
     return S3Store(bucket, client_options={"allow_http": True})
 
 def upload(bucket, prefix, folder):
-    for path in sorted(Path(folder).rglob("*")):
-        if path.is_file():
-            obstore.put(store(bucket), f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+    def put(path):
+        obstore.put(store(bucket), f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, filter(Path.is_file, sorted(Path(folder).rglob("*")))))
 
 def download(bucket, prefix, folder):
     for page in obstore.list(store(bucket), prefix=prefix + "/"):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import MINI_CORPUS
 from tests.running import Prepcli, prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
@@ -25,6 +26,12 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectSto
 def bucket(object_store: ObjectStore) -> Bucket:
     """An empty bucket."""
     return Bucket(object_store, f"bucket-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture(scope="session")
+def stored_corpus(object_store: ObjectStore) -> str:
+    """The address of the mini corpus in the store, which tests only read."""
+    return Bucket(object_store, "mini-corpus").upload(MINI_CORPUS, "corpus")
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from tests.storage.test_store import without_dates
 pytestmark = pytest.mark.slow
 
 
-def test_in_and_out_of_aistore(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
-    bucket.upload(mini_corpus, "corpus")
-    manifest, out = f"ais://{bucket.name}/corpus/manifest.json", f"ais://{bucket.name}/out"
+def test_in_and_out_of_aistore(bucket: Bucket, mini_corpus: Path, stored_corpus: str, tmp_path: Path) -> None:
+    manifest, out = f"ais{stored_corpus.removeprefix('s3')}/manifest.json", f"ais://{bucket.name}/out"
     words = ("manifest-to-tarred", "--num-shards", 2, "--num-workers", 1)
     assert prepcli(*words, mini_corpus / "manifest.json", tmp_path / "here").code == 0
     with gateway(bucket.store) as endpoint:

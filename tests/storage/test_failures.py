@@ -22,18 +22,17 @@ def without_secret(outcome: Outcome, *folders: Path) -> None:
 
 
 def test_an_object_that_is_not_there_is_a_reject(
-    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+    run: Prepcli, mini_corpus: Path, stored_corpus: str, tmp_path: Path
 ) -> None:
     records = read_lines(mini_corpus / "manifest.json")
     records[3]["audio_filepath"] = "nowhere.wav"
-    corpus = bucket.upload(mini_corpus, "corpus")
     manifest = write_lines(tmp_path / "m.json", records)
     out = tmp_path / "out"
-    done = run("manifest-to-tarred", manifest, out, "--num-shards", 2, "--audio-base-dir", corpus, "--json")
+    done = run("manifest-to-tarred", manifest, out, "--num-shards", 2, "--audio-base-dir", stored_corpus, "--json")
     assert done.code == 0, done.err
     assert (done.json["records_out"], done.json["rejects_by_reason"]) == (47, {"missing_audio": 1})
     (reject,) = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
-    assert reject["reject_detail"] == f"{corpus}/nowhere.wav does not exist"
+    assert reject["reject_detail"] == f"{stored_corpus}/nowhere.wav does not exist"
     without_secret(done, tmp_path)
 
 
@@ -64,16 +63,15 @@ def test_a_missing_bucket_is_one_error_before_the_work(
 
 @pytest.mark.parametrize("where", ["manifest", "audio", "out"])
 def test_refused_access_is_one_error_before_the_work(
-    where: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+    where: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, stored_corpus: str, tmp_path: Path
 ) -> None:
-    corpus = bucket.upload(mini_corpus, "corpus")
     manifest: object = mini_corpus / "manifest.json"
     out: object = tmp_path / "out"
     options: list[object] = ["--num-shards", 2, "--work-dir", tmp_path]
     if where == "manifest":
-        manifest = f"{corpus}/manifest.json"
+        manifest = f"{stored_corpus}/manifest.json"
     elif where == "audio":
-        options += ["--audio-base-dir", corpus]
+        options += ["--audio-base-dir", stored_corpus]
     else:
         out = bucket / "out"
     wrong = {"AWS_SECRET_ACCESS_KEY": "another-secret"}
@@ -117,18 +115,15 @@ def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None
     without_secret(done)
 
 
-def test_a_store_that_comes_back_is_waited_for(
-    object_store: ObjectStore, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
-) -> None:
+def test_a_store_that_comes_back_is_waited_for(object_store: ObjectStore, run: Prepcli, stored_corpus: str) -> None:
     """The first requests find no store; it starts while they are repeated."""
     import threading
 
-    corpus = bucket.upload(mini_corpus, "corpus")
     object_store.kill()
     timer = threading.Timer(1.0, object_store.start)
     timer.start()
     try:
-        done = run("inspect", f"{corpus}/manifest.json", "--json")
+        done = run("inspect", f"{stored_corpus}/manifest.json", "--json")
     finally:
         timer.join()
     assert done.code == 0, done.err

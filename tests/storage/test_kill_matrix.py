@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,22 +21,36 @@ SHARDS = 8
 OPTIONS = ("--num-shards", SHARDS, "--slice-with-offset", "--target-sample-rate", 16000, "--shuffle")
 
 
-class Case:
-    """Audio and output in the bucket, and what an undisturbed run on a disk gives."""
+@dataclass(frozen=True)
+class Undisturbed:
+    """A manifest, and what a run on a disk makes of it."""
 
-    def __init__(self, folder: Path, bucket: Bucket) -> None:
-        read = read_lines(MINI_CORPUS / "manifest.json")
-        records = [record | {"offset": turn * 0.01, "duration": 0.9} for turn in range(3) for record in read]
-        records.insert(30, records[0] | {"audio_filepath": "missing.wav"})
-        self.manifest = write_lines(folder / "manifest.json", records)
-        self.corpus = bucket.upload(MINI_CORPUS, "corpus")
+    manifest: Path
+    made: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    read = read_lines(MINI_CORPUS / "manifest.json")
+    records = [record | {"offset": turn * 0.01, "duration": 0.9} for turn in range(3) for record in read]
+    records.insert(30, records[0] | {"audio_filepath": "missing.wav"})
+    manifest = write_lines(folder / "manifest.json", records)
+    done = prepcli("manifest-to-tarred", manifest, folder / "out", *OPTIONS, "--audio-base-dir", MINI_CORPUS)
+    assert done.code == 0, done.err
+    return Undisturbed(manifest, tree(folder / "out"))
+
+
+class Case:
+    """A run with audio and output in the store."""
+
+    def __init__(self, folder: Path, bucket: Bucket, corpus: str, undisturbed: Undisturbed) -> None:
+        self.manifest = undisturbed.manifest
+        self.undisturbed = undisturbed.made
+        self.corpus = corpus
         self.bucket = bucket
         self.folder = folder
         self.out = bucket / "out"
-        local = folder / "undisturbed"
-        done = prepcli("manifest-to-tarred", self.manifest, local, *OPTIONS, "--audio-base-dir", MINI_CORPUS)
-        assert done.code == 0, done.err
-        self.undisturbed = tree(local)
 
     @property
     def done(self) -> Path:
@@ -68,8 +83,8 @@ class Case:
 
 
 @pytest.fixture
-def case(tmp_path: Path, bucket: Bucket) -> Case:
-    return Case(tmp_path, bucket)
+def case(tmp_path: Path, bucket: Bucket, stored_corpus: str, undisturbed: Undisturbed) -> Case:
+    return Case(tmp_path, bucket, stored_corpus, undisturbed)
 
 
 @pytest.mark.parametrize("world_size", [1, 3])

@@ -79,9 +79,11 @@ def test_codes_of_a_set_in_the_store_can_lie_elsewhere(bucket: Bucket, mini_corp
     assert made == tree(tmp_path / "codes" / "codes_toy")
 
 
-def test_codes_of_a_manifest_in_the_store(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
+def test_codes_of_a_manifest_in_the_store(
+    bucket: Bucket, mini_corpus: Path, stored_corpus: str, tmp_path: Path
+) -> None:
     """Manifest and audio are read from there; the codes are files, as NeMo reads them."""
-    there = bucket.upload(mini_corpus, "corpus")
+    there = stored_corpus
     refused = encode(f"{there}/manifest.json", "--output-dir", bucket / "out", bucket=bucket)
     assert refused.code == 2
     assert "NeMo reads the codes of a manifest only from files" in refused.error_line
@@ -94,10 +96,9 @@ def test_codes_of_a_manifest_in_the_store(bucket: Bucket, mini_corpus: Path, tmp
     assert trees[0] == trees[1]
 
 
-def test_contexts_of_audio_in_the_store(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
-    there = bucket.upload(mini_corpus, "corpus")
+def test_contexts_of_audio_in_the_store(bucket: Bucket, mini_corpus: Path, stored_corpus: str, tmp_path: Path) -> None:
     found = []
-    for base, out in ((mini_corpus, tmp_path / "here"), (there, tmp_path / "there")):
+    for base, out in ((mini_corpus, tmp_path / "here"), (stored_corpus, tmp_path / "there")):
         words = ("extend-context-audio", f"{base}/manifest.json", out, "--audio-base-dir", base)
         done = run_toy("toy_voice", *words, "--speaker-model", "toy", "--devices", "cpu", bucket=bucket)
         assert done.code == 0, done.err

@@ -36,12 +36,13 @@ def test_the_chain_with_two_ranks(
     cluster: Cluster,  # noqa: F811
     bucket: Bucket,
     mini_corpus: Path,
+    stored_corpus: str,
     tmp_path: Path,
 ) -> None:
-    corpus, work, here = bucket.upload(mini_corpus, "corpus"), tmp_path / "work", tmp_path / "here"
+    work, here = tmp_path / "work", tmp_path / "here"
     here.mkdir()
     settings = {
-        "MANIFEST": f"{corpus}/manifest.json",
+        "MANIFEST": f"{stored_corpus}/manifest.json",
         "STORE": bucket / "sets",
         "WORK": str(work),
         "CODEC": "toy",

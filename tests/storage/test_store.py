@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import tree
-from tests.running import Prepcli, prepcli
+from tests.conftest import MINI_CORPUS, tree
+from tests.running import Prepcli, prepcli, prepcli_process
 from tests.storage.buckets import Bucket
+from tests.storage.object_store import ObjectStore
 
 pytestmark = pytest.mark.slow
 
@@ -20,19 +21,22 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_in_and_out_of_the_store_are_as_on_a_disk(
-    command: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+    command: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, stored_corpus: str, tmp_path: Path
 ) -> None:
-    corpus = bucket.upload(mini_corpus, "corpus")
     options = COMMANDS[command]
     # The list of WeNet has names without a folder where the output is in a store.
     local = [*options, *(["--relative-to", tmp_path / "local"] if "wenet" in command else [])]
     assert prepcli(command, mini_corpus / "manifest.json", tmp_path / "local", *local).code == 0
-    done = run(command, f"{corpus}/manifest.json", bucket / "out/set", *options, "--work-dir", tmp_path, "--json")
+    done = run(
+        command, f"{stored_corpus}/manifest.json", bucket / "out/set", *options, "--work-dir", tmp_path, "--json"
+    )
     assert done.code == 0, done.err
     assert done.json["records_out"] == 48
     made = tree(bucket.download("out/set", tmp_path / "down"))
     assert without_dates(made) == without_dates(tree(tmp_path / "local"))
-    again = run(command, f"{corpus}/manifest.json", bucket / "out/set", *options, "--work-dir", tmp_path, "--json")
+    again = run(
+        command, f"{stored_corpus}/manifest.json", bucket / "out/set", *options, "--work-dir", tmp_path, "--json"
+    )
     assert (again.code, again.json["status"]) == (0, "nothing_to_do")
 
 
@@ -41,15 +45,17 @@ def without_dates(files: dict[str, str]) -> dict[str, str]:
     return {name: data for name, data in files.items() if name != "metadata.yaml"}
 
 
-def test_other_commands_read_from_the_store(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
-    corpus = bucket.upload(mini_corpus, "corpus")
+def test_other_commands_read_from_the_store(
+    object_store: ObjectStore, mini_corpus: Path, stored_corpus: str, tmp_path: Path
+) -> None:
+    """In processes that have PyTorch already: here, each later fork would be dearer."""
     commands: dict[str, list[object]] = {"fix-durations": ["m.json"], "manifest-to-mels": ["mels", "--max-rejects", 1]}
     for command, (out, *options) in commands.items():
         trees = []
-        for folder, source in ((tmp_path / "here", mini_corpus), (tmp_path / "there", corpus)):
+        for folder, source in ((tmp_path / "here", mini_corpus), (tmp_path / "there", stored_corpus)):
             folder.mkdir(exist_ok=True)
-            words = [command, f"{source}/manifest.json", folder / str(out), *options, "--audio-base-dir", source]
-            done = run(*words, "--json")
+            words = (command, f"{source}/manifest.json", folder / str(out), *options, "--audio-base-dir", source)
+            done = prepcli_process(*words, "--num-workers", 1, "--json", environ=object_store.environ)
             assert done.code == 0, done.err
             assert done.json["records_out"] == 48
             made = tree(folder / str(out))
@@ -57,21 +63,46 @@ def test_other_commands_read_from_the_store(bucket: Bucket, run: Prepcli, mini_c
         assert trees[0] == trees[1]
 
 
-@pytest.mark.parametrize("name", ["corpus/manifest.json", "tarred", "tarred/audio_0.tar", "shar"])
-def test_inspect_and_estimate_bins(name: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
-    manifest = mini_corpus / "manifest.json"
-    for command, folder in (("manifest-to-tarred", "tarred"), ("manifest-to-shar", "shar")):
-        assert prepcli(command, manifest, tmp_path / folder, "--shard-size", 24).code == 0
-        bucket.upload(tmp_path / folder, folder)
-    bucket.upload(mini_corpus, "corpus")
-    local = {"corpus/manifest.json": manifest}.get(name, tmp_path / name)
-    commands = [["inspect"]] if name.endswith(".tar") else [["inspect"], ["estimate-bins", "-b", "4"]]
-    for command, *options in commands:
-        here = run(command, local, *options, "--json")
-        there = run(command, bucket / name, *options, "--json")
-        assert (here.code, there.code) == (0, 0), there.err
-        for key in ("records", "hours", "files", "fields", "bucket_duration_bins"):
-            assert there.json.get(key) == here.json.get(key)
+@pytest.fixture(scope="module")
+def sets(object_store: ObjectStore, stored_corpus: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Data in the store, by their addresses, and the same on the disk."""
+    folder = tmp_path_factory.mktemp("sets")
+    bucket = Bucket(object_store, "sets-to-inspect")
+    for command, name in (("manifest-to-tarred", "tarred"), ("manifest-to-shar", "shar")):
+        assert prepcli(command, MINI_CORPUS / "manifest.json", folder / name, "--shard-size", 24).code == 0
+        bucket.upload(folder / name, name)
+    here = {bucket / name: folder / name for name in ("tarred", "tarred/audio_0.tar", "shar")}
+    return here | {f"{stored_corpus}/manifest.json": MINI_CORPUS / "manifest.json"}
+
+
+def test_inspect_and_estimate_bins(sets: dict[str, Path], run: Prepcli) -> None:
+    for address, local in sets.items():
+        commands = [["inspect"]] if local.suffix == ".tar" else [["inspect"], ["estimate-bins", "-b", "4"]]
+        for command, *options in commands:
+            here = run(command, local, *options, "--json")
+            there = run(command, address, *options, "--json")
+            assert (here.code, there.code) == (0, 0), there.err
+            for key in ("records", "hours", "files", "fields", "bucket_duration_bins"):
+                assert there.json.get(key) == here.json.get(key)
+
+
+def test_an_input_cfg_in_the_store(sets: dict[str, Path], bucket: Bucket, run: Prepcli) -> None:
+    """A config that is itself in the store, and names a group, a tarred set, a Shar set and a manifest there."""
+    tarred, _, shar, manifest = sets
+    inner = bucket.put("inner.yaml", f"- {{type: nemo, manifest_filepath: {manifest}, weight: 0.5}}\n")
+    config = bucket.put(
+        "outer.yaml",
+        f"- {{type: lhotse_shar, shar_path: {shar}, weight: 0.2}}\n"
+        f"- {{type: group, input_cfg: {inner}, weight: 0.3}}\n"
+        f"- {{type: nemo_tarred, manifest_filepath: {tarred}/tarred_audio_manifest.json, weight: 0.5,\n"
+        f"   tarred_audio_filepaths: '{tarred}/audio__OP_0..1_CL_.tar'}}\n",
+    )
+    bins = run("estimate-bins", config, "-b", 4, "--json")
+    assert bins.code == 0, bins.err
+    alone = run("estimate-bins", manifest, "-b", 4, "--json")
+    assert bins.json["bucket_duration_bins"] == alone.json["bucket_duration_bins"]
+    indexed = run("index", config, "--indexes-root", bucket / "indexes", "--dry-run", "--json")
+    assert (indexed.code, "compressed" in indexed.err) == (2, True)  # the cuts of this Shar set
 
 
 def test_verify_finds_what_is_wrong(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
