@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
-from prepcli.audio.opening import open_source
+from prepcli.audio.opening import read_whole
 from prepcli.audio.read import read_segment, select_channel
 from prepcli.audio.resample import resample
 
@@ -56,8 +56,7 @@ def read_file(path: str) -> bytes:
         RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO for folders, pipes, devices and
             read errors.
     """
-    with open_source(path, path) as source:
-        return source.everything()
+    return read_whole(path, path)
 
 
 def copy(data: bytes, info: AudioInfo, *, decode: bool = False, name: str) -> EncodedAudio:

@@ -21,6 +21,8 @@ BLOCK = 512
 END_BYTES = 2 * BLOCK
 """Two zero blocks end an archive. A tar that is cut between two members lacks only these, and no reader complains."""
 _MAX_OCTAL_SIZE = 8**11 - 1
+_SMALL = 4096
+"""Bytes below which copying takes less time than another write."""
 MAX_PLAIN_NAME = 100
 """Bytes of the longest name that one header holds; a longer one takes two blocks before the member's own header."""
 
@@ -51,21 +53,25 @@ class TarWriter:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self._padding = b""
         self.num_bytes = 0
 
     def add(self, name: str, data: bytes) -> int:
-        """Append one member; header, data and padding go out in a single write. Returns where the member begins."""
-        encoded = name.encode("utf-8")
-        padding = bytes(-len(data) % BLOCK)
-        member = b"".join((member_header(encoded, len(data)), data, padding))
-        self._sink.write(member)
+        """Append one member; returns where it begins. The data are not copied, and padded with the next write."""
+        header = member_header(name.encode("utf-8"), len(data))
+        if len(data) < _SMALL:
+            self._sink.write(b"".join((self._padding, header, data)))
+        else:
+            self._sink.write(self._padding + header)
+            self._sink.write(data)
+        self._padding = bytes(-len(data) % BLOCK)
         offset = self.num_bytes
-        self.num_bytes += len(member)
+        self.num_bytes += len(header) + len(data) + len(self._padding)
         return offset
 
     def close(self) -> None:
         """Write the two zero blocks that end an archive; readers do not notice that they are missing."""
-        self._sink.write(bytes(END_BYTES))
+        self._sink.write(self._padding + bytes(END_BYTES))
         self.num_bytes += END_BYTES
 
 

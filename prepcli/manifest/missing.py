@@ -3,8 +3,6 @@
 import os
 from collections.abc import Sequence
 
-import numpy as np
-
 from prepcli.formats.names import normal_path
 from prepcli.storage.addresses import is_absolute, is_address, join
 from prepcli.storage.paths import exists
@@ -15,7 +13,9 @@ SAMPLE_SIZE = 20
 
 def spread_over(count: int) -> list[int]:
     """Up to `SAMPLE_SIZE` of the numbers from 0 to `count`, from the first to the last."""
-    return np.linspace(0, count - 1, min(SAMPLE_SIZE, count)).astype(int).tolist()  # type: ignore[no-any-return]
+    # Without NumPy, whose import takes a fifth of the start of `make-manifest`.
+    steps = min(SAMPLE_SIZE, count) - 1
+    return [number * (count - 1) // steps for number in range(steps + 1)] if steps > 0 else [0] * count
 
 
 def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest") -> str | None:

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.errors import InputChangedError
 from prepcli.input_files import FileState, check_unchanged, state_of
@@ -14,6 +14,21 @@ from prepcli.manifest.spool import plain_copy
 if TYPE_CHECKING:
     from prepcli.manifest.index import ManifestIndex
     from prepcli.manifest.parts import Problem
+
+
+_BLOCK_BYTES = 1 << 16
+"""Read at once where lines are read in order: a call of the system for each takes 5 % of the time of a copied file."""
+
+
+class _Block(NamedTuple):
+    """A part of a source, from byte `start` on, that was not written to before it was read."""
+
+    source: int
+    start: int
+    data: bytes
+
+
+_NO_BLOCK = _Block(-1, 0, b"")
 
 
 class LineReader:
@@ -30,15 +45,26 @@ class LineReader:
         self._files: dict[int, int] = {}
         self._unpacked: Path | None = None
         self._states: dict[int, FileState] = {}  # where they are others than those of the index
+        self._next = -1  # the record after the one that was read last
+        self._block = _NO_BLOCK
 
     def line(self, i: int) -> bytes:
         """The line of record `i`, without its line end."""
         index = self._index
-        return self._read(index.source_of(i), int(index.start[i]), int(index.length[i]))
+        source, start, length = index.source_of(i), int(index.start[i]), int(index.length[i])
+        in_order, self._next = i == self._next, i + 1
+        if not in_order:
+            return self._read(source, start, length).rstrip(b"\r")
+        block = self._block
+        at = start - block.start
+        if block.source != source or at < 0 or at + length > len(block.data):
+            block = self._block = _Block(source, start, self._read(source, start, length, _BLOCK_BYTES))
+            at = 0
+        return block.data[at : at + length].rstrip(b"\r")
 
     def problem_line(self, problem: "Problem") -> bytes:
         """The line of a problem, without its line end."""
-        return self._read(problem.source, problem.start, problem.length)
+        return self._read(problem.source, problem.start, problem.length).rstrip(b"\r")
 
     def close(self) -> None:
         """Close the files; reading again opens them again."""
@@ -55,20 +81,22 @@ class LineReader:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_index": self._index, "_files": {}, "_unpacked": None, "_states": {}}
+        fresh: dict[str, Any] = {"_files": {}, "_unpacked": None, "_states": {}, "_next": -1, "_block": _NO_BLOCK}
+        return {"_index": self._index, **fresh}
 
-    def _read(self, source: int, start: int, length: int) -> bytes:
+    def _read(self, source: int, start: int, length: int, up_to: int = 0) -> bytes:
+        """Read `length` bytes, or as many as there are of `up_to`."""
         found = self._index.sources[source]
         file = self._files.get(source)
         if file is None:
             file = self._files[source] = self._open(source)
-        data = os.pread(file, length, start)
+        data = os.pread(file, max(length, up_to), start)
         # Checked after reading, to notice earlier writes. For a compressed file the unpacked copy, our own, is read.
         if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
             self._check(source, file)
-        if len(data) != length:
+        if len(data) < length:
             raise InputChangedError(f"{found.path} has become shorter since it was indexed; run the same command again")
-        return data.rstrip(b"\r")
+        return data
 
     def _check(self, source: int, file: int | None = None) -> None:
         from prepcli.manifest.index import content_digest

@@ -1,7 +1,6 @@
 """Addresses of objects, `s3://bucket/key` and `ais://bucket/key`; nothing is imported for them."""
 
 import os
-import posixpath
 import re
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from prepcli.errors import UsageError
 
 SCHEMES = ("s3", "ais")
 _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
+_ROOTS = ("/", *_BEGINNINGS)
 _ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
 _AS_PATH = re.compile(r"(s3|ais):/+")
 _WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais)://")
@@ -34,7 +34,7 @@ def is_address(path: str | os.PathLike[str]) -> bool:
 
 def is_absolute(path: str) -> bool:
     """`os.path.isabs`, for addresses too."""
-    return path.startswith(("/", *_BEGINNINGS))
+    return path.startswith(_ROOTS)
 
 
 def names_addresses(text: str) -> bool:
@@ -79,7 +79,9 @@ def without_scheme(path: str) -> str:
 
 def join(folder: str, name: str) -> str:
     """The address of `name` below the prefix `folder`; a `name` that is an address or begins with `/` is returned."""
-    return name if is_address(name) else posixpath.join(folder, name)
+    if name.startswith(_ROOTS) or not folder:
+        return name
+    return f"{folder}{name}" if folder.endswith("/") else f"{folder}/{name}"
 
 
 def _normal(key: str) -> str:

@@ -1,0 +1,49 @@
+"""Files of a unit: what is collected before it is written, short writes, and buffers that change after a write."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.output_files import MAX_PARTS, WRITTEN_BYTES, HashedFile
+
+
+def write_pieces(path: Path) -> bytes:
+    """Write pieces of many sizes, and return what the file must hold."""
+    file = HashedFile(path)
+    expected = bytearray()
+    sizes = [0, 1, *[7] * (2 * MAX_PARTS), WRITTEN_BYTES // 3, WRITTEN_BYTES // 3, WRITTEN_BYTES // 3, WRITTEN_BYTES, 5]
+    for number, size in enumerate(sizes):
+        data = bytes([number % 251]) * size
+        assert file.write(data) == size
+        expected += data
+    changing = bytearray(b"as it was")
+    file.write(changing)  # type: ignore[arg-type]
+    expected += changing
+    changing[:] = b"different"
+    file.write(b"the end")
+    expected += b"the end"
+    done = file.close()
+    assert (done.num_bytes, done.sha256) == (len(expected), hashlib.sha256(expected).hexdigest())
+    return bytes(expected)
+
+
+def test_all_pieces_in_order(tmp_path: Path) -> None:
+    expected = write_pieces(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == expected
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_a_short_write_is_completed(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted or nearly full file system takes less than it was given."""
+    write_all: Callable[[int, Sequence[bytes]], int] = os.writev
+
+    def write_some(file: int, parts: Sequence[bytes]) -> int:
+        whole = b"".join(parts)
+        return write_all(file, [whole[: int(share * len(whole))]])
+
+    monkeypatch.setattr(os, "writev", write_some)
+    expected = write_pieces(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == expected
