@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 SIGNS = re.compile(
-    r"lazy\(\"(torch|lhotse)|(import|from|importorskip\(\") ?(torch|lhotse|datasets)|\"resemblyzer\""
-    r"|extend_context_audio|toy_codec|toy_voice|codes_sets|speaker_models|one_thread"
+    r"lazy\(\"(torch|lhotse)|(import|from|importorskip\(\") ?(torch|lhotse|datasets|webdataset)|\"resemblyzer\""
+    r"|schema_of|extend_context_audio|\"manifest_to_mels\"|toy_codec|toy_voice|codes_sets|speaker_models|one_thread"
 )
 """What a statement has that imports PyTorch, or names a fixture or a module of tests that does."""
 

@@ -50,7 +50,6 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "manifest_to_tarred",
         "manifest_to_shar",
         "manifest_to_wenet",
-        "manifest_to_mels",
         "manifest_to_parquet",
         "index",
         "estimate_bins",
@@ -66,6 +65,10 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
+
+
+def test_the_example_that_uses_pytorch(corpus: Path) -> None:
+    run_example("manifest_to_mels")
 
 
 @pytest.mark.parametrize("name", ["estimate_bins_2d", "estimate_token_bins"])

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.running import prepcli, prepcli_process
 
-MANIFEST = MINI_CORPUS / "manifest.json"
 CONTENTS = {
     "empty": b"",
     "zeros": b"\0" * 512,
@@ -23,9 +22,14 @@ FILES = ("plan.json", "report.json", "done/shard_000001.json", "done/finish.json
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "out"
-    assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3).code == 0
-    return out
+    folder = tmp_path_factory.mktemp("made")
+    write_lines(folder / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:6])
+    assert prepcli(*tarred(folder / "out", folder / "m.json")).code == 0
+    return folder / "out"
+
+
+def tarred(out: Path, manifest: Path, num_shards: int = 3) -> tuple[object, ...]:
+    return ("manifest-to-tarred", manifest, out, "--num-shards", num_shards, "--audio-base-dir", MINI_CORPUS)
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
@@ -40,7 +44,7 @@ def test_a_damaged_file_is_treated_as_missing(made: Path, tmp_path: Path, name: 
     assert (verified.code, inspected.code, status.code) == (int(unfinished), 0, 2 if "plan" in name else 0)
     assert "bug" not in verified.err + inspected.err + status.err
     assert ("the run is not finished" in verified.out) == unfinished
-    again = prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+    again = prepcli(*tarred(out, made.with_name("m.json")))
     assert again.code == 0, again.err
     assert tree(out) == tree(made)
     assert prepcli("verify", out).code == 0
@@ -55,7 +59,7 @@ def test_the_damaged_file_is_named_once(made: Path, tmp_path: Path, name: str) -
     (work / name).write_bytes(b"{}")
     done = prepcli_process("status" if "progress" in name else "inspect", out)
     if "finish" in name:
-        done = prepcli_process("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+        done = prepcli_process(*tarred(out, made.with_name("m.json")))
     assert done.error_line.startswith(f"note: {work / name} is damaged")
 
 
@@ -65,7 +69,7 @@ def test_a_damaged_plan_does_not_open_what_others_made(made: Path, tmp_path: Pat
     shutil.copytree(made, out)
     shutil.copytree(made.with_name("out.prepcli"), work)
     (work / "plan.json").write_bytes(b"{}")
-    done = prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4)
+    done = prepcli(*tarred(out, made.with_name("m.json"), 4))
     assert done.code == 2
     assert "choose another directory" in done.err.splitlines()[-1]
     assert tree(out) == tree(made)
@@ -77,7 +81,7 @@ def test_damaged_metadata(made: Path, tmp_path: Path, content: str) -> None:
     shutil.copytree(made, out)
     (out / "metadata.yaml").write_text(content)
     verified, inspected = prepcli("verify", out), prepcli("inspect", out)
-    added = prepcli("manifest-to-tarred", MANIFEST, "--concat-to", out)
+    added = prepcli("manifest-to-tarred", made.with_name("m.json"), "--concat-to", out)
     assert inspected.code == 0, inspected.err
     if content == "{}":  # of a set that NeMo's script made long ago, maybe
         assert (verified.code, added.code) == (0, 2)
