@@ -130,7 +130,7 @@ def test_scripts_can_start_forks(tmp_path: Path) -> None:
         "signal.raise_signal(int(sys.argv[2])) if sys.argv[2:] else sys.exit(3)\n"
     )
     for arguments, code in ((["a b"], 3), (["a", "15"], -15)):
-        command = [python, "-m", "program", *arguments]
+        command = [str(python), "-m", "program", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=clean_environment(X="y"), input="in", text=True, stdout=-1)
         assert (done.returncode, done.stdout) == (code, f"{tmp_path} {arguments} in y\n" if code > 0 else "")
     done = subprocess.run([python, "-c", "import sys; print('json' in sys.modules)"], text=True, stdout=-1)
