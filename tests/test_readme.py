@@ -17,7 +17,7 @@ from tests.conftest import MINI_CORPUS, read_lines
 from tests.nemo_loaders import first_batches, tarred_batches
 from tests.running import Outcome, prepcli, run_here, run_process
 from tests.tools import need_package
-from tests.warm import WITH_TORCH, warm_python
+from tests.warm import warm_python
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,17 +38,18 @@ def shown(text: str) -> list[tuple[str, str]]:
 def run(command: str, folder: Path) -> Outcome:
     """As typed in a shell with the virtual environment; the repository's folders are linked in `folder`.
 
-    A script runs in this process, which has imported NeMo: the script alone would take half a minute to do so. A
-    command that needs a model is a process that imports all it needs, as for the user; others are forks of a server.
+    A script runs in this process, which has imported NeMo: the script alone would take half a minute to do so. So does
+    a command with Resemblyzer. The one with NeMo is a process that imports it, as for the user; the others are forks.
     """
     for name in ("tests", "recipes", "scripts"):
         if not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
     if command.startswith("python "):
         return run_script(shlex.split(command)[1:], folder)
-    python: Path | str = sys.executable
-    if not command.startswith(tuple(f"prepcli {name} " for name in WITH_TORCH)):
-        python = warm_python(folder / "python")
+    if command.startswith("prepcli extend-context-audio "):
+        return prepcli(*shlex.split(command)[1:], cwd=folder)
+    has_nemo = command.startswith("prepcli extend-codec-codes ")
+    python = sys.executable if has_nemo else warm_python(folder / "python")
     typed = re.sub(r"^prepcli ", f'"{python}" -m prepcli ', command)
     search = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return run_process(["bash", "-c", typed], cwd=folder, env=os.environ | search)

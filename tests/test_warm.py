@@ -130,9 +130,13 @@ def test_scripts_can_start_forks(tmp_path: Path) -> None:
         "signal.raise_signal(int(sys.argv[2])) if sys.argv[2:] else sys.exit(3)\n"
     )
     for arguments, code in ((["a b"], 3), (["a", "15"], -15)):
-        command = [python, "-m", "program", *arguments]
+        command = [str(python), "-m", "program", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=clean_environment(X="y"), input="in", text=True, stdout=-1)
         assert (done.returncode, done.stdout) == (code, f"{tmp_path} {arguments} in y\n" if code > 0 else "")
+    (tmp_path / "beside.py").touch()
+    (tmp_path / "script.py").write_text("import beside, sys; print(sys.argv, __name__, 'yaml' in sys.modules)")
+    done = subprocess.run([python, tmp_path / "script.py", "a"], text=True, stdout=-1)
+    assert done.stdout == f"['{tmp_path}/script.py', 'a'] __main__ True\n"
     done = subprocess.run([python, "-c", "import sys; print('json' in sys.modules)"], text=True, stdout=-1)
     assert done.stdout == "False\n"
 

@@ -50,13 +50,13 @@ def can_fork(environ: Mapping[str, str], preload: tuple[str, ...]) -> bool:
 
 
 def warm_python(path: Path, preload: tuple[str, ...] = LIGHT) -> Path:
-    """Write a program that scripts can take for Python: `-m MODULE` runs in a fork, all else in a new process."""
+    """Write a program that scripts can take for Python: `-m MODULE` and scripts run in forks, all else as ever."""
     client = Path(__file__).with_name("warm_client.py")
     words = [sys.executable, "-IS", str(client), _server(preload).address]
     path.write_text(
         "#!/bin/sh\n"
-        f'if [ "$1" = -m ]; then shift; exec {shlex.join(words)} "$@"; fi\n'
-        f'exec {shlex.quote(sys.executable)} "$@"\n'
+        f'case "$1" in -m) shift ;; *.py) ;; *) exec {shlex.quote(sys.executable)} "$@" ;; esac\n'
+        f'exec {shlex.join(words)} "$@"\n'
     )
     path.chmod(0o755)
     return path

@@ -1,5 +1,7 @@
 """`python -IS warm_client.py ADDRESS MODULE ARGUMENT…`: `python -m MODULE ARGUMENT…` as a fork of a server.
 
+A MODULE that ends with `.py` is a script.
+
 `tests.warm.warm_python` makes a program of it that scripts can take for Python. It imports little, for it starts often.
 """
 

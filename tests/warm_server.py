@@ -45,12 +45,21 @@ def main() -> None:
     request = _serve(channel, listener)
     if request is not None:
         try:
-            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+            _run(request["module"])
         except SystemExit as done:
             if done.code is not None and not isinstance(done.code, int):
                 raise
             _leave(done.code or 0)
         _leave(0)
+
+
+def _run(name: str) -> None:
+    """A module, or a script, which has its own folder at the head of the path."""
+    if name.endswith(".py"):
+        sys.path[0] = os.path.dirname(os.path.abspath(name))
+        runpy.run_path(name, run_name="__main__")
+    else:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _leave(code: int) -> None:

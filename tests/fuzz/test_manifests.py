@@ -8,12 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.audio_files import write_audio
-from tests.fuzz.calls import check_call, check_report, json_lines, scratch
+from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import manifests
 from tests.running import prepcli
 from tests.tokenizer_models import train_sentencepiece
-from tests.toy_voice import use_toy_voice
 
 GOOD = {"audio_filepath": "good.wav", "duration": 0.5, "offset": 0.25, "text": "fine", "speaker": "a"}
 FIELDS = [*GOOD, "_skipme", "channel", "lang", "shard_id", "reject_reason", "reject_detail", "manifest_line", "", "é"]
@@ -103,25 +102,6 @@ def test_shar(audio: Path, data: bytes, audio_format: str) -> None:
         done = check_call(folder, out, "manifest-to-shar", folder / "m.json", out, *arguments)
         if done.code != 2 and check_report(folder / "out.prepcli", [data])["records_out"]:
             verify(out)
-
-
-@examples(25)
-@given(PLAIN)
-@example(HUGE_OFFSET)
-@example(HUGE_DURATION)
-@example(A_YEAR)
-def test_context_audio(audio: Path, data: bytes) -> None:
-    with scratch() as folder, pytest.MonkeyPatch.context() as patch:
-        use_toy_voice(patch.setattr)
-        (folder / "m.json").write_bytes(data)
-        out = folder / "out"
-        arguments = ["--audio-base-dir", audio, "--num-workers", 1, "--speaker-model", "toy"]
-        arguments += ["--context-min-duration", 0.1, "--context-min-ssim", -1, "--devices", "cpu"]
-        done = check_call(folder, out, "extend-context-audio", folder / "m.json", out, *arguments)
-        if done.code != 2:
-            report = check_report(folder / "out.prepcli", [data])
-            (manifest,) = out.glob("*.json")
-            assert len(json_lines(manifest)) == report["records_out"]
 
 
 @examples(60)

@@ -45,8 +45,8 @@ def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
     warm = warm_python(tmp_path / "warm")
     unchecked.write_text(f'#!/bin/sh\nif [ "$3" = blend ]; then set -- "$@" --no-check; fi\nexec {warm} "$@"\n')
     unchecked.chmod(0o755)
-    folders = {"FIRST": "en:s01", "SECOND": f"it:{tmp_path / 's07'}"}
-    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", PREPCLI_PYTHON=str(unchecked), **folders)
+    python, second = str(unchecked), f"it:{tmp_path / 's07'}"
+    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", FIRST="en:s01", SECOND=second, PREPCLI_PYTHON=python)
     assert f"make-manifest {tmp_path}/s01 " in done.stdout, done.stderr
     assert {record["text"] for record in read_lines(tmp_path / "work/en.json")} == {"some words"}
     assert (tmp_path / "work/input_cfg.yaml").exists()

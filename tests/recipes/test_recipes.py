@@ -210,8 +210,17 @@ def test_without_another_python_it_is_that_of_the_virtual_environment(tmp_path: 
     (root / f".venv/lhotse2/lhotse-{lhotse2}.dist-info").mkdir(parents=True)
     (root / ".venv/object_store").mkdir()
     (root / ".venv/object_store/cannot-be-installed").touch()
-    offline = {"UV_OFFLINE": "1", "PIP_NO_INDEX": "1"}
-    done = run("fisher", tmp_path, "--mini", root=root, WORK="work", PREPCLI_PYTHON="", **offline)
+    offline = "1"
+    done = run(
+        "fisher",
+        tmp_path,
+        "--mini",
+        root=root,
+        WORK="work",
+        PREPCLI_PYTHON="",
+        UV_OFFLINE=offline,
+        PIP_NO_INDEX=offline,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("setup: up to date")
     calls = (tmp_path / "calls").read_text()
