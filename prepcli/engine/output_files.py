@@ -60,7 +60,7 @@ class HashedFile:
         self._path = path
         self._file: FileIO = path.open("wb", buffering=0)
         self._hash = hashlib.sha256()
-        self._waiting: list[bytes] = []
+        self._waiting: list[bytes | memoryview] = []
         self._num_written = 0
         self._begun = 0
         self.num_bytes = 0
@@ -144,7 +144,7 @@ class UploadedFile:
     def __init__(self, address: str) -> None:
         self._upload = call(writing.open_upload, address)
         self._hash = hashlib.sha256()
-        self._waiting: list[bytes] = []
+        self._waiting: list[bytes | memoryview] = []
         self._num_waiting = 0
         self.num_bytes = 0
 

@@ -64,7 +64,8 @@ class Values:
     def _keep(self, values: torch.Tensor) -> torch.Tensor:
         assert self._quantizer is not None
         self.values = values
-        return self._quantizer(values)
+        kept: torch.Tensor = self._quantizer(values)
+        return kept
 
     def distance(self, values: torch.Tensor) -> torch.Tensor:
         """Of values (D, F) of a segment: how near each code (C, F) is to a boundary of the quantizer."""
