@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from prepcli.codes.job import CodesJob, codes_workspace
 from prepcli.codes.options import CodesOptions
 from prepcli.context.job import ContextJob
 from prepcli.context.options import ContextOptions
-from prepcli.engine import share
 from prepcli.engine.claims import Claims, holders
 from prepcli.engine.job import Execution
 from prepcli.engine.plan import Unit
@@ -72,9 +71,7 @@ def shar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["codes", "contexts"])
-def launch(
-    request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Launch]:
+def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     if request.param == "codes":
         use_toy_codec(monkeypatch.setattr)
         options = CodesOptions("toy", "toy", pool_duration=1.0)
@@ -110,7 +107,7 @@ def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
         assert launch.claimed(0) == [], "what is published is given back"
         other.give_up()
 
-    monkeypatch.setattr(share.time, "sleep", wait)
+    monkeypatch.setattr("prepcli.engine.share.time.sleep", wait)
     report = launch.run(0)
     assert (report.status, report.units) == ("done", len(units))
     ((done, num_batches),) = waited
