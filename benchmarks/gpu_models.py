@@ -1,5 +1,7 @@
 """Models with random weights, audio, and commands for `gpu.py`: nothing is fetched."""
 
+import importlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -17,6 +19,7 @@ from prepcli.models.protocols import Codec, SpeakerEncoder
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests/data/mini_corpus"
+_SMALL_BLOCKS = {"resblock_kernel_sizes": [3], "resblock_dilation_sizes": [1, 3]}
 FORKS = "PREPCLI_BENCHMARK_FORKS"
 """Environment variable: a file to which each fork of a command adds 0 or 1, whether CUDA was initialized then."""
 Samples = NDArray[np.float32]
@@ -40,9 +43,12 @@ def codec_file(bench: Bench) -> Path:
 
     path = bench.out / "codec.nemo"
     if not path.exists():
-        small: dict[str, Any] = {"down_sample_rates": [4, 8, 8], "resblock_dilation_sizes": [1, 3]}
+        small: dict[str, Any] = {"down_sample_rates": [4, 8, 8], **_SMALL_BLOCKS}
         with quiet():
-            make_codec(path, mini_corpus(SAMPLING_RATE, 6), **(small if bench.is_dry else {"base_channels": 48}))
+            if bench.is_dry:
+                make_codec(path, mini_corpus(SAMPLING_RATE, 3, 2.0), **small)
+            else:
+                make_codec(path, mini_corpus(SAMPLING_RATE, 6), base_channels=48)
     return path
 
 
@@ -130,9 +136,13 @@ def load_speaker(bench: Bench, device: str) -> SpeakerEncoder:
     return encoder
 
 
+def corpus(bench: Bench) -> Path:
+    """A manifest of synthetic FLAC files at 22.05 kHz, as long as speech is: 6.3 s on average; an hour on a GPU."""
+    return _make_corpus(bench.out, 0.01 if bench.is_dry else 1.0, 2 if bench.is_dry else 8)
+
+
 @cache
-def corpus(out: Path, hours: float) -> Path:
-    """A manifest of synthetic FLAC files at 22.05 kHz, as long as speech is: 6.3 s on average."""
+def _make_corpus(out: Path, hours: float, num_voices: int) -> Path:
     folder = out / "audio"
     folder.mkdir(exist_ok=True)
     random = np.random.default_rng(7)
@@ -144,8 +154,8 @@ def corpus(out: Path, hours: float) -> Path:
         pool.starmap(_write_file, tasks, chunksize=8)
     manifest = folder / "manifest.json"
     lines = [
-        json.dumps({"audio_filepath": path, "duration": seconds, "text": f"text {number}", "speaker": f"s{number % 8}"})
-        for path, seconds, number in tasks
+        json.dumps({"audio_filepath": path, "duration": seconds, "text": f"text {number}", "speaker": f"s{voice}"})
+        for (path, seconds, number), voice in zip(tasks, itertools.cycle(range(num_voices)), strict=False)
     ]
     manifest.write_text("".join(f"{line}\n" for line in lines))
     return manifest
@@ -185,6 +195,7 @@ class Command:
         self._output = bench.out / "command.txt"
         self._process: Any
         if bench.is_dry:
+            _import_commands()
             self._process = multiprocessing.get_context("fork").Process(
                 target=_in_fork, args=(self._text, environ, self._output)
             )
@@ -221,6 +232,15 @@ class Command:
         code = self.wait()
         if code:
             raise RuntimeError(f"{' '.join(self._text)}: exit code {code}: {self._output.read_text()[-500:]}")
+
+
+@cache
+def _import_commands() -> None:
+    """Import what forks need, or each would do so."""
+    for package in ("shar", "codes", "context"):
+        for module in ("command", "job"):
+            importlib.import_module(f"prepcli.{package}.{module}")
+    importlib.import_module("prepcli.cli.app")
 
 
 def _in_fork(words: list[str], environ: dict[str, str], output: Path) -> None:

@@ -166,7 +166,7 @@ def synchronizations(codec: Codec, audio: "Tensor", lengths: "Tensor") -> int:
 def codes_alone(bench: Bench, precision: Precision) -> float:
     """Seconds of true audio per second of the encoder, on the batches of the hour that the command encodes."""
     codec = load_codec(bench, bench.device)
-    lines = corpus(bench.out, 0.02 if bench.is_dry else 1.0).read_text().splitlines()
+    lines = corpus(bench).read_text().splitlines()
     durations = np.array([json.loads(line)["duration"] for line in lines])
     frames = np.ceil(durations * codec.sampling_rate / codec.samples_per_frame).astype(np.int64)
     limit = int((4.0 if bench.is_dry else BATCH_SECONDS) * codec.sampling_rate) // codec.samples_per_frame
@@ -198,7 +198,7 @@ def contexts_end_to_end(bench: Bench) -> None:
     import torch
 
     model = load_speaker(bench, bench.device)
-    manifest, out = corpus(bench.out, 0.02 if bench.is_dry else 1.0), bench.out / "speed_contexts"
+    manifest, out = corpus(bench), bench.out / "speed_contexts"
     devices = "cpu" if bench.is_dry else "1"
     words = ["--speaker-model", speaker_file(bench), "--devices", devices, "--max-rejects", 0.99]
     Command(bench, "extend-context-audio", manifest, out, *words, "--context-min-ssim", -1).checked()

@@ -56,13 +56,14 @@ class Values:
         model = small_codec(kind)
         monkeypatch.setattr(nemo_codec, "load_nemo", lambda *_, **__: model)
         self.codec = NemoCodec("x.nemo", "--codec-model")
-        self._quantizer = self.codec._quantizer
+        quantizer = self.codec._quantizer
+        assert quantizer is not None
+        self._quantizer = quantizer
         self._one = model.vector_quantizer.fsqs[0]
         self.codec._quantizer = self._keep
         self.values = torch.empty(0)
 
     def _keep(self, values: torch.Tensor) -> torch.Tensor:
-        assert self._quantizer is not None
         self.values = values
         kept: torch.Tensor = self._quantizer(values)
         return kept
@@ -70,7 +71,8 @@ class Values:
     def distance(self, values: torch.Tensor) -> torch.Tensor:
         """Of values (D, F) of a segment: how near each code (C, F) is to a boundary of the quantizer."""
         levels = self._one.compress(values.view(4, -1, values.shape[1]), None)
-        return (levels - levels.floor() - 0.5).abs().amin(1)
+        nearest: torch.Tensor = (levels - levels.floor() - 0.5).abs().amin(1)
+        return nearest
 
 
 def segments(seed: int) -> list[torch.Tensor]:
