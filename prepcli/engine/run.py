@@ -69,7 +69,7 @@ class Run:
         with crew.at_work() if crew else contextlib.nullcontext():
             process_share(self.job, self.plan, self.workspace, self.digest, self.options, own, self.markers, crew)
             check_inputs(self.plan)
-            self._load_markers()  # what other ranks have done meanwhile
+            load_markers(self.plan, self.workspace, self.digest, self.markers)  # what others have done meanwhile
             if len(self.markers) < len(self.plan.units):
                 return self._report("incomplete")
             return self._finish_once(crew)
@@ -155,7 +155,7 @@ class Run:
             self._load_markers()
 
     def _load_markers(self) -> None:
-        load_markers(self.plan, self.workspace, self.digest, self.markers)
+        load_markers(self.plan, self.workspace, self.digest, self.markers, listed=True)
 
     def _is_finished(self) -> bool:
         if len(self.markers) < len(self.plan.units):

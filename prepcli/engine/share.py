@@ -1,9 +1,11 @@
 """The work of one rank: the units of its share, then units that other ranks have not begun."""
 
 import contextlib
+import os
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from prepcli.engine.job import AnyJob, Execution
 from prepcli.engine.owner import heartbeat
@@ -33,14 +35,28 @@ class RunOptions:
     budget: Budget = field(default_factory=Budget)
 
 
-def load_markers(plan: AnyPlan, workspace: Workspace, digest: str, markers: dict[str, Marker]) -> None:
-    """Add the markers of units that are done, by this rank or others, to `markers`."""
+def load_markers(
+    plan: AnyPlan, workspace: Workspace, digest: str, markers: dict[str, Marker], listed: bool = False
+) -> None:
+    """Add the markers of units that are done, by this rank or others, to `markers`.
+
+    `listed`: only those that are listed in their folder, which spares a million attempts to open others. A network
+    file system may list a new one late: that is no harm before the work, but at its end nobody would finish.
+    """
     sizes = OutputSizes(workspace.out)
+    there = _names_in(workspace.done) if listed else None
     for unit in plan.units:
-        if unit.id not in markers:
+        if unit.id not in markers and (there is None or f"{unit.id}.json" in there):
             marker = read_marker(workspace, unit, digest, sizes)
             if marker is not None:
                 markers[unit.id] = marker
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
 
 
 def process_share(

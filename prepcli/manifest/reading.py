@@ -31,6 +31,8 @@ from prepcli.manifest.spool import is_copied, plain_copy
 COMPRESSION = 8
 """How many times longer a manifest is than its compressed file, about."""
 _PARTS = "parts"
+_SMALL_BYTES = 1 << 20
+"""Of another kind of file as small as this, each line is a problem before anything else is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,12 @@ def _read(task: _Task, columns: Columns) -> None:
 def _read_pieces(task: _Task, columns: Columns) -> Iterator[tuple[int, Part]]:
     for piece in task.pieces:
         path, is_first = piece.input.path, not piece.range.start
-        if is_first:
+        is_small = piece.input.state.num_bytes <= _SMALL_BYTES
+        if is_first and not is_small:
             check_is_json_lines(path)
         for part in scan(piece.range, columns):
+            if is_small and part.num_problems:  # thousands of small manifests need not be opened twice
+                check_is_json_lines(path)
             if is_first:
                 check_is_manifest(path, part, part.num_bytes)
             yield piece.number, part
