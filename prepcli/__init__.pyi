@@ -541,14 +541,9 @@ def estimate_batch_sizes(
     plot: str | PathLike[str] | None = None,
     dry_run: bool = False,
     overwrite: bool = False,
-    retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
-    no_steal: bool = False,
     progress: bool = False,
 ) -> Report:
     """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
@@ -584,16 +579,9 @@ def estimate_batch_sizes(
         plot: Plot memory over batch size for each bucket.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
         launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
         progress: Show a progress bar and notes on stderr.
 
     Returns:

@@ -104,7 +104,10 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
 def declared(options: type) -> tuple[Declared, ...]:
-    """The options of a dataclass: arguments, required options, its own options, and those of its bases."""
+    """The options of a dataclass: arguments, required options, its own options, and those of its bases.
+
+    A field with `init=False` is no option: so a command leaves out one of its base that means nothing for it.
+    """
     if options not in _DECLARED:
         _DECLARED[options] = tuple(_all_declared(options))
     return _DECLARED[options]
@@ -112,7 +115,9 @@ def declared(options: type) -> tuple[Declared, ...]:
 
 def _all_declared(options: type) -> list[Declared]:
     types = get_type_hints(options, include_extras=True)
-    defaults = {one.name: () if one.default_factory is not MISSING else one.default for one in fields(options)}
+    defaults = {
+        one.name: () if one.default_factory is not MISSING else one.default for one in fields(options) if one.init
+    }
     names = [name for one in options.__mro__[:-1] for name in inspect.get_annotations(one)]
     found = [_declared(name, types[name], defaults[name]) for name in dict.fromkeys(names) if name in defaults]
     return sorted(found, key=lambda one: (not one.option.is_argument, not one.is_required))

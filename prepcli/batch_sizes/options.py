@@ -1,7 +1,7 @@
 """The options of `estimate-batch-sizes`."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -137,6 +137,13 @@ class EstimateBatchSizes(JobOptions):
         Path | None,
         Option("Plot memory over batch size for each bucket.", metavar="FILE.png", shapes_output=False),
     ] = None
+
+    # There are no records and no workers here, so these options of a job are left out.
+    max_rejects: float = field(init=False, default=0.05)
+    retry_rejects: bool = field(init=False, default=False)
+    verify_inputs: bool = field(init=False, default=False)
+    num_workers: int | None = field(init=False, default=None)
+    no_steal: bool = field(init=False, default=False)
 
     @property
     def is_estimate(self) -> bool:

@@ -277,6 +277,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
         ["-m", "a.B", "-c", "text.txt", "-b", "[1.0]"],
         "--config text.txt: it is not the YAML of a training",
     ),
+    "records": ([*COMMAND[1:], "-b", "[1.0]", "--max-rejects", 3], "no such option: --max-rejects"),
     "a plot": ([*COMMAND[1:], "-b", "[1.0]", "--plot", "p.docx"], "--plot p.docx: the name must end in"),
 }
 
