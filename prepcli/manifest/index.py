@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -110,7 +110,7 @@ def index_manifests(
     plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
     columns = columns_of(keys, looks_for)
     builder = IndexBuilder(columns)
-    for number, parts in enumerate(scan_files(plain, columns, num_workers)):
+    for number, parts in enumerate(scan_files(plain, columns, num_workers, copies=set(plain) - set(paths))):
         builder.add_source(paths[number], plain[number], states[number], parts)
     return builder.index
 
@@ -138,11 +138,13 @@ def _digest_of_range(reader: Reader) -> bytes:
     return digest.digest() if left < RANGE_BYTES else b""
 
 
-def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iterator[Iterator[Part]]:
+def scan_files(
+    paths: Sequence[str], columns: Columns, num_workers: int, copies: Collection[str] = ()
+) -> Iterator[Iterator[Part]]:
     """For each file its parts, in order, read by up to `num_workers` processes.
 
     Each inner iterator must be used up before the next one is asked for. Raises `InputChangedError` when a file is
-    written to meanwhile.
+    written to meanwhile; not for one of the `copies`, which another rank may replace by the same content.
     """
     for path in paths:
         check_is_json_lines(path)
@@ -154,7 +156,8 @@ def scan_files(paths: Sequence[str], columns: Columns, num_workers: int) -> Iter
     for path, of_file in zip(paths, ranges, strict=True):
         here = bool(of_file) and _read_here(of_file[0], sizes[path])
         yield scan(of_file[0], columns) if here else _next_parts(results, len(of_file))
-        check_unchanged(path, states[path])
+        if path not in copies:
+            check_unchanged(path, states[path])
 
 
 def _read_here(one: Range, num_bytes: int) -> bool:

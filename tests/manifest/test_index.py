@@ -1,14 +1,17 @@
 import gzip
 import hashlib
 import json
+import os
 import pickle
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
+from prepcli.manifest import index as index_module
 from prepcli.manifest import scan
 from prepcli.manifest.fields import is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, index_manifests
@@ -315,6 +318,26 @@ def test_a_compressed_manifest(tmp_path: Path, spool: bool) -> None:
         packed.unlink()
     with LineReader(index) as reader:
         assert reader.line(499) == plain.read_bytes().splitlines()[499]
+
+
+def test_a_copy_that_another_rank_makes_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both may find none, and the later one puts the same content into the place of the earlier one's."""
+    packed = tmp_path / "m.json.gz"
+    packed.write_bytes(gzip.compress(b'{"audio_filepath": "a.wav", "duration": 1.0}\n' * 5))
+    spool = tmp_path / "spool"
+    real_scan = index_module.scan
+
+    def scan_while_replaced(*arguments: Any) -> Any:
+        yield from real_scan(*arguments)
+        (copy,) = spool.iterdir()
+        other = tmp_path / "other"
+        other.write_bytes(copy.read_bytes())
+        os.utime(other, ns=(1, 1))
+        other.replace(copy)
+
+    monkeypatch.setattr(index_module, "scan", scan_while_replaced)
+    monkeypatch.setattr(index_module, "_read_here", lambda one, num_bytes: True)
+    assert len(index_manifests([str(packed)], spool_dir=spool)) == 5
 
 
 def test_spooling_again_uses_what_is_there(tmp_path: Path) -> None:
