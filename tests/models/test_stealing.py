@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
         assert launch.claimed(0) == [], "what is published is given back"
         other.give_up()
 
-    monkeypatch.setattr("prepcli.engine.share.time.sleep", wait)
+    monkeypatch.setattr("prepcli.engine.share.time", SimpleNamespace(sleep=wait))
     report = launch.run(0)
     assert (report.status, report.units) == ("done", len(units))
     ((done, num_batches),) = waited
