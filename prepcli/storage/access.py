@@ -83,6 +83,7 @@ def _settings() -> dict[str, str]:
 
 class _State:
     helper: _Helper | None = None
+    making = threading.Lock()
 
 
 def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **none: Parameters.kwargs) -> Result:
@@ -94,10 +95,11 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
     """
     if is_worker():
         return function(*arguments, **none)
-    helper = _State.helper
-    if helper is None or helper.pid != os.getpid() or helper.settings != _settings():
-        with no_interruption():
-            helper = _State.helper = _Helper()
-            atexit.register(helper.close)
+    with _State.making:  # threads share one helper
+        helper = _State.helper
+        if helper is None or helper.pid != os.getpid() or helper.settings != _settings():
+            with no_interruption():
+                helper = _State.helper = _Helper()
+                atexit.register(helper.close)
     result: Result = helper.call(function, arguments)
     return result

@@ -325,9 +325,10 @@ def test_a_copy_that_another_rank_makes_at_the_same_time(tmp_path: Path, monkeyp
     packed = tmp_path / "m.json.gz"
     packed.write_bytes(gzip.compress(b'{"audio_filepath": "a.wav", "duration": 1.0}\n' * 5))
     spool = tmp_path / "spool"
+    real_scan = scan.scan
 
     def scan_while_replaced(*arguments: Any) -> Any:
-        yield from scan.scan(*arguments)
+        yield from real_scan(*arguments)
         (copy,) = spool.iterdir()
         other = tmp_path / "other"
         other.write_bytes(copy.read_bytes())
