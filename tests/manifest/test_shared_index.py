@@ -1,11 +1,13 @@
 """Ranks read manifests together: the same index as one process makes, whoever read what, and nothing is read twice."""
 
+import errno
 import gzip
 import json
 import os
 import random
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -371,3 +373,21 @@ def test_little_input_is_read_without_files(tmp_path: Path, monkeypatch: pytest.
     paths = one_large(tmp_path)
     assert_same(make(tmp_path, paths), index_manifests(paths, keys=KEYS))
     assert not (tmp_path / "out.prepcli").exists()
+
+
+def test_another_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ranks share is neither linked to the manifests nor moved from their file system."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK) or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other file system")
+    paths = mixed(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        assert_same(make(Path(folder), paths), expected)
+        refuse_to_read(monkeypatch)
+        assert_same(make(Path(folder), paths), expected)
