@@ -71,7 +71,7 @@ def test_an_index_is_right_or_not_believed(sets: Path, data: st.DataObject) -> N
 def test_a_mel_of_which_torch_says_nothing(sets: Path, tmp_path: Path) -> None:
     """Found by fuzzing: the error for a file that is cut short has no message."""
     out = copy_set(sets / "mels", tmp_path, records=False)
-    next(out.glob("mels/*.pt")).write_bytes(b"XK\3\4")
+    next(out.glob("mels/*.pt")).write_bytes(b"XK\3\4\0\0\x08\x08")
     done = prepcli("verify", out, "--num-workers", 1)
     assert done.code == 1
     assert "cannot be read: EOFError" in done.out
