@@ -16,6 +16,8 @@ CONTINUE_WITH = "PREPCLI_CONTINUE_WITH"
 
 _FROM_THE_BEGINNING = ("--overwrite", "--retry-rejects")
 
+_OF_A_RANK = ("--rank", "--world-size", "--launch-id")
+
 
 @dataclass(frozen=True)
 class Call:
@@ -44,10 +46,28 @@ def words_called() -> list[str]:
     return list(sys.argv[1:] if call is None else call.words)
 
 
-def command_line() -> str:
-    """The command to paste into a shell, without the options that start again (`--overwrite`, ...)."""
+def command_line(of_rank: bool = True) -> str:
+    """The command to paste into a shell, without the options that start again (`--overwrite`, ...).
+
+    With `of_rank` it repeats this rank's part; without, it does all that is missing, whoever had it before.
+    """
     words = ["prepcli", *(word for word in words_called() if word not in _FROM_THE_BEGINNING)]
-    return os.environ.get(CONTINUE_WITH) or shlex.join(words)
+    return os.environ.get(CONTINUE_WITH) or shlex.join(words if of_rank else _without_ranks(words))
+
+
+def _without_ranks(words: Sequence[str]) -> list[str]:
+    """The words without `--rank 0`, `--rank=0` and the like."""
+    is_value = False
+    kept = []
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if is_value:
+            is_value = False
+        elif name in _OF_A_RANK:
+            is_value = not equals
+        else:
+            kept.append(word)
+    return kept
 
 
 def shows_progress() -> bool:

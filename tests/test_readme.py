@@ -111,7 +111,7 @@ def test_commands_shown_elsewhere(command: str, tmp_path: Path) -> None:
 def test_options_that_the_pages_name_exist() -> None:
     helps = "".join(prepcli(*command.split(), "--help").out for command in COMMANDS)
     helps += prepcli("--help").out
-    others = r"(pip|apt-get) install [^`]*|bash scripts/test.sh .*|torchrun [^`]*|`benchmarks/[^`]*`"
+    others = r"(pip|apt-get) install [^`]*|bash scripts/test.sh .*|torchrun [^`]*|`benchmarks/[^`]*`|#SBATCH .*"
     without_others = re.sub(others, "", PAGES)
     # NeMo's own options stand in the first column of the table of what was and what is.
     without_others = re.sub(r"^\| [`…][^|]*\|", "|", without_others, flags=re.MULTILINE)

@@ -114,7 +114,7 @@ def judge(report: Report, budget: Budget) -> None:
     """Say whether a run has too many rejects, and which commands continue it and retry its rejects."""
     report.max_rejects = str(budget)
     if report.status == "incomplete":
-        report.continue_with = command_line()
+        report.continue_with = command_line(of_rank=False)  # this rank's share is done
         return
     if budget.exceeded(report.rejects_by_reason, report.records_in):
         report.status = "too_many_rejects"

@@ -53,7 +53,7 @@ class StageProgress:
 def begin_stage(folder: Path, doing: str, total: int, results: str, is_last: bool = False) -> None:
     """Note what the ranks whose claims are in `folder` do from now on; nothing where there are no tasks."""
     if total:
-        stage = Stage(doing, total, results, command_line(), str(Path.cwd()), is_last)
+        stage = Stage(doing, total, results, command_line(of_rank=False), str(Path.cwd()), is_last)
         write_json(folder / _FILE, stage, durable=False)
 
 

@@ -99,7 +99,7 @@ def plan_document(
         skipped=plan.num_skipped,
         planned_rejects=plan.planned_rejects,
         seconds=plan.total_cost,
-        run_with=command_line(),
+        run_with=command_line(of_rank=False),
         run_in=str(Path.cwd()),
         num_units=len(plan.units),
         units_bytes=write_units(workspace, digest, plan.units),

@@ -13,6 +13,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.status import Status, read_status, workspaces_of
 from prepcli.engine.stored_units import find_plan
 from prepcli.engine.workspace import Workspace, read_document
+from prepcli.printing import printable_command
 from prepcli.verification.report import VerifyReport
 
 
@@ -58,6 +59,9 @@ def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
     """Add to the report that no record is in the output, and how many records the runs have rejected."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
+    if len(runs) == 1 and runs[0].is_finished and any("SHA-256 differs" in problem for problem in report.problems):
+        again = printable_command(runs[0].plan.run_again(report.out))
+        report.notes.append(f"to make a damaged file again, delete it and run the command again: {again}")
     for run in runs:
         status = run.status
         bad = sum(count for reason, count in status.rejects.items() if not asked_for(reason))

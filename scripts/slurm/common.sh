@@ -41,7 +41,9 @@ check_arguments() {
     local message result=0
     if [[ -n $CONTAINER_IMAGE ]]; then return 0; fi
     message=$("${PREPCLI[@]}" "$1" --help "${@:2}" 2>&1 >/dev/null) || result=$?
-    if ((result == 2)); then die "$(sed -n 's/^prepcli: //p' <<<"$message")"; fi
+    if ((result == 2)); then
+        die "$(sed -n 's/^prepcli: //p' <<<"$message"); options of sbatch stand before a --: submit.sh $1 --ntasks=8 -- ARGUMENTS"
+    fi
 }
 
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS

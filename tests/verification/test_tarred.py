@@ -216,6 +216,22 @@ def test_bytes_that_still_make_sense_are_found_by_their_hash(whole: Path, tmp_pa
     assert "unknown (no OUT.prepcli)" in done.out
 
 
+def test_how_a_damaged_file_is_made_again(tmp_path: Path) -> None:
+    """Its size is right, so the run is finished: `verify` says what to do."""
+    out = tmp_path / "out"
+    make = ("manifest-to-tarred", MINI_CORPUS / "manifest.json", out, "--num-shards", 2)
+    assert prepcli(*make).code == 0
+    tar = out / "audio_1.tar"
+    data = bytearray(tar.read_bytes())
+    data[600] ^= 1
+    tar.write_bytes(data)
+    assert "to make a damaged file again, delete it and run the command again: cd /" in prepcli("verify", out).out
+    assert prepcli(*make).code == 0
+    tar.unlink()
+    assert prepcli(*make).code == 0
+    assert prepcli("verify", out).code == 0
+
+
 def test_unfinished_run_is_not_ok(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = [MINI_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2]
