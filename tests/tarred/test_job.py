@@ -380,6 +380,10 @@ def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Pat
     grown = prepcli(*add)
     assert grown.code == 2
     assert f"{out} has the records that {second} had before; give a manifest with only the new ones" in grown.error_line
+    link = tmp_path / "link.json"
+    link.symlink_to(second)
+    for other in (link, tmp_path / "out/../second.json"):  # other names of it
+        assert prepcli("manifest-to-tarred", other, "--concat-to", out, *base).code == 2
     assert not (out / "tarred_audio_manifest_version_3.json").exists()
 
 
