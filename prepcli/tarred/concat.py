@@ -11,7 +11,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.tarred import ExistingSet, read_existing
 from prepcli.manifest.index import content_digest
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import real_path
+from prepcli.storage.paths import absolute, real_path
 from prepcli.tarred.job import TarredJob, TarredPlan
 from prepcli.tarred.options import TarredOptions
 
@@ -86,7 +86,8 @@ def _refuse_grown(manifests: Sequence[str], folder: Path, newest: int) -> None:
         UsageError: with the manifest.
     """
     names = {real_path(path): path for path in manifests}
-    for root in (Workspace(folder), *(_workspace(folder, version) for version in range(1, newest + 1))):
+    whole = Path(absolute(folder)).parent  # of a static bucket
+    for root in (Workspace(whole), Workspace(folder), *(_workspace(folder, n) for n in range(1, newest + 1))):
         stored = read_document(root.plan_file, StoredPlan)
         if stored is None:
             continue

@@ -387,6 +387,16 @@ def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Pat
     assert not (out / "tarred_audio_manifest_version_3.json").exists()
 
 
+def test_concatenation_to_a_bucket_of_a_manifest_that_has_grown(mini_corpus: Path, tmp_path: Path) -> None:
+    records = read_lines(mini_corpus / "manifest.json")
+    manifest = write_lines(tmp_path / "manifest.json", records[:3])
+    base = ["--num-shards", 1, "--audio-base-dir", mini_corpus]
+    make(manifest, tmp_path / "out", *base, "--buckets-num", 2, "--max-duration", 10)
+    write_lines(manifest, records[:4])
+    grown = prepcli("manifest-to-tarred", manifest, "--concat-to", tmp_path / "out/bucket1", *base)
+    assert (grown.code, "has the records that" in grown.error_line) == (2, True)
+
+
 def test_concatenation_to_a_manifest_without_a_last_line_end(mini_corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     records = read_lines(mini_corpus / "manifest.json")
