@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.damaged import note_damaged
 from prepcli.engine.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan, Unit
 from prepcli.engine.workspace import Workspace, atomic_file, read_document
 from prepcli.errors import UsageError
@@ -50,7 +49,8 @@ def find_plan(workspace: Workspace) -> StoredPlan | None:
     """The plan of the run in `workspace`; None if there is none, or only a damaged one.
 
     Raises:
-        UsageError: another version of prepcli has made it.
+        UsageError: another version of prepcli has made it, or the file with its units is gone. Without these nobody
+            knows whether the run is finished, and a part of an output would be taken for the whole.
     """
     plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
@@ -61,8 +61,9 @@ def find_plan(workspace: Workspace) -> StoredPlan | None:
             f"this version reads {PLAN_FORMAT}; use that version, or run {plan.command} again with --overwrite"
         )
     if not has_units(workspace, plan):
-        note_damaged(_file(workspace, plan.digest))
-        return None
+        raise UsageError(
+            f"{_file(workspace, plan.digest)} is missing or damaged; run {plan.command} again, which writes it again"
+        )
     return plan
 
 

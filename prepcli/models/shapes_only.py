@@ -6,6 +6,7 @@ tensors such as lengths.
 """
 
 import mmap
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
@@ -15,7 +16,9 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 NUM_LARGE = 1 << 14
 """Entries of a large tensor. Computing with fewer takes no longer than finding out their shapes."""
-_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # in Python from 3.13 on
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+"""Without a reserve: a tensor may be larger than the memory of this machine, as that of the GPU in question may be."""
 _RESHAPING = frozenset({"resize_", "resize_as_", "set_"})
 """Operations in place that change shapes, beside those that have the tag for it."""
 
@@ -132,8 +135,16 @@ def _meta(one: _Shape) -> torch.Tensor:
 
 
 def _zeros(one: _Shape) -> torch.Tensor:
-    """A tensor on the CPU; its memory is not taken from the machine before something is written."""
+    """A tensor on the CPU; its memory is not taken from the machine before something is written.
+
+    Raises:
+        MemoryError: the system does not allow so much.
+    """
     if not one.size:
         return torch.empty_strided(one.shape, one.strides, dtype=one.dtype)
-    flat = torch.frombuffer(mmap.mmap(-1, one.size, flags=_PRIVATE), dtype=one.dtype)
+    try:
+        memory = mmap.mmap(-1, one.size, flags=_PRIVATE)
+    except OSError as error:
+        raise MemoryError(f"a tensor of {one.size:,} bytes: {error.strerror}") from None
+    flat = torch.frombuffer(memory, dtype=one.dtype)
     return flat.as_strided(one.shape, one.strides, one.offset)

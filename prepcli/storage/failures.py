@@ -6,7 +6,7 @@ import re
 
 from prepcli.errors import IncompleteError, InputChangedError, UsageError
 from prepcli.storage.addresses import Address
-from prepcli.storage.keys import HOW_TO_SET, KEYS
+from prepcli.storage.keys import HOW_TO_SET, KEYS, is_true
 
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
@@ -36,13 +36,9 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
     if kind in ("NotFoundError", "FileNotFoundError"):
         return missing_object(address)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):
-        has_keys = all(map(os.environ.get, KEYS)) or address.scheme == "ais"
-        check = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket"
-        if address.scheme == "ais":
-            check = "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
         return UsageError(
             f"access to {address} at {endpoint} was denied ({code or 'status ' + (status or '403')}): "
-            + (check if has_keys else f"no keys are set: {HOW_TO_SET}")
+            f"{_advice(address.scheme)}"
         )
     if kind == "PreconditionError":
         return InputChangedError(
@@ -54,6 +50,17 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
     return StoreError(
         f"{address}: the store at {endpoint} has failed: {_reason(text, code, status)}; check that it runs"
     )
+
+
+def _advice(scheme: str) -> str:
+    """What to do where access was denied; without any keys, `prepcli.storage.keys` has refused before."""
+    if scheme == "ais":
+        return "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
+    if is_true("AWS_SKIP_SIGNATURE"):
+        return f"no keys are used, as AWS_SKIP_SIGNATURE is set: {HOW_TO_SET}"
+    if all(map(os.environ.get, KEYS)):
+        return "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket"
+    return "check what the profile or the role whose keys are used may do in the bucket"
 
 
 def _reason(text: str, code: str | None, status: str | None) -> str:

@@ -1,6 +1,5 @@
 """Add shards to an existing tarred set: the version that this run makes, and its own workspace."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,8 @@ from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import ExistingSet, read_existing
 from prepcli.manifest.index import content_digest
-from prepcli.storage.paths import absolute
+from prepcli.storage.addresses import join
+from prepcli.storage.paths import absolute, real_path
 from prepcli.tarred.job import TarredJob, TarredPlan
 from prepcli.tarred.options import TarredOptions
 
@@ -85,14 +85,15 @@ def _refuse_grown(manifests: Sequence[str], folder: Path, newest: int) -> None:
     Raises:
         UsageError: with the manifest.
     """
-    names = {absolute(path): path for path in manifests}
-    for root in (Workspace(folder), *(_workspace(folder, version) for version in range(1, newest + 1))):
+    names = {real_path(path): path for path in manifests}
+    whole = Path(absolute(folder)).parent  # of a static bucket
+    for root in (Workspace(whole), Workspace(folder), *(_workspace(folder, n) for n in range(1, newest + 1))):
         stored = read_document(root.plan_file, StoredPlan)
         if stored is None:
             continue
         for file in stored.inputs:
-            path = names.get(os.path.join(stored.run_in, file["path"]))
-            if path is not None and content_digest(path) != file["sha256"]:
+            path = names.get(real_path(join(stored.run_in, file["path"])))
+            if path is not None and content_digest(path) not in ("", file["sha256"]):  # "": reading it says why
                 raise UsageError(
                     f"{folder} has the records that {path} had before; give a manifest with only the new ones "
                     "(a copy with another name, if you want all of them again)"

@@ -1,6 +1,6 @@
 """The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,15 +104,24 @@ def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None) -> i
     """Write all parts to `target`, and to `index` where their lines begin; returns the number of lines."""
     lines = LineOffsets()
     for part in parts:
-        with part.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                starts = lines.of(chunk)
-                if index is not None:
-                    index.append(starts)
-                target.write(chunk)
+        for chunk in _chunks(part):
+            starts = lines.of(chunk)
+            if index is not None:
+                index.append(starts)
+            target.write(chunk)
     if index is not None:
         index.append([lines.num_bytes])
     return lines.num_lines
+
+
+def _chunks(part: Path) -> Iterator[bytes]:
+    """The content of a manifest, with a line end behind its last line: one that others have made may lack it."""
+    chunk = b"\n"
+    with part.open("rb") as file:
+        while block := file.read(CHUNK_BYTES):
+            yield (chunk := block)
+    if not chunk.endswith(b"\n"):
+        yield b"\n"
 
 
 def _bucketing(parts: Sequence[Path], options: TarredOptions, folder: Path) -> dict[str, Any]:

@@ -137,6 +137,16 @@ def test_bytes_of_tensors_are_counted() -> None:
         torch.ones(100)
 
 
+def test_tensors_larger_than_this_machine_are_counted() -> None:
+    """The memory of the GPU in question is not that of this machine."""
+    from prepcli.models.counted_memory import MemoryCounter
+
+    column, row = torch.zeros(1 << 19, 1), torch.zeros(1, 1 << 19)
+    with MemoryCounter([]) as counter:
+        made = column @ row
+    assert counter.peak == 4 * made.numel() == 1 << 40
+
+
 def test_the_whole_chain(tmp_path: Path) -> None:
     """Bins, batch sizes for a limit of memory, and a config that NeMo's loader takes."""
     config = ctc_config(tmp_path)

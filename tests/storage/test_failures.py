@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.storage.addresses import parse_address
+from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines
 from tests.running import Outcome, Prepcli, prepcli
 from tests.storage.buckets import Bucket
@@ -99,6 +101,22 @@ def test_without_keys(unset: tuple[str, ...], says: str) -> None:
     environ |= dict.fromkeys(unset, "")
     done = prepcli("inspect", "s3://bucket/m.json", environ=environ)
     assert (done.code, done.error_line[: len("prepcli: " + says)]) == (2, "prepcli: " + says)
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"AWS_SKIP_SIGNATURE": "true"}, "no keys are used, as AWS_SKIP_SIGNATURE is set: set AWS_ACCESS_KEY_ID"),
+        ({"AWS_WEB_IDENTITY_TOKEN_FILE": "token"}, "check what the profile or the role whose keys are used may do"),
+    ],
+)
+def test_refused_access_without_keys_in_the_environment(
+    environ: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SKIP_SIGNATURE"):
+        monkeypatch.setenv(name, environ.get(name, ""))
+    error = translated(RuntimeError("status code: 403"), parse_address("s3://bucket/key"), "http://host")
+    assert f"was denied (status 403): {says}" in str(error)
 
 
 def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -379,7 +380,36 @@ def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Pat
     grown = prepcli(*add)
     assert grown.code == 2
     assert f"{out} has the records that {second} had before; give a manifest with only the new ones" in grown.error_line
+    link = tmp_path / "link.json"
+    link.symlink_to(second)
+    for other in (link, tmp_path / "out/../second.json"):  # other names of it
+        assert prepcli("manifest-to-tarred", other, "--concat-to", out, *base).code == 2
     assert not (out / "tarred_audio_manifest_version_3.json").exists()
+
+
+def test_concatenation_to_a_bucket_of_a_manifest_that_has_grown(mini_corpus: Path, tmp_path: Path) -> None:
+    records = read_lines(mini_corpus / "manifest.json")
+    manifest = write_lines(tmp_path / "manifest.json", records[:3])
+    base = ["--num-shards", 1, "--audio-base-dir", mini_corpus]
+    make(manifest, tmp_path / "out", *base, "--buckets-num", 2, "--max-duration", 10)
+    write_lines(manifest, records[:4])
+    grown = prepcli("manifest-to-tarred", manifest, "--concat-to", tmp_path / "out/bucket1", *base)
+    assert (grown.code, "has the records that" in grown.error_line) == (2, True)
+
+
+def test_concatenation_to_a_manifest_without_a_last_line_end(mini_corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    records = read_lines(mini_corpus / "manifest.json")
+    base = ["--num-shards", 1, "--audio-base-dir", mini_corpus]
+    make(write_lines(tmp_path / "first.json", records[:2]), out, *base)
+    shutil.rmtree(tmp_path / "out.prepcli")  # others have made it
+    manifest = out / "tarred_audio_manifest.json"
+    manifest.write_bytes(manifest.read_bytes().rstrip(b"\n"))
+    second = write_lines(tmp_path / "second.json", records[2:4])
+    assert prepcli("manifest-to-tarred", second, "--concat-to", out, *base).code == 0
+    texts = [line["text"] for line in read_lines(out / "tarred_audio_manifest_version_1.json")]
+    assert texts == [record["text"] for record in records[:4]]
+    assert prepcli("verify", out).code == 0
 
 
 def test_compressed_and_several_manifests(mini_corpus: Path, tmp_path: Path) -> None:
