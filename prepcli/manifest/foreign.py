@@ -30,11 +30,11 @@ _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph", ".m4a")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def check_is_json_lines(path: str) -> None:
+def check_is_json_lines(path: str, cuts: bool = False) -> None:
     """Refuse a file that is certainly not a manifest: of another kind, and without one JSON object in its beginning.
 
     Lines that are broken, among others or in any number, are rejects: only what was never meant as JSON lines is
-    refused. A file that cannot be read is left to whoever reads it.
+    refused. A file that cannot be read is left to whoever reads it. With `cuts` the lines may be cuts of lhotse.
 
     Raises:
         UsageError: what the file is, and what to do with it.
@@ -50,13 +50,13 @@ def check_is_json_lines(path: str) -> None:
         if type(error).__module__ != "zlib":  # zlib.error: damage, which reading it reports
             raise
         return
-    found = _foreign(head, path)
+    found = _foreign(head, path, cuts)
     if found is not None:
         kind, advice = found
         raise UsageError(f"{path} is not a manifest of JSON lines ({kind}); {advice}")
 
 
-def _foreign(head: bytes, path: str) -> tuple[str, str] | None:
+def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
     """What the file is instead, and what to do; None if it may be a manifest."""
     for at, magic, kind, advice in _MAGIC:
         if head[at:].startswith(magic):
@@ -72,7 +72,7 @@ def _foreign(head: bytes, path: str) -> tuple[str, str] | None:
     if text[:1] == b"{" and not _is_object(lines[0]):
         is_one = _is_object(text) if is_whole else lines[0] == b"{"
         return ("a JSON object over several lines", f"write one object per line: jq -c . {path}") if is_one else None
-    if all(map(_is_cut, lines if is_whole else lines[:-1])):
+    if not cuts and all(map(_is_cut, lines if is_whole else lines[:-1])):
         return "lhotse cuts", _MAKE_OF_CUTS.format(path)
     if any(line.startswith(b"{") for line in lines) or head.startswith(_UTF_16):
         return None

@@ -147,7 +147,7 @@ def scan_files(
     written to meanwhile; not for one of the `copies`, which another rank may replace by the same content.
     """
     for path in paths:
-        check_is_json_lines(path)
+        check_is_json_lines(path, cuts=columns.cuts)
     states = {path: state_of(path) for path in paths}
     sizes = {path: state.num_bytes for path, state in states.items()}
     ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
