@@ -95,7 +95,7 @@ class StoredPlan(msgspec.Struct):
     """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
-    the folder, `out` the absolute path of OUT at that time. `writes_file`: OUT is a file (`prepcli.engine.file_output`).
+    the folder, `out` the absolute path of OUT at that time. `writes_file`: OUT is a file (see `engine.file_output`).
     The units are in a file of `units_bytes` (`prepcli.engine.stored_units`).
     """
 

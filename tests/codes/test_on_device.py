@@ -156,6 +156,20 @@ def test_a_part_of_a_batch_gets_no_silent_rows() -> None:
     assert codec.shapes == [(6, 1280), (2, 1280), (1, 1280)]
 
 
+def test_nothing_is_behind_the_end_of_a_resampled_row() -> None:
+    """A row within a longer batch is what it is alone: the filter writes beyond its end, within its last frame."""
+    codec = MixingCodec()
+    rows = torch.randn(2, 400, generator=torch.Generator().manual_seed(1))
+    rows[1, 130:] = 0
+    lengths, frames = torch.tensor([400, 130]), torch.tensor([5, 2])
+    both, moved, _ = move_rows(codec, BatchShape(8000, 5, 2, 2, True), "cpu", rows, lengths, frames)
+    assert moved.tolist() == [800, 260]
+    assert not both[1, 260:].any()
+    one, _, _ = move_rows(codec, BatchShape(8000, 2, 1, 1, True), "cpu", rows[1:, :130], lengths[1:], frames[1:])
+    assert torch.allclose(both[1, :320], one[0], atol=1e-6)
+    assert one[0, :260].any()
+
+
 def test_audio_is_resampled_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the batch before has set: otherwise codes would depend on the order of batches."""
     seen: list[tuple[bool, str]] = []

@@ -133,6 +133,38 @@ def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:
     assert holders(tmp_path / "claims") == {}
 
 
+def test_a_task_that_another_rank_ends_before_the_claim_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = tasks_in(tmp_path, 1)
+    claims = Claims(tmp_path / "claims", 0, "rank0")
+    take = claims.take
+
+    def take_late(name: str) -> bool:
+        do(task, by=1)
+        return take(name)
+
+    monkeypatch.setattr(claims, "take", take_late)
+    do_together([task], partial(do, by=0), is_done, claims, world_size=2)
+    assert task.result.read_text() == "1\n"
+
+
+def test_every_rank_begins_at_another_place(tmp_path: Path) -> None:
+    for number, expected in enumerate(([0, 1, 2, 3, 4, 5], [2, 3, 4, 5, 0, 1], [4, 5, 0, 1, 2, 3])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        tasks = tasks_in(folder, 6)
+        log = folder / "log"
+
+        def note(task: Task, tasks: list[Task] = tasks, log: Path = log) -> None:
+            do(task, by=0)
+            with log.open("a") as file:
+                file.write(f"{tasks.index(task)}\n")
+
+        do_together(tasks, note, is_done, Claims(folder / "claims", number, "rank"), world_size=3)
+        assert list(map(int, log.read_text().split())) == expected
+
+
 @pytest.mark.parametrize("killed", [True, False], ids=["died", "never started"])
 def test_the_tasks_of_a_missing_rank_are_done(tmp_path: Path, killed: bool) -> None:
     tasks = tasks_in(tmp_path, 4)

@@ -3,7 +3,9 @@
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,14 @@ def test_a_short_write_is_completed(share: float, tmp_path: Path, monkeypatch: p
         whole = b"".join(parts)
         return write_all(file, [whole[: int(share * len(whole))]])
 
+    class Nearly(FileIO):
+        """What is left is taken in two steps or more, too."""
+
+        def write(self, data: Any, /) -> int:
+            return super().write(data[: len(data) // 2 + 1])
+
     monkeypatch.setattr(os, "writev", write_some)
+    monkeypatch.setattr(Path, "open", lambda path, mode, **_: Nearly(path, mode))
     expected = write_pieces(tmp_path / "file")
+    monkeypatch.undo()
     assert (tmp_path / "file").read_bytes() == expected

@@ -28,7 +28,7 @@ UNPLANNED = ("extend-codec-codes", "planned")
 """Its units follow from the index so quickly that they are not kept."""
 CASES = [
     *((command, 2, moment) for command in COMMANDS for moment in MOMENTS if (command, moment) != UNPLANNED),
-    *((command, 1, "reading" if number % 2 else "read") for number, command in enumerate(COMMANDS)),
+    *((command, 1, MOMENTS[(number + 1) % len(MOMENTS)]) for number, command in enumerate(COMMANDS)),
     *(("manifest-to-tarred", 5, moment) for moment in ("reading", "at work")),
 ]
 

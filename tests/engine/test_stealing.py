@@ -20,7 +20,7 @@ from prepcli.engine.rejects import Budget
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.status import read_status
-from prepcli.engine.stealing import Crew, claims_folder
+from prepcli.engine.stealing import Crew, claims_folder, units_in_hand
 from prepcli.engine.workspace import Workspace
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
@@ -178,12 +178,16 @@ def test_the_end_of_a_run_is_written_by_another_rank_if_one_dies_there(
     launch.check()
 
 
-def test_a_failed_rank_frees_its_units(launch: Launch) -> None:
+def test_a_failed_rank_frees_its_units(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prepcli.engine.claims.SILENT_SECONDS", 1.0)  # a worker may be killed before it signs a claim
+
     def fail(unit: Unit) -> None:
         raise ValueError(unit.id)
 
     with pytest.raises(Exception, match="unit_"):
         launch.run(0, fail)
+    # Else rank 1 would wait until rank 0 counts as silent.
+    assert units_in_hand(Workspace(launch.out).root, LAUNCH, launch.world_size) == {}
     assert launch.run(1).status == "done"
     launch.check(twice=2)
 

@@ -27,9 +27,13 @@ def test_many_units(tmp_path: Path) -> None:
     found = find_plan(workspace)
     assert found is not None
     assert read_units(workspace, found) == units
-    next((workspace.root / "units").iterdir()).write_bytes(b"x" * size)
-    with pytest.raises(UsageError, match="is damaged; remove it"):
-        read_units(workspace, found)
+    (file,) = (workspace.root / "units").iterdir()
+    line = file.read_bytes().partition(b"\n")[0]
+    without_first = b" " * len(line) + file.read_bytes()[len(line) :]
+    for damaged in (b"x" * size, without_first):  # as long as before, so that only reading them can tell
+        file.write_bytes(damaged)
+        with pytest.raises(UsageError, match="is damaged; remove it"):
+            read_units(workspace, found)
 
 
 @pytest.fixture(scope="module")

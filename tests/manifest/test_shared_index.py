@@ -307,6 +307,33 @@ def test_a_manifest_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: py
         make(tmp_path, paths)
 
 
+@pytest.mark.parametrize("name", ["m.json", "m.json.gz"])
+def test_a_manifest_that_is_replaced_before_the_index_is_complete(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another one of the same size and time: what was read or unpacked of the earlier one is not used."""
+    path = tmp_path / name
+
+    def write(data: bytes) -> None:
+        path.write_bytes(gzip.compress(data, 0, mtime=0) if name.endswith("gz") else data)
+        os.utime(path, ns=(10**18, 10**18))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    write(content(200))
+    size = path.stat().st_size
+    with monkeypatch.context() as interrupted, pytest.raises(KeyboardInterrupt):
+        interrupted.setattr(reading, "save_index", stop)
+        make(tmp_path, [str(path)])
+    assert list(tmp_path.glob("out.prepcli/index/*/parts/read-*"))
+    write(content(200).replace(b"0.5,", b"0.7,"))
+    assert path.stat().st_size == size
+    expected = index_manifests([str(path)], keys=KEYS, spool_dir=tmp_path / "elsewhere")
+    assert (expected.duration == 0.7).any()
+    assert_same(make(tmp_path, [str(path)]), expected)
+
+
 def kill_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process ends without a word at the `count`-th change of a file's name."""
     real, left = os.replace, [count]

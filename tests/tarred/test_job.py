@@ -3,7 +3,9 @@
 import io
 import json
 import shutil
+import struct
 import tarfile
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +324,9 @@ def test_no_shard_manifests(mini_corpus: Path, tmp_path: Path) -> None:
         "audio_0.tar", "audio_0.tar.idx", "audio_1.tar", "audio_1.tar.idx",
         "metadata.yaml", "tarred_audio_manifest.json", "tarred_audio_manifest.json.idx",
     ]  # fmt: skip
+    lines = (tmp_path / "out/tarred_audio_manifest.json").read_bytes().splitlines(keepends=True)
+    starts = struct.unpack("<49Q", (tmp_path / "out/tarred_audio_manifest.json.idx").read_bytes())
+    assert list(starts) == [0, *accumulate(map(len, lines))]
 
 
 def test_only_manifests_tells_where_the_audio_is(mini_corpus: Path, tmp_path: Path) -> None:
@@ -372,14 +377,19 @@ def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Pat
     # Again: nothing to do. Other data: version 2.
     assert prepcli(*add, "--json").json["status"] == "nothing_to_do"
     assert tree(out) == after
-    assert prepcli("manifest-to-tarred", first, "--concat-to", out, *base).code == 0
+    third = write_lines(tmp_path / "third.json", records[:5])
+    assert prepcli("manifest-to-tarred", third, "--concat-to", out, *base).code == 0
     assert (out / "tarred_audio_manifest_version_2.json").exists()
+    metadata = yaml.safe_load((out / "metadata_version_2.yaml").read_text())
+    assert [entry["version"] for entry in metadata["history"]] == [0, 1]
     assert prepcli("verify", out).code == 0
-    # A manifest that has grown: what it had before is in the set.
-    write_lines(second, records[29:])
-    grown = prepcli(*add)
-    assert grown.code == 2
-    assert f"{out} has the records that {second} had before; give a manifest with only the new ones" in grown.error_line
+    # A manifest that has grown, of any version: what it had before is in the set.
+    for manifest in (first, second, third):
+        write_lines(manifest, [*read_lines(manifest), records[29]])
+        grown = prepcli("manifest-to-tarred", manifest, "--concat-to", out, *base)
+        assert grown.code == 2
+        says = f"{out} has the records that {manifest} had before; give a manifest with only the new ones"
+        assert says in grown.error_line
     link = tmp_path / "link.json"
     link.symlink_to(second)
     for other in (link, tmp_path / "out/../second.json"):  # other names of it

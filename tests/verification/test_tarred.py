@@ -129,6 +129,11 @@ def change_a_line_of_the_whole_manifest(out: Path) -> None:
     write_lines(out / "tarred_audio_manifest.json", lines)
 
 
+def add_a_line_of_no_shard(out: Path) -> None:
+    lines = read_lines(out / "tarred_audio_manifest.json")
+    write_lines(out / "tarred_audio_manifest.json", [*lines, lines[0] | {"shard_id": 3}])
+
+
 def blank_line(out: Path) -> None:
     with (out / "sharded_manifests/manifest_1.json").open("a") as file:
         file.write("\n")
@@ -168,6 +173,7 @@ DAMAGE: dict[Callable[[Path], None], str] = {
     move_a_line_to_another_shard: "shard_id is 2, not 1",
     lose_a_line_of_the_whole_manifest: "tarred_audio_manifest.json: its 7 lines of shard 2 are not the 8",
     change_a_line_of_the_whole_manifest: "tarred_audio_manifest.json: its 8 lines of shard 0 are not",
+    add_a_line_of_no_shard: "tarred_audio_manifest.json: names shard 3, which does not exist",
     blank_line: "a blank line",
     broken_line: "manifest_1.json:8: ",
     lose_a_tar: "audio_1.tar: shards must be numbered",

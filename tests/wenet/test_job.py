@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.formats.wenet import seconds_at
+from prepcli.formats.wenet import is_dropped, seconds_at
 from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree, write_lines
 from tests.running import prepcli
@@ -172,6 +172,22 @@ def test_the_summary_counts_what_wenet_drops(tmp_path: Path) -> None:
     write_lines(tmp_path / "m.json", records)
     done = prepcli("manifest-to-wenet", tmp_path / "m.json", tmp_path / "out", "--json")
     assert done.json["details"]["filter"].startswith("3 records would be dropped")
+
+
+@pytest.mark.parametrize(
+    ("bound", "beyond"),
+    [
+        ((0.1, 1), (0.09, 1)),
+        ((102.4, 100), (102.41, 100)),
+        ((3.0, 1), (3.0, 0)),
+        ((3.0, 200), (3.0, 201)),
+        ((100.0, 5), (100.0, 4)),
+        ((0.5, 50), (0.5, 51)),
+    ],
+)
+def test_the_bounds_of_wenets_filter(bound: tuple[float, int], beyond: tuple[float, int]) -> None:
+    """WeNet drops what has fewer or more, seconds and characters, and keeps the bounds themselves."""
+    assert (is_dropped(*bound), is_dropped(*beyond)) == (False, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--raw",)])
