@@ -220,12 +220,13 @@ def _verify_set(
 
     version = newest_version(folder)
     whole = folder / manifest_name(version)
-    has_whole = is_finished or whole.is_file()  # the finishing step writes it, after all shards
-    config = _dataset_config(folder, version, prefix, report) if has_whole else {}
+    config = _dataset_config(folder, version, prefix, report) if is_finished or whole.is_file() else {}
     numbers = tar_numbers(folder)
     with_tars = bool(numbers)
     shard_manifests = sorted(numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE))
-    expected = max(config.get("num_shards") or 0, len(numbers), len(shard_manifests))
+    in_config = config.get("num_shards") or 0
+    expected = max(in_config, len(numbers), len(shard_manifests))
+    has_whole = is_finished or 0 < expected <= in_config  # the finishing step writes it, after all (further) shards
     for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if has_whole and found and found != list(range(expected)):
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(found)))

@@ -51,6 +51,22 @@ def test_changed_files_of_the_last_step(
     assert done.json["problems"] == [f"{name}: not the bytes that were published (SHA-256 differs)"]
 
 
+def test_a_later_version_that_is_unfinished(whole: Path, tmp_path: Path) -> None:
+    """Its shards are in no manifest yet, which is not a problem of theirs."""
+    out = copy_set(whole, tmp_path, records=True)
+    run = tmp_path / "out.prepcli/version_1"
+    for path in (run / "done/finish.json", run / "done/shard_000002.json", run / "report.json"):
+        path.unlink()
+    for name in ("audio_2.tar", "sharded_manifests/manifest_2.json"):
+        (out / name).unlink()
+    for path in out.glob("*_version_1*"):
+        path.unlink()
+    done = prepcli("verify", out, "--json")
+    assert (done.code, done.json["records"]) == (1, 36)
+    (problem,) = done.json["problems"]
+    assert problem.startswith("the run is not finished: 1 of 2 units are done")
+
+
 def test_static_buckets(tmp_path: Path) -> None:
     out = tmp_path / "out"
     manifest = MINI_CORPUS / "manifest.json"
