@@ -127,11 +127,15 @@ def test_a_plan_without_files_and_a_damaged_one(tmp_path: Path) -> None:
     check(plan_once(workspace(tmp_path), None, "x", made))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log"]
     check(plan_once(workspace(tmp_path), tmp_path, "x", made))
-    next(tmp_path.glob("plan-*/order.npy")).write_bytes(b"")
-    check(plan_once(workspace(tmp_path), tmp_path, "x", made))
-    count = len(log.read_text().splitlines())
-    check(plan_once(workspace(tmp_path), tmp_path, "x", made))
-    assert len(log.read_text().splitlines()) == count, "it is whole again"
+    (order,) = tmp_path.glob("plan-*/order.npy")
+    other = tmp_path / "other.npy"
+    np.save(other, np.arange(999))
+    for damaged in (b"", order.read_bytes()[:-8], other.read_bytes()):
+        order.write_bytes(damaged)
+        check(plan_once(workspace(tmp_path), tmp_path, "x", made))
+        count = len(log.read_text().splitlines())
+        check(plan_once(workspace(tmp_path), tmp_path, "x", made))
+        assert len(log.read_text().splitlines()) == count, "it is whole again"
 
 
 def test_an_error_of_planning_is_that_of_every_rank(tmp_path: Path) -> None:

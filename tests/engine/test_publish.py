@@ -30,6 +30,7 @@ def test_whole_files_are_published_in_folders_that_are_made(tmp_path: Path) -> N
         write(writer)
         marker = writer.publish()
     assert read_marker(place, UNIT, "digest") == marker
+    assert read_marker(place, UNIT, "of another plan") is None
     assert [(place.out / name).read_bytes()[:1] for name in marker.files] == [b"\0", b"\1", b"\2"]
 
 

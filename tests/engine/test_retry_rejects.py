@@ -3,17 +3,21 @@
 import itertools
 import shlex
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from prepcli.engine.job import Execution
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import Marker
 from prepcli.engine.rejects import Budget
-from prepcli.engine.retry import MissingAudioWatch
+from prepcli.engine.retry import MissingAudioError, MissingAudioWatch
+from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.running import Outcome, prepcli
 
 SHARDS = ["--num-shards", 4, "--max-rejects", 48]
@@ -168,3 +172,23 @@ def test_units_published_while_a_run_is_being_stopped_are_done_again(without_s05
     assert 0 < len(missing) < len(known)
     MissingAudioWatch(workspace, Budget(1), 48).drop_others(units, next(iter(read.values())).digest, {})
     assert {path.stem for path in workspace.done.glob("shard*.json")} == known - missing
+
+
+def test_they_are_looked_for_when_the_workers_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Job(ToyJob):
+        def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
+            try:
+                yield from super().execute(plan, units, execution)
+            finally:
+                events.append("the workers have ended")
+
+    def stop(*_: object) -> None:
+        raise MissingAudioError("it is missing")
+
+    monkeypatch.setattr(MissingAudioWatch, "look", stop)
+    monkeypatch.setattr(MissingAudioWatch, "drop_others", lambda *_: events.append("others are dropped"))
+    with pytest.raises(MissingAudioError):
+        run_job(Job(tmp_path / "out"), Workspace(tmp_path / "out"), RunOptions())
+    assert events == ["the workers have ended", "others are dropped"]

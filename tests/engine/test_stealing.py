@@ -22,6 +22,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.status import read_status
 from prepcli.engine.stealing import Crew, claims_folder, units_in_hand
 from prepcli.engine.workspace import Workspace
+from prepcli.errors import PrepcliError
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
 from tests.running import HANG_SECONDS, prepcli
@@ -113,6 +114,9 @@ def test_units_of_a_slow_rank_are_taken_from_the_end_of_its_list(launch: Launch)
     assert f"rank 0: running, 0 of 4 units, 0% on {first.host}, at unit_0" in prepcli("status", launch.out).out
     join(*(launch.start(number, lambda _: time.sleep(0.01)) for number in (1, 2)), slow)
     assert len(launch.done_by(0)) == 1, "its share is four units"
+    ranks = read_status(Workspace(launch.out)).ranks
+    assert [one.units_total for one in ranks] == [one.units_done for one in ranks], "units that others took are theirs"
+    assert (ranks[0].units_done, sum(one.units_done for one in ranks)) == (1, NUM_UNITS)
     launch.check()
 
 
@@ -179,17 +183,22 @@ def test_the_end_of_a_run_is_written_by_another_rank_if_one_dies_there(
 
 
 def test_a_failed_rank_frees_its_units(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the unit of a worker that is killed at work because another one has failed."""
     monkeypatch.setattr("prepcli.engine.claims.SILENT_SECONDS", 1.0)  # a worker may be killed before it signs a claim
 
     def fail(unit: Unit) -> None:
+        if unit.id != "unit_006":
+            time.sleep(HANG_SECONDS)
+        while "unit_011" not in launch.done_by(0):
+            time.sleep(0.01)
         raise ValueError(unit.id)
 
-    with pytest.raises(Exception, match="unit_"):
-        launch.run(0, fail)
-    # Else rank 1 would wait until rank 0 counts as silent.
+    with pytest.raises(PrepcliError, match="unit_006"):
+        launch.run(0, fail, num_workers=2)
+    assert {"unit_006", "unit_011"} <= launch.done_by(0), "they have begun"
     assert units_in_hand(Workspace(launch.out).root, LAUNCH, launch.world_size) == {}
     assert launch.run(1).status == "done"
-    launch.check(twice=2)
+    launch.check(twice=3)
 
 
 def test_the_order_of_taking(tmp_path: Path) -> None:
