@@ -53,8 +53,9 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
     if mirror is None or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
         is_inside = mirror is None or _is_inside(mirror, folder)
         where = f"{MIRROR}/" if is_inside else str(mirror)
-        bring = "" if is_inside else "move that folder along with the set, or "
-        raise UsageError(f"{folder} has no indexes in {where} to rename; {bring}write them with: prepcli index {folder}")
+        advice = "" if is_inside else "move that folder along with the set, or "
+        advice += f"write them with: prepcli index {folder}"
+        raise UsageError(f"{folder} has no indexes in {where} to rename; {advice}")
     own = absolute_folder(str(folder)).lstrip("/")
     moving = mirror / _MOVING
     if moving.is_dir() and not dry_run:
