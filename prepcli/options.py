@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import is_address, names_addresses, restored
+from prepcli.storage.addresses import is_address, names_addresses, other_scheme, restored
 from prepcli.storage.paths import path_of
 
 Options = TypeVar("Options")
@@ -235,7 +235,17 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
         raise UsageError(
             f"{name} does not take an address in an object store ({text}): give a local path, or download it first"
         )
+    if one.type is Path or one.option.is_argument or one.option.takes_address:
+        _check_scheme(one, text, name)
     return path_of(text) if one.type is Path else text
+
+
+def _check_scheme(one: Declared, text: str, name: str) -> None:
+    """Refuse an address with a scheme that nothing here reads; it would be taken for a local path."""
+    other = other_scheme(text)
+    if other is not None and not os.path.exists(text):
+        taken = "local paths and addresses with s3:// or ais://" if one.option.takes_address else "local paths"
+        raise UsageError(f"{name}: {other} cannot be used, only {taken}: download it first, or mount the store")
 
 
 def check_text(text: str, name: str = "an argument") -> None:

@@ -61,6 +61,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     command: ClassVar[str] = "estimate-batch-sizes"
     reads_audio_files: bool = False
+    elsewhere: str = "another directory with --work"
 
     def __init__(self, options: EstimateBatchSizes, child: Child) -> None:
         self.options = options

@@ -11,7 +11,7 @@ from prepcli.engine.file_output import workspace_of
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.publish import read_marker
 from prepcli.engine.report import Report
-from prepcli.engine.status import version_roots
+from prepcli.engine.status import Status, read_status, version_roots
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
@@ -28,6 +28,7 @@ from prepcli.formats.tarred import (
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import TYPES, config_entries, parse_input_cfg
+from prepcli.printing import printable_command
 
 _NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
 _BUCKET = re.compile(r"bucket(\d+)$")
@@ -102,6 +103,7 @@ def _read(name: str, path: str, num_workers: int) -> Node:
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
         return _read_config(name, path, (), num_workers)
+    reports = _reports(here)  # first: of a run that has not ended, tars may be missing, or all of them
     if here.is_dir():
         if (here / "cuts").is_dir() and numbered(here / "cuts", CUTS_FILE):
             node = Node(name, {"type": "lhotse_shar", "shar_path": _shar_fields(here)}, is_tarred=True)
@@ -126,7 +128,9 @@ def _read(name: str, path: str, num_workers: int) -> Node:
             }
         )
         node = Node(name, entry, is_tarred=False)
-    return node if _reported(node, here) else _measured(node, num_workers)
+    node.seconds = sum(report.seconds for report in reports)
+    node.records = sum(report.records_out for report in reports)
+    return node if node.records and node.seconds else _measured(node, num_workers)
 
 
 def _tarred_entry(folder: Path) -> dict[str, Any]:
@@ -177,8 +181,8 @@ def _config_entry(name: str, entry: dict[str, Any], kind: str, seen: tuple[str, 
     return node
 
 
-def _reported(node: Node, path: Path) -> bool:
-    """Take hours and records from the reports of the runs that made a set; False where there are none that hold.
+def _reports(path: Path) -> list[Report]:
+    """The reports of the runs that made a set, which have its hours and records; none if there are none that hold.
 
     Raises:
         UsageError: a run has not finished.
@@ -186,19 +190,25 @@ def _reported(node: Node, path: Path) -> bool:
     own = workspace_of(path)
     roots = [own.root, *version_roots(own.root)]
     if not own.plan_file.is_file():
-        return False
+        return []
     reports = []
     for root in roots:
         workspace = own if root == own.root else Workspace(path, root)
         plan, report = read_document(workspace.plan_file, StoredPlan), read_document(workspace.report_file, Report)
         if plan is None or report is None or report.digest != plan.digest:
-            raise UsageError(f"{path} is not finished; prepcli status {path} says how to continue")
+            raise UsageError(f"{path} is not finished{'' if plan is None else _progress(read_status(workspace))}")
         reports.append(report)
         if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
-            return False  # its files are no longer those of the run
-    node.seconds = sum(report.seconds for report in reports)
-    node.records = sum(report.records_out for report in reports)
-    return bool(node.records and node.seconds)
+            return []  # its files are no longer those of the run
+    return reports
+
+
+def _progress(status: Status) -> str:
+    """What to do about a run that has not ended."""
+    if status.state in ("running", "finishing"):
+        return f", its run goes on; wait for its end: prepcli status --watch {status.out}"
+    command = printable_command(status.continue_with or "")
+    return f": {status.units_done} of {status.units} units are done; continue with: {command}"
 
 
 def _measured(node: Node, num_workers: int) -> Node:

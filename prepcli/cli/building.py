@@ -14,7 +14,7 @@ from prepcli.calls import called
 from prepcli.errors import IncompleteError, TooManyRejectsError
 from prepcli.options import Declared, Options, declared, from_command_line, words_of
 from prepcli.processes import is_own_rank
-from prepcli.storage.addresses import is_address
+from prepcli.storage.addresses import is_address, other_scheme
 
 Show = Callable[[Any, Any], None]
 """Prints a report, given the options and the report."""
@@ -46,11 +46,11 @@ def build_command(
 
 
 class _PathOrAddress(TyperPath):
-    """An existing path, or an address, which is looked up when it is used."""
+    """An existing path, or an address: one is looked up when it is used, one of another scheme is refused later."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """See `TyperPath.convert`."""
-        return value if is_address(value) else super().convert(value, param, ctx)
+        return value if is_address(value) or other_scheme(value) else super().convert(value, param, ctx)
 
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]], show: Show) -> None:

@@ -125,20 +125,21 @@ class Run:
         if not self.markers and read_document(workspace.plan_file, StoredPlan) is None:  # nor has anybody just begun
             raise UsageError(
                 f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
-                f"{workspace.root}, which would tell how it was made, is not there; choose another "
-                "directory, or give --overwrite to replace it"
+                f"{workspace.root}, which would tell how it was made, is not there; choose "
+                f"{self.job.elsewhere}, or give --overwrite to replace it"
             )
 
     def _made_differently(self, plan: StoredPlan) -> str:
+        elsewhere = self.job.elsewhere
         if not self.options.overwrite:
             kept = self.job.kept_by_overwrite
-            advice = f"Choose another directory, or give --overwrite to start again{kept and f' ({kept})'}"
+            advice = f"Choose {elsewhere}, or give --overwrite to start again{kept and f' ({kept})'}"
         elif has_done(self.workspace, self.options.rank, "overwrite"):
-            advice = "Choose another directory, or start a new job, whose first start will clear this one"
+            advice = f"Choose {elsewhere}, or start a new job, whose first start will clear this one"
         else:
             advice = (
                 "Another command, or another rank of this launch, has just begun there: let that finish, choose "
-                "another directory, or start all ranks with the same options and a new --launch-id"
+                f"{elsewhere}, or start all ranks with the same options and a new --launch-id"
             )
         what = "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
         return f"{self.workspace.named} was made differently: {what}. {advice}"

@@ -21,6 +21,7 @@ from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
+from prepcli.storage.addresses import is_address
 
 MERGE_SECONDS = 600.0
 """Seconds that the last rank may be silent while it merges the units' files, before it counts as dead."""
@@ -96,9 +97,11 @@ def read_status(workspace: Workspace) -> Status:
     if stage is not None:
         return _planning(workspace, stage)
     if plan is None:
+        advice = "the OUT of a run"
+        if is_address(workspace.named):
+            advice = "with --work-dir the folder that the run had as --work-dir, or in which it was started"
         raise UsageError(
-            f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give the OUT of a "
-            "run"
+            f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give {advice}"
         )
     # Before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))

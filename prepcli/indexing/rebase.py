@@ -21,8 +21,18 @@ _MOVING = ".moving"
 def old_places(mirror: Path, folder: Path) -> list[str]:
     """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
-    found = {_place_of(path.relative_to(mirror)) for path in mirror.rglob(f"*{INDEX_SUFFIX}")}
+    place_of = _place_of if _is_inside(mirror, folder) else _parent  # in a flat set, all data lie in the folder itself
+    found = {place_of(path.relative_to(mirror)) for path in mirror.rglob(f"*{INDEX_SUFFIX}")}
     return sorted(str(place) for place in found if str(place) != own)
+
+
+def _is_inside(mirror: Path, folder: Path) -> bool:
+    """Whether a set has its mirror in its folder; that of a flat set lies beside it."""
+    return mirror == folder / MIRROR
+
+
+def _parent(index: Path) -> Path:
+    return index.parent
 
 
 def _place_of(index: Path) -> Path:
@@ -40,8 +50,12 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
         UsageError: there is no mirror, or it is not that of this set.
     """
     mirror = found.mirror
-    if mirror is None or not mirror.is_dir():
-        raise UsageError(f"{folder} has no indexes in {MIRROR}/ to rename; write them with: prepcli index {folder}")
+    if mirror is None or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
+        is_inside = mirror is None or _is_inside(mirror, folder)
+        where = f"{MIRROR}/" if is_inside else str(mirror)
+        advice = "" if is_inside else "move that folder along with the set, or "
+        advice += f"write them with: prepcli index {folder}"
+        raise UsageError(f"{folder} has no indexes in {where} to rename; {advice}")
     own = absolute_folder(str(folder)).lstrip("/")
     moving = mirror / _MOVING
     if moving.is_dir() and not dry_run:

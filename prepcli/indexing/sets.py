@@ -69,7 +69,7 @@ def sets_in_folder(folder: Path, places: Places) -> Iterator[IndexedSet]:
     elif any(_is_cuts(path) for path in regular_files(folder / "cuts")):
         yield shar_set(folder, _nested_fields(folder), folder / MIRROR, places)
     elif any(_is_cuts(path) for path in regular_files(folder)):
-        yield shar_set(folder, _flat_fields(folder), folder.with_name(f"{folder.absolute().name}.{MIRROR}"), places)
+        yield shar_set(folder, _flat_fields(folder), _mirror_beside(folder), places)
     elif codes := _codes_in(folder):
         yield shar_set(folder, codes, folder / MIRROR, places)
     else:
@@ -80,6 +80,12 @@ def sets_in_folder(folder: Path, places: Places) -> Iterator[IndexedSet]:
                 "(cuts/cuts.000000.jsonl, ...), no .jsonl and no .tar"
             )
         yield set_of_files(str(folder), loose, places)
+
+
+def _mirror_beside(folder: Path) -> Path:
+    """`set.index` for `set`; `.` and `..`, which have no name, are resolved."""
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return named.with_name(f"{named.name}.{MIRROR}")
 
 
 def set_of_files(name: str, paths: Sequence[Path], places: Places) -> IndexedSet:

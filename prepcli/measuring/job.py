@@ -24,6 +24,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.in_hand import take_in_hand
 from prepcli.manifest.fields import parse_fields
+from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
@@ -73,6 +74,8 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
                 "the manifests are in several folders, and relative paths of one manifest must start from one folder: "
                 "give --audio-base-dir, or fix them one by one"
             )
+        for path in self.manifests:
+            check_is_json_lines(path)
         segmented: set[int] = set()
         slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, segmented))
         if not slices.num_records:

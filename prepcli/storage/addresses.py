@@ -12,6 +12,11 @@ _ROOTS = ("/", *_BEGINNINGS)
 _ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
 _AS_PATH = re.compile(r"(s3|ais):/+")
 _WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais)://")
+_OTHER = (
+    r"(?i)(?:^|[\s,\[\](){}<>=\"'])((s3[an]?|ais|gs|gcs|az|azure|adl|abfss?|wasbs?|oss|cos|swift|hdfs|webhdfs|dbfs|hf|"
+    r"https?|s?ftp|ssh|file):/+[^\s,\"']*)"
+)
+"""What looks like an address, where a path from `pathlib` has one slash; compiled when it is needed."""
 _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
@@ -40,6 +45,17 @@ def is_absolute(path: str) -> bool:
 def names_addresses(text: str) -> bool:
     """Whether a text that a user gave names an address, alone, in a list or after a `key=`."""
     return _WITHIN_TEXT.search(text) is not None
+
+
+def other_scheme(text: str) -> str | None:
+    """The first address in a text that is none of ours, such as `gs://bucket/a` or `S3://bucket/a`."""
+    if ":/" not in text:
+        return None
+    found = next((one for one in re.finditer(_OTHER, text) if one[2] not in SCHEMES), None)
+    if found is None:
+        return None
+    slashes = "///" if found[2].lower() == "file" else "//"
+    return re.sub(":/+", f":{slashes}", found[1], count=1)
 
 
 def names_several(text: str) -> bool:

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, ClassVar
 
 import msgspec
@@ -17,6 +18,7 @@ from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.sources import open_bytes
 from prepcli.options import settings_of
@@ -63,6 +65,8 @@ class TextsJob(UnitJob[LineSlice, Contents]):
         if not slices.num_records:
             raise UsageError(f"no texts in {', '.join(self.paths)}: all lines are empty")
         are_records = [_begins_with_brace(path) for path in self.paths]
+        for path in compress(self.paths, are_records):
+            check_is_json_lines(path)
         if self.options.tts_text_field is not None and not all(are_records):
             text = self.paths[are_records.index(False)]
             raise UsageError(f"--tts-text-field is for manifests, and {text} is a file of texts")

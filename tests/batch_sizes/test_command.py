@@ -66,7 +66,7 @@ def test_a_finished_search_makes_no_step(toy: Path) -> None:
     assert first["details"]["steps_of_nemo"] > 2 * count
     other = run("--threshold", 0.1)
     assert other.code == 2
-    assert "--threshold was 0.05, now 0.1" in other.error_line
+    assert "--threshold was 0.05, now 0.1. Choose another directory with --work, or" in other.error_line
 
 
 @pytest.mark.parametrize("failure", ["kill", "hang", "cuda_error"])

@@ -1,6 +1,7 @@
 """blend: weights at every level, hours from reports, and NeMo draws what the table says."""
 
 import json
+import re
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -131,7 +132,11 @@ def test_a_set_without_its_report(sets: Path, tmp_path: Path) -> None:
 def test_a_set_that_is_not_finished(sets: Path, tmp_path: Path) -> None:
     options = ("--num-shards", 4, "--rank", 0, "--world-size", 2)
     assert prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "half", *options).code == 0
-    assert "half is not finished; prepcli status" in blend("a=half", "mix.yaml", cwd=tmp_path, code=2).error_line
+    half = blend("a=half", "mix.yaml", cwd=tmp_path, code=2).error_line
+    assert re.search(r"half is not finished: \d of 4 units are done; continue with: cd .* manifest-to-tarred", half)
+    next((tmp_path / "half").glob("audio_*.tar")).unlink()  # now there are gaps
+    gaps = blend("a=half", "mix.yaml", cwd=tmp_path, code=2).error_line
+    assert "half is not finished: 1 of 4 units are done; continue with: " in gaps
 
 
 def test_tags(sets: Path, tmp_path: Path) -> None:

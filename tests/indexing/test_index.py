@@ -294,6 +294,37 @@ def test_a_rebase_that_was_killed(sets: Path, tmp_path: Path, moment: str) -> No
     assert checked.code == 0, checked.out
 
 
+def flat_set(sets: Path, folder: Path) -> Path:
+    """A flat Shar, as lhotse writes it; its mirror lies beside it."""
+    folder.mkdir()
+    for number in range(2):
+        shutil.copy(sets / f"shar/cuts/cuts.{number:06d}.jsonl", folder)
+        shutil.copy(sets / f"shar/target_audio/recording.{number:06d}.tar", folder)
+    assert index(folder).code == 0
+    return folder
+
+
+def test_a_flat_set_that_was_moved(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = flat_set(sets, tmp_path / "flat")
+    mirror, before = tmp_path / "flat.index", indexes_in(tmp_path / "flat.index")
+    assert "nothing to do" in index(flat, "--rebase").out
+    assert indexes_in(mirror) == before
+
+    where = tmp_path / "moved/new"
+    where.parent.mkdir()
+    flat.rename(where)
+    alone = index(where, "--rebase")
+    assert (alone.code, f"no indexes in {where}.index to rename; move that folder" in alone.error_line) == (2, True)
+    mirror.rename(tmp_path / "moved/new.index")
+    assert f"has the indexes of {flat}; if the set was moved" in index(where, "--check").out
+    assert index(where, "--rebase", "--json").json["renamed"] == 4
+    monkeypatch.chdir(where)
+    assert index(".", "--check").code == 0
+    moved = indexes_in(tmp_path / "moved/new.index")
+    assert sorted(moved) == sorted(mirrored(path) for path in where.iterdir())
+    assert sorted(moved.values()) == sorted(before.values())
+
+
 def test_what_cannot_be_rebased(sets: Path, tmp_path: Path) -> None:
     where = copy_set(sets / "shar", tmp_path)
     refused = index(sets / "tarred", "--rebase")

@@ -62,6 +62,14 @@ def test_other_kinds_of_files(name: str, content: bytes, words: str, tmp_path: P
         assert "is not a manifest of JSON lines" in prepcli("estimate-bins", path).error_line
 
 
+@pytest.mark.parametrize("command", ["fix-durations", "prepare-texts"])
+def test_cuts_for_commands_that_read_line_by_line(command: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "cuts.jsonl", [{"id": "a", "type": "MonoCut", "start": 0, "duration": 1}] * 5)
+    done = prepcli(command, path, tmp_path / "out.json")
+    assert (done.code, "(lhotse cuts); make one of their audio: prepcli make-manifest" in done.error_line) == (2, True)
+    assert [one.name for one in tmp_path.iterdir()] == ["cuts.jsonl"]
+
+
 def test_a_folder(tmp_path: Path) -> None:
     done = prepcli("manifest-to-tarred", MINI_CORPUS, tmp_path / "out", "--num-shards", 1)
     assert done.code == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import Address, names_addresses, parse_address
+from prepcli.storage.addresses import Address, names_addresses, other_scheme, parse_address
 from prepcli.storage.paths import StorePath, path_of
 from tests.running import prepcli
 
@@ -33,6 +33,42 @@ def test_other_commands_refuse_addresses(words: tuple[str, ...], tmp_path: Path)
     assert done.code == 2
     assert "does not take an address in an object store (" in done.error_line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        (("inspect", "gs://bucket/x"), "gs://bucket/x"),
+        (("estimate-bins", "S3://bucket/m.json"), "S3://bucket/m.json"),
+        (("estimate-bins", "a.json,gs://bucket/m.json"), "gs://bucket/m.json"),
+        (("manifest-to-tarred", "m.json", "gs://bucket/x"), "gs://bucket/x"),
+        (("manifest-to-tarred", "m.json", "x", "--audio-base-dir", "file:///data"), "file:///data"),
+        (("blend", "a=gs://bucket/set:2", "b.yaml"), "gs://bucket/set:2"),
+        (("status", "hdfs://host/x"), "hdfs://host/x"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_schemes_of_other_stores(words: tuple[str, ...], address: str, tmp_path: Path) -> None:
+    done = prepcli(*words, cwd=tmp_path)
+    assert done.code == 2
+    taken = "local paths" if words[0] == "blend" else "local paths and addresses with s3:// or ais://"
+    assert f"{address} cannot be used, only {taken}: download it first" in done.error_line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_whose_name_looks_like_an_address(tmp_path: Path) -> None:
+    (tmp_path / "gs:/x").mkdir(parents=True)
+    assert "cannot be used" not in prepcli("inspect", "gs:/x", cwd=tmp_path).err
+
+
+@pytest.mark.parametrize("text", ["a/gs://x", "x=s3://b/c", "C:/x", "log:/a", "ais://b/c", "/gs:/x"])
+def test_other_texts_with_colons(text: str) -> None:
+    assert other_scheme(text) is None
+
+
+def test_the_status_of_a_run_whose_records_are_elsewhere(tmp_path: Path) -> None:
+    done = prepcli("status", "s3://bucket/set", cwd=tmp_path)
+    assert (done.code, "give with --work-dir the folder" in done.error_line) == (2, True)
 
 
 @pytest.mark.parametrize(
