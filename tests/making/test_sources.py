@@ -206,10 +206,10 @@ class TestKaldi:
         return tmp_path / "data/train"
 
     def test_segments(self, audio: Path, tmp_path: Path) -> None:
-        segments = "u1 r 0.25 0.75\nu2 r 0.5 -1\nu3 r 0.9 1.2\nu4 gone 0 1\nu5 r 0.5\nu6 r 0.5 0.1\nu7 r 0 0.1\nu8 r 0.1 0.3\nu9 r 0.5 0.5"
-        folder = self.folder(
-            tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments, text="u1 one\nu2\nu3 x\nu4 x\nu8 8\nu9 9"
-        )
+        segments = "u1 r 0.25 0.75\nu2 r 0.5 -1\nu3 r 0.9 1.2\nu4 gone 0 1\nu5 r 0.5\nu6 r 0.5 0.1\nu7 r 0 0.1\n"
+        segments += "u8 r 0.1 0.3\nu9 r 0.5 0.5"
+        text = "u1 one\nu2\nu3 x\nu4 x\nu8 8\nu9 9"
+        folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments, text=text)
         make(folder, tmp_path / "m.json")
         assert read_lines(tmp_path / "m.json") == [
             {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.25, "text": "one"},
