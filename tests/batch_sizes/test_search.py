@@ -149,6 +149,14 @@ def test_where_nemos_search_ends() -> None:
     assert follow(32, 0.05, lambda size: size <= 1) == Bracket(1, 2)
     assert follow(32, 0.05, lambda size: False) == Bracket(0, 1)
     assert follow(3, 0.05, lambda size: True).fails is None  # an end even where all fits
+    asked = []
+
+    def only_one_fits(size: int) -> bool:
+        asked.append(size)
+        return size == 1
+
+    follow(7, 0.05, only_one_fits)
+    assert asked == [7, 4, 2, 1]  # halves are rounded, as NeMo does
     assert num_nemo_steps(32, 0.05, lambda size: size <= 100) == nemo_profile(1, lambda _, n: n <= 100, 32, 0.05)[1]
 
 

@@ -206,19 +206,17 @@ class TestKaldi:
         return tmp_path / "data/train"
 
     def test_segments(self, audio: Path, tmp_path: Path) -> None:
-        segments = (
-            "u1 r 0.25 0.75\nu2 r 0.5 -1\nu3 r 0.9 1.2\nu4 gone 0 1\nu5 r 0.5\nu6 r 0.5 0.1\nu7 r 0 0.1\nu8 r 0.1 0.3"
-        )
-        folder = self.folder(
-            tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments, text="u1 one\nu2\nu3 x\nu4 x\nu8 8"
-        )
+        segments = "u1 r 0.25 0.75\nu2 r 0.5 -1\nu3 r 0.9 1.2\nu4 gone 0 1\nu5 r 0.5\nu6 r 0.5 0.1\nu7 r 0 0.1\n"
+        segments += "u8 r 0.1 0.3\nu9 r 0.5 0.5"
+        text = "u1 one\nu2\nu3 x\nu4 x\nu8 8\nu9 9"
+        folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments, text=text)
         make(folder, tmp_path / "m.json")
         assert read_lines(tmp_path / "m.json") == [
             {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.25, "text": "one"},
             {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.5, "text": ""},
             {"audio_filepath": "audio/b/y.flac", "duration": 0.2, "offset": 0.1, "text": "8"},  # 0.3 - 0.1 is less
         ]
-        reasons = ["beyond_audio", "missing_field", "bad_field", "bad_offset", "missing_field"]
+        reasons = ["beyond_audio", "missing_field", "bad_field", "bad_offset", "missing_field", "bad_offset"]
         assert [r["reject_reason"] for r in rejects(tmp_path / "m.json")] == reasons
 
     def test_an_utterance_twice(self, audio: Path, tmp_path: Path) -> None:
