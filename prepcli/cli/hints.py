@@ -1,4 +1,4 @@
-"""Advice for options that a command does not have: NeMo's scripts and lhotse name many of them differently."""
+"""Advice for options that a command does not have: NeMo, WeNet and lhotse name many of them differently."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -16,7 +16,11 @@ _RENAMED = {
     "workers": "--num-workers",
     "num-jobs": "--num-workers",
     "jobs": "--num-workers",
+    "num-threads": "--num-workers",
     "seed": "--shuffle-seed",
+    "shards": "--num-shards",
+    "num-utts-per-shard": "--shard-size",
+    "resample": "--target-sample-rate",
     "num-buckets": "--buckets",
     "tokenizers": "--tokenizer",
     "cuts-per-shard": "--shard-size",
@@ -25,13 +29,14 @@ _RENAMED = {
     "codec-model-name": "--codec-model",
     "codec-model-path": "--codec-model",
 }
-"""Options of NeMo's scripts and of lhotse, and ours that do the same."""
+"""Options of NeMo's and WeNet's scripts and of lhotse, and ours that do the same."""
 _NOT_NEEDED = {
     "num-nodes": "it starts no other nodes",
     "processing-chunk-size": "memory does not grow with the size of the input",
     "buffer-size": "memory does not grow with the size of the input",
     "codec-frame-rate": "the model has its frame rate",
     "write-metadata": "metadata.yaml is always written",
+    "use-lhotse": "it is an option of the training config",
 }
 """Options of NeMo's scripts that have no counterpart, and why."""
 _OTHERWISE = {
@@ -44,6 +49,7 @@ _OTHERWISE = {
         "--concat-to",
         "give the manifests to add as MANIFEST, and the set that they are added to with --concat-to",
     ),
+    "metadata": ("--concat-to", "leave it out: metadata.yaml is always written, and read from the set of --concat-to"),
     "metadata-path": ("--concat-to", "name the folder of the set that is added to with --concat-to"),
 }
 """Options of NeMo's scripts, the one of ours that the advice is about, and the advice."""

@@ -82,6 +82,15 @@ def tar_numbers(folder: Path) -> list[int]:
     return sorted(int(match[1]) for path in regular_files(folder) if (match := TAR_FILE.match(path.name)))
 
 
+def refusal_of_tarred(folder: Path) -> str | None:
+    """Why what lies in a folder is no input, if this is a tarred set or the folder of its shards' manifests."""
+    root = folder.parent if folder.name == SHARD_MANIFEST_NAME.partition("/")[0] else folder
+    buckets = list(root.glob("bucket*"))
+    if not any(path.is_dir() and tar_numbers(path) for path in (root, *buckets)):
+        return None
+    return f"{root} is a tarred set already, and its tars cannot be taken apart; give the manifest that it was made of"
+
+
 class _DatasetConfig(msgspec.Struct):
     num_shards: int | None = None
 

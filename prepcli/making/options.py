@@ -1,6 +1,8 @@
 """The options of `make-manifest`."""
 
+import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -131,6 +133,11 @@ class MakeManifest(JobOptions):
             raise UsageError(f"--text-suffix {self.text_suffix} has no dot; did you mean .{self.text_suffix}?")
         if self.speaker_pattern is not None and "speaker" in self.constants():
             raise UsageError("give --speaker-pattern or --set speaker=..., not both: a record has one speaker")
+        if self.out.is_dir() and not os.path.exists(self.source):
+            raise UsageError(
+                f"SOURCE {self.source} is not there, and OUT.json {self.out} is a folder; SOURCE comes first: "
+                f"{shlex.join(['prepcli', 'make-manifest', str(self.out), self.source])}"
+            )
         if self.out.is_dir():
             raise UsageError(f"{self.out} is a folder; name a file, such as {self.out / 'manifest.json'}")
         if self.out.name.endswith(".gz"):

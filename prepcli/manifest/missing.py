@@ -4,8 +4,9 @@ import os
 from collections.abc import Sequence
 
 from prepcli.formats.names import normal_path
+from prepcli.formats.tarred import refusal_of_tarred
 from prepcli.storage.addresses import is_absolute, is_address, join
-from prepcli.storage.paths import exists
+from prepcli.storage.paths import exists, path_of
 
 SAMPLE_SIZE = 20
 """Maximum number of audio files that are looked for."""
@@ -29,6 +30,8 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     if not tried or any(map(_is_there, tried)):
         return None
     example, (base, path) = next(iter(tried.items()))
+    if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:
+        return refusal
     where = (
         f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"
         if is_absolute(path)

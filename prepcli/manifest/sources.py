@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prepcli.errors import UsageError
+from prepcli.formats.tarred import refusal_of_tarred
 from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_written
 from prepcli.storage.addresses import is_address, parse_address
 from prepcli.storage.paths import path_of
@@ -37,6 +38,8 @@ def check_file(path: str, what: str = "manifest") -> str:
     if is_address(path):
         return _check_object(path, what)
     if os.path.isdir(path):
+        if what == "manifest" and (refusal := refusal_of_tarred(Path(path))) is not None:
+            raise UsageError(refusal)
         make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what == "manifest" else ""
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it{make}")
     if not os.path.exists(path):

@@ -138,6 +138,12 @@ def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
         ("estimate-bins m.json --num-nodes 2", "leave it out: it starts no other nodes"),
         ("manifest-to-shar m.json out --processing-chunk-size 8", "leave it out: memory does not grow"),
         ("manifest-to-tarred --concat_manifest_paths a b", "the set that they are added to with --concat-to"),
+        ("manifest-to-tarred m.json out --shards 4", "no option --shards: did you mean --num-shards?"),
+        ("manifest-to-wenet m.json out --num_utts_per_shard 9", "did you mean --shard-size?"),
+        ("manifest-to-wenet m.json out --num_threads 4", "did you mean --num-workers?"),
+        ("manifest-to-wenet m.json out --resample 16000", "did you mean --target-sample-rate?"),
+        ("manifest-to-tarred m.json out --metadata x.yaml", "leave it out: metadata.yaml is always written"),
+        ("manifest-to-tarred m.json out --use_lhotse", "leave it out: it is an option of the training config"),
         ("estimate-bins --input m.json", "INPUT is the first argument"),
     ],
 )

@@ -362,6 +362,8 @@ def test_refused(text: str, options: tuple[str, ...], message: str, audio: Path)
 
 def test_refused_outputs(audio: Path) -> None:
     assert "is a folder; name a file" in make(audio, audio / "a", code=2).error_line
+    swapped = make(audio / "own 9.json", audio / "a", code=2).error_line
+    assert f"SOURCE comes first: prepcli make-manifest {audio}/a '{audio}/own 9.json'" in swapped
     listed = write_lines_of(audio / "list.txt", "a/x.wav")
     assert "would replace it" in make(listed, listed, code=2).error_line
     assert "there is no file or folder" in make(audio / "gone", audio / "m.json", code=2).error_line

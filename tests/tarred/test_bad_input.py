@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.audio_files import write_audio
-from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, make_set, read_lines, write_lines
 from tests.running import prepcli
 
 GOOD = {"audio_filepath": "good.wav", "duration": 2.0, "text": "fine"}
@@ -220,3 +220,15 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
         done = prepcli("manifest-to-tarred", MINI, out, "--num-shards", 1)
         assert done.code == 2
         assert f"cannot write to {out}" in done.error_line
+
+
+@pytest.mark.parametrize(
+    "given", ["set", "set/tarred_audio_manifest.json", "set/sharded_manifests/manifest_{0..1}.json"]
+)
+def test_a_tarred_set_as_input(given: str, tmp_path: Path) -> None:
+    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "set", "--num-shards", 2)
+    before = sorted(tmp_path.iterdir())
+    done = prepcli("manifest-to-tarred", tmp_path / given, tmp_path / "out", "--num-shards", 2)
+    assert done.code == 2
+    assert f"{tmp_path}/set is a tarred set already, and its tars cannot be taken apart; give" in done.error_line
+    assert sorted(tmp_path.iterdir()) == before
