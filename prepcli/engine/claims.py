@@ -25,6 +25,10 @@ SILENT_SECONDS = 90.0
 """Seconds without a sign of life after which a rank counts as dead: several times `prepcli.engine.owner.BEAT_SECONDS`,
 because network file systems show a change some seconds later."""
 
+EMPTY_SECONDS = 15.0
+"""Seconds after which a claim without an owner counts as left by a process that was killed before it wrote its name,
+which it does at once; other machines see that some seconds later."""
+
 CLAIMS = "claims"
 """The folder of claims, by its usual name."""
 BEAT = "beat~"
@@ -108,7 +112,7 @@ class Claims:
         with contextlib.suppress(FileNotFoundError):
             holder = _holder(path.read_bytes())
         if holder is None:  # it is being written, or its writer was killed before the first byte
-            return "dead" if self._is_silent(path.name, b"") else "alive"
+            return "dead" if self._is_silent(path.name, b"", min(EMPTY_SECONDS, SILENT_SECONDS)) else "alive"
         owner = holder[1]
         if owner.rank_id == self._owner.rank_id:
             return "own"
@@ -117,16 +121,16 @@ class Claims:
         beat = b""
         with contextlib.suppress(FileNotFoundError):
             beat = (self._folder / f"{BEAT}{owner.rank_id}").read_bytes()
-        return "dead" if self._is_silent(owner.rank_id, beat) else "alive"
+        return "dead" if self._is_silent(owner.rank_id, beat, SILENT_SECONDS) else "alive"
 
-    def _is_silent(self, who: str, beat: bytes) -> bool:
-        """Whether the last sign of life has not changed for `SILENT_SECONDS`, by the clock of this process."""
+    def _is_silent(self, who: str, beat: bytes, seconds: float) -> bool:
+        """Whether the last sign of life has not changed for so long, by the clock of this process."""
         now = time.monotonic()
         last = self._seen.get(who)
         if last is None or last[0] != beat:
             self._seen[who] = (beat, now)
             return False
-        return now - last[1] > SILENT_SECONDS
+        return now - last[1] > seconds
 
 
 def holders(folder: Path) -> dict[str, int]:

@@ -184,7 +184,7 @@ def test_the_end_of_a_run_is_written_by_another_rank_if_one_dies_there(
 
 def test_a_failed_rank_frees_its_units(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the unit of a worker that is killed at work because another one has failed."""
-    monkeypatch.setattr("prepcli.engine.claims.SILENT_SECONDS", 1.0)  # a worker may be killed before it signs a claim
+    monkeypatch.setattr("prepcli.engine.claims.EMPTY_SECONDS", 1.0)  # a worker may be killed before it signs a claim
 
     def fail(unit: Unit) -> None:
         if unit.id != "unit_006":
