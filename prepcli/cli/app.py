@@ -57,7 +57,18 @@ SHOWS: dict[str, Show] = {
     "verify": show_verification,
 }
 """The function that prints the report of a command or of a group; default: `show_report`."""
-ONE_BLAS_THREAD = {"estimate-bins", "estimate-bins-2d", "estimate-token-bins", "index", "inspect"}
+ONE_BLAS_THREAD = {
+    "estimate-bins",
+    "estimate-bins-2d",
+    "estimate-token-bins",
+    "index",
+    "inspect",
+    "manifest-to-parquet",
+    "manifest-to-shar",
+    "manifest-to-tarred",
+    "manifest-to-wenet",
+    "verify",
+}
 """Commands without matrix products; for them BLAS would only start idle threads when NumPy is imported."""
 
 

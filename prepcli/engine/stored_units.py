@@ -21,7 +21,7 @@ class _Row(msgspec.Struct, array_like=True):
 
 
 def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int:
-    """Write the units of the plan with this digest, unless they are there; returns the size of the file.
+    """Write the units of the plan with this digest; returns the size of the file.
 
     The file follows from the plan, so several ranks may write it at once.
     """

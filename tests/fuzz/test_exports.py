@@ -37,7 +37,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@examples(60)
+@examples(30)
 @given(st.data(), st.sampled_from(sorted(KINDS)), st.booleans())
 def test_what_looks_at_a_set(sets: Path, data: st.DataObject, kind: str, with_records: bool) -> None:
     with scratch() as folder:
@@ -50,7 +50,7 @@ def test_what_looks_at_a_set(sets: Path, data: st.DataObject, kind: str, with_re
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@examples(60)
+@examples(20)
 @given(st.data())
 def test_an_index_is_right_or_not_believed(sets: Path, data: st.DataObject) -> None:
     """Only indexes are damaged: `index --check` and `verify` find each that differs, and `index` mends them."""
