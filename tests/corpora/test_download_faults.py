@@ -32,7 +32,7 @@ def test_a_wrong_checksum_is_named_and_mended(serve: Serve, checksums: Path, tmp
 
 
 def test_the_published_checksum_holds_for_a_base_url(serve: Serve, tmp_path: Path) -> None:
-    """A mirror has the same files; ours has miniatures, which are no LibriSpeech."""
+    """A mirror has the same files; ours has miniatures, which are not LibriSpeech."""
     arguments = ["--data-root", tmp_path / "data", "--data-sets", "dev_clean_2", "--base-url", serve().url]
     done = prepcli("download", "librispeech", *arguments)
     assert done.code == 1

@@ -475,7 +475,7 @@ def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
     ids=["short row", "long field"],
 )
 def test_damaged_call_data(tmp_path: Path, table: str) -> None:
-    """A row that ends early names nobody; what is no table is one clear line."""
+    """A row that ends early names nobody; a file that is not a table gives one clear line."""
     write_conversation(tmp_path / "ldc", 1, ODD[:1], 10.0)
     (tmp_path / "ldc/fe_03_p1_calldata.tbl").write_text(table)
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0)

@@ -234,7 +234,7 @@ def test_an_output_directory_with_other_files_is_named_and_kept(folder: Path) ->
         f"note: {corpus} already holds {len(os.listdir(MINI_CORPUS))} file(s) or folder(s)"
     )
     assert "they are kept" in done.error_line
-    assert prepcli(*arguments).err == ""  # it is no news then
+    assert prepcli(*arguments).err == ""  # it is not new then
     assert prepcli(*arguments, "--overwrite").code == 0
     assert tree(corpus).items() >= before.items()
     added = prepcli("manifest-to-tarred", folder / "pm/manifest.json", "--concat-to", corpus, "--num-shards", 1)

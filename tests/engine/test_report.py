@@ -138,7 +138,7 @@ def test_status_names_the_three_commonest_reasons(corpus: Path) -> None:
 
 
 def test_mended_files_are_tried_again_with_the_command_that_is_printed(corpus: Path) -> None:
-    """A file that is missing, one that is no audio, and one that was cut short."""
+    """A file that is missing, one that is not audio, and one that was cut short."""
     folder = corpus.parent
     lines = read_lines(corpus)
     (folder / lines[6]["audio_filepath"]).write_bytes(b"no audio at all")

@@ -27,7 +27,7 @@ def test_training_continues_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     assert done.out.count("(killed)") == 2
     assert re.findall(r"continues in epoch (\d) after (\d+) batches", done.out) == [("0", "5"), ("0", "14")]
     assert "48 cuts, each seen 2 times in 32 batches" in done.out
-    # The same model, to the last bit, as of a run that nobody disturbed, in a process that is no fork.
+    # The same model, to the last bit, as of a run that nobody disturbed, in a process that is not a fork.
     whole = [sys.executable, ROOT / "recipes/resume/train.py", tmp_path / "shar", tmp_path / "undisturbed"]
     undisturbed = run_process(whole, env=environment)
     assert undisturbed.code == 0, undisturbed.err
