@@ -47,6 +47,12 @@ class Claims:
 
     def begin(self) -> None:
         """Make the folder, and give the first sign of life."""
+        for _ in range(10):
+            # A rank that ends at this moment removes the folder and its parent if there is nothing in them.
+            with contextlib.suppress(FileNotFoundError):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self.beat()
+                return
         self._folder.mkdir(parents=True, exist_ok=True)
         self.beat()
 
@@ -66,8 +72,9 @@ class Claims:
                 if found != "dead":
                     return found == "own"
                 continue
-            except FileNotFoundError:  # another launch has removed the folder
-                self._folder.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError:  # another launch has removed the folder, or a rank that has ended the run
+                with contextlib.suppress(FileNotFoundError):  # which may be removing its parents now
+                    self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:
                 os.write(file, f"{self.rank} {self._owner}".encode())

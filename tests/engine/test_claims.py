@@ -1,6 +1,7 @@
 """Claims: one rank at a time does a piece of work, and the work of a dead rank goes on."""
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,6 +115,21 @@ def test_an_empty_claim_of_a_killed_process_does_not_stay(tmp_path: Path, monkey
     assert not other.take("unit")
     time.sleep(0.1)
     assert other.take("unit")
+
+
+def test_the_folder_is_removed_while_it_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a rank that has ended the run, and removes all claims."""
+    late = rank(tmp_path, 0)
+    shutil.rmtree(tmp_path / "claims")
+
+    def mkdir(path: Path, *_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", mkdir)
+        assert not late.take("finish")
+    assert not late.take("finish")
+    assert late.take("finish"), "the folder is there again"
 
 
 def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:
