@@ -117,7 +117,7 @@ def overlap(folder: Path, runs: int) -> None:
     from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
-    from prepcli.processes import worker_context
+    from prepcli.processes.workers import worker_context
     from prepcli.records import Records
 
     rng = np.random.default_rng(0)

@@ -29,11 +29,11 @@ def __getattr__(name: str) -> Any:
 
         found = getattr(import_module(_REPORTS.get(name, "prepcli.errors")), name)
     elif name == "__all__":
-        from prepcli.commands import BY_PYTHON_NAME
+        from prepcli.interface.commands import BY_PYTHON_NAME
 
         found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *_REPORTS]
     else:
-        from prepcli.commands import BY_PYTHON_NAME
+        from prepcli.interface.commands import BY_PYTHON_NAME
 
         if name not in BY_PYTHON_NAME:
             raise AttributeError(f"module 'prepcli' has no attribute {name!r}")

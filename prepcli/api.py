@@ -13,11 +13,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from prepcli.calls import called
-from prepcli.commands import BY_PYTHON_NAME, Command
 from prepcli.engine.options import JobOptions
 from prepcli.errors import PrepcliError
-from prepcli.options import Declared, declared, in_python, make_options, words_of
+from prepcli.interface.calls import called
+from prepcli.interface.commands import BY_PYTHON_NAME, Command
+from prepcli.interface.options import Declared, declared, words_of
+from prepcli.interface.python_names import in_python
+from prepcli.interface.values import make_options
 
 WIDTH = 112
 """Maximum length of a line of a docstring."""

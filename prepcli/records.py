@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch, Values, plan_once
+from prepcli.engine.hashing import GOLDEN, Hashes, chunks, mix64
 from prepcli.engine.plan import Contents, InputFile, Plan, UnitT
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.split import Indices
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, normal_path
-from prepcli.hashing import Hashes, chunks, hash_segments, mix64
+from prepcli.interface.options import settings_of
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
 from prepcli.manifest.shared_index import shared_index
-from prepcli.options import settings_of
 from prepcli.storage.addresses import is_absolute, is_address, join
 from prepcli.storage.ahead import reading_ahead
 from prepcli.version import __version__
@@ -259,3 +260,9 @@ def segment_identity(index: ManifestIndex, files: Hashes, scratch: Scratch | Non
     for chunk in chunks(len(files)):
         segments[chunk] = hash_segments(files[chunk], index.offset[chunk], index.duration[chunk])
     return segments
+
+
+def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[np.float64]) -> Hashes:
+    """A number for each segment of audio: the hash of its file, its offset and its duration, in any unit."""
+    with np.errstate(over="ignore"):
+        return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)

@@ -10,9 +10,9 @@ from typing import Any, get_type_hints
 
 import prepcli
 from prepcli.api import docstring_of, is_positional, parameters_of
-from prepcli.commands import COMMANDS, Command
 from prepcli.engine.options import JobOptions
-from prepcli.options import Declared, declared
+from prepcli.interface.commands import COMMANDS, Command
+from prepcli.interface.options import Declared, declared
 
 ROOT = Path(__file__).parents[1]
 STUB = ROOT / "prepcli/__init__.pyi"

@@ -16,7 +16,6 @@ LAYERS = (
     ("cli",),
     ("prepcli",),
     ("api",),
-    ("commands",),
     ("inspection",),
     ("verification",),
     (
@@ -43,8 +42,8 @@ LAYERS = (
     ("manifest", "audio"),
     ("formats",),
     ("engine",),
-    ("plotting", "printing", "reports", "worker_pools"),
-    ("options", "calls", "hashing", "in_hand", "input_files"),
+    ("display",),
+    ("interface",),
     ("storage",),
     ("processes",),
     ("errors", "version"),

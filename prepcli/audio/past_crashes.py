@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from prepcli.in_hand import noting, read_note
-from prepcli.worker_pools import CRASHES, Result, Task, WorkerDiedError, map_in_order
+from prepcli.processes.in_hand import noting, read_note
+from prepcli.processes.pools import CRASHES, Result, Task, WorkerDiedError, map_in_order
 
 MAX_CRASHES = 20
 """Maximum number of crashes per call; more are not caused by single files."""

@@ -9,7 +9,7 @@ import msgspec
 
 from prepcli.batch_sizes.messages import Answer, Counted, Failed, Hello, Request, Setup, Step
 from prepcli.errors import UsageError
-from prepcli.processes import exit_when_ready
+from prepcli.processes.workers import exit_when_ready
 
 
 class Trainer(Protocol):

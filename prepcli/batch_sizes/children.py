@@ -14,7 +14,7 @@ import msgspec
 
 from prepcli.batch_sizes.messages import Answer, Counted, Failed, Hello, Request, Setup, Step
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.processes import TICK, no_interruption
+from prepcli.processes.workers import TICK, no_interruption
 
 _ROOT = str(Path(__file__).parents[2])
 _RUN = (

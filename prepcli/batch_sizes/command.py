@@ -7,12 +7,12 @@ from prepcli.batch_sizes.children import Child
 from prepcli.batch_sizes.job import BatchSizesJob, make_child
 from prepcli.batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
 from prepcli.batch_sizes.result import loader_options
-from prepcli.calls import tell
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError
+from prepcli.interface.calls import tell
 
 
 def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:

@@ -29,10 +29,10 @@ from prepcli.engine.plan import Plan, StoredPlan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace, publish_json_once, read_document
 from prepcli.errors import UsageError
+from prepcli.interface.options import settings_of
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
 from prepcli.models.training import DATA_KEYS
-from prepcli.options import settings_of
 
 FILE_NAME = "batch_sizes.yaml"
 DEVICE_FILE = "device.json"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import Option
+from prepcli.interface.options import Option
 
 DEFAULT_WORK = "batch_sizes"
 _UNITS = {"": 1, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -183,7 +183,7 @@ class EstimateBatchSizes(JobOptions):
             check_kind_of_file(self.write_config)
             check_loader_config(self.write_config)
         if self.plot is not None:
-            from prepcli.plotting import check_plot
+            from prepcli.display.plotting import check_plot
 
             check_plot(self.plot)
 

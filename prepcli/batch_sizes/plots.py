@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prepcli.plotting import new_figure, save_figure
+from prepcli.display.plotting import new_figure, save_figure
 
 MAX_LABELS = 12
 NUM_POINTS = 60

@@ -10,7 +10,7 @@ from prepcli.batch_sizes.options import EstimateBatchSizes
 from prepcli.batch_sizes.probes import Found, Outcome, Record
 from prepcli.batch_sizes.search import num_nemo_steps
 from prepcli.batch_sizes.searching import Search
-from prepcli.printing import printable
+from prepcli.display.printing import printable
 
 GIB = 2**30
 

@@ -10,8 +10,8 @@ from prepcli.bins.tokens import TokenBinsReport
 from prepcli.bins.tokens import estimate_token_bins as bins_of_tokens
 from prepcli.bins.two_d import Bins2dReport
 from prepcli.bins.two_d import estimate_bins_2d as bins_in_two_dimensions
-from prepcli.calls import tell
 from prepcli.errors import RejectReason, TooManyRejectsError
+from prepcli.interface.calls import tell
 from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.text_inputs import parse_text_cfg
 

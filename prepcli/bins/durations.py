@@ -9,11 +9,11 @@ import numpy.typing as npt
 from prepcli.bins.cut_points import duration_bins
 from prepcli.bins.options import BinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import evenly, padding
+from prepcli.display.reports import brief, percentiles
 from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import resolve_input
-from prepcli.processes import available_processors
-from prepcli.reports import brief, percentiles
+from prepcli.processes.workers import available_processors
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progress
 
 if TYPE_CHECKING:
     from prepcli.engine.rejects import Budget
@@ -117,7 +118,7 @@ class OutputOptions:
             UsageError: a number of rejects that makes no sense, a plot or a config that cannot be written, or an
                 output file that is one of the inputs.
         """
-        from prepcli.input_files import refuse_input_as_output
+        from prepcli.storage.input_files import refuse_input_as_output
 
         if self.write_config is not None:
             from prepcli.bins.loader_config import check_kind_of_file, check_loader_config
@@ -137,7 +138,7 @@ class OutputOptions:
             check_loader_config(self.write_config)
         self.budget()
         if self.plot is not None:
-            from prepcli.plotting import check_plot
+            from prepcli.display.plotting import check_plot
 
             check_plot(self.plot)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.plotting import new_figure, save_figure
+from prepcli.display.plotting import new_figure, save_figure
 
 if TYPE_CHECKING:
     from prepcli.bins.durations import BinsReport

@@ -15,14 +15,14 @@ from prepcli.bins.options import TokenBinsOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
 from prepcli.bins.token_lengths import FileLengths, FileTask, Ints, count_file
 from prepcli.bins.two_d import check_finite
+from prepcli.display.reports import brief, percentiles
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.text_inputs import TextSet, parse_text_cfg
-from prepcli.processes import available_processors
-from prepcli.reports import brief, percentiles
+from prepcli.processes.pools import map_in_order
+from prepcli.processes.workers import available_processors
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
-from prepcli.worker_pools import map_in_order
 
 # For less text than this, starting workers takes longer than counting.
 _INLINE_BYTES = 1 << 20

@@ -12,14 +12,14 @@ from prepcli.bins.durations import explain_empty
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, notes_on_pairs, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
+from prepcli.display.reports import brief, percentiles
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
-from prepcli.processes import available_processors
-from prepcli.reports import brief, percentiles
+from prepcli.processes.workers import available_processors
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 

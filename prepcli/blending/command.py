@@ -9,8 +9,8 @@ from prepcli.blending.reading import find, read_sets
 from prepcli.blending.report import BlendedSet, BlendReport
 from prepcli.engine.workspace import atomic_file
 from prepcli.errors import UsageError
-from prepcli.input_files import refuse_input_as_output
-from prepcli.processes import available_processors
+from prepcli.processes.workers import available_processors
+from prepcli.storage.input_files import refuse_input_as_output
 
 
 def blend(options: Blend) -> BlendReport:

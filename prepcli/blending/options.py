@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from prepcli.errors import UsageError
-from prepcli.options import Json, NumWorkers, Option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Json, NumWorkers
 
 By = Literal["hours", "records"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.blending.nodes import Node
+from prepcli.display.printing import printable_command
 from prepcli.engine.file_output import workspace_of
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.publish import read_marker
@@ -28,7 +29,6 @@ from prepcli.formats.tarred import (
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import TYPES, config_entries, parse_input_cfg
-from prepcli.printing import printable_command
 
 _NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
 _BUCKET = re.compile(r"bucket(\d+)$")

@@ -28,12 +28,13 @@ from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.status import show_status
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.cli.verification import show_verification
-from prepcli.commands import COMMANDS, Command
+from prepcli.display.printing import printable
 from prepcli.engine.signals import Interruption, stop_on_signals
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.options import check_text, declared
-from prepcli.printing import printable
-from prepcli.processes import is_own_rank
+from prepcli.interface.commands import COMMANDS, Command
+from prepcli.interface.options import declared
+from prepcli.interface.values import check_text
+from prepcli.processes.workers import is_own_rank
 from prepcli.version import __version__
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"

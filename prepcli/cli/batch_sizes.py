@@ -6,7 +6,7 @@ import typer
 
 from prepcli.cli.bins import plain_list
 from prepcli.cli.output import print_json, print_lines, show_report
-from prepcli.printing import printable
+from prepcli.display.printing import printable
 
 if TYPE_CHECKING:
     from prepcli.batch_sizes.options import EstimateBatchSizes

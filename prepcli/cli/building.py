@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.models import TyperPath
 
-from prepcli.calls import called
 from prepcli.errors import IncompleteError, TooManyRejectsError
-from prepcli.options import Declared, Options, declared, from_command_line, words_of
-from prepcli.processes import is_own_rank
+from prepcli.interface.calls import called
+from prepcli.interface.options import Declared, declared, words_of
+from prepcli.interface.values import Options, from_command_line
+from prepcli.processes.workers import is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme
 
 Show = Callable[[Any, Any], None]

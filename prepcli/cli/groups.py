@@ -4,7 +4,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from prepcli.commands import TASKS
+from prepcli.interface.commands import TASKS
 
 DOWNLOAD = "Fetch, check and convert published corpora"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
-from prepcli.commands import COMMANDS
 from prepcli.errors import UsageError
+from prepcli.interface.commands import COMMANDS
 
 # typer has its own copy of click from some version on; both have the same classes.
 CommandLineError: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from prepcli.printing import encodable, printable
+from prepcli.display.printing import encodable, printable
 
 if TYPE_CHECKING:
     from prepcli.engine.options import JobOptions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from prepcli.cli.output import print_json, print_lines
-from prepcli.printing import printable_command
+from prepcli.display.printing import printable_command
 
 if TYPE_CHECKING:
     from prepcli.engine.options import ShowStatus

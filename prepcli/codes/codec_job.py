@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.statistics import TELEMETRY
 from prepcli.engine.plan import Contents, UnitT
+from prepcli.interface.options import settings_of
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.model_job import ModelJob
 from prepcli.models.protocols import Codec
-from prepcli.options import settings_of
 
 MAX_RATE = 48000
 """Batches of audio up to this rate (Hz) go to a GPU through shared memory."""

@@ -8,10 +8,10 @@ from prepcli.codes.options import ExtendCodecCodes
 from prepcli.engine.report import Report
 from prepcli.formats.codes import CODES_FOLDER
 from prepcli.formats.names import check_loadable
-from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.models.codecs import codec_name
 from prepcli.models.ranks import run_on_devices
+from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import path_of
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prepcli.codes.plan import InputShard
 from prepcli.codes.shard_index import ShardIndex, index_shard
+from prepcli.display.printing import printable_command
 from prepcli.engine.crashes import map_in_workers
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import Marker
@@ -14,8 +15,7 @@ from prepcli.engine.stored_units import find_plan, read_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import UsageError
 from prepcli.formats.shar_audio import AUDIO_RECORD, States
-from prepcli.input_files import state_of
-from prepcli.printing import printable_command
+from prepcli.storage.input_files import state_of
 
 
 def record_audio(

@@ -10,8 +10,8 @@ from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.codes.resampling import SincResampler
 from prepcli.codes.uses import Use
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.in_hand import take_in_hand
 from prepcli.models.prefetch import Samples
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.ahead import files_ahead
 
 _INFO_CACHE_SIZE = 1024

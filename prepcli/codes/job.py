@@ -27,7 +27,7 @@ from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
-from prepcli.processes import wait_for
+from prepcli.processes.workers import wait_for
 from prepcli.storage.paths import path_of
 
 

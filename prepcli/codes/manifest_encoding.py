@@ -11,13 +11,13 @@ from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.options import CodesOptions
 from prepcli.codes.shard_index import Found, ShardIndex
 from prepcli.codes.uses import FIELDS, RecordGroup, SegmentTable, Use, context_use, target_of
+from prepcli.engine.hashing import Hashes
 from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
-from prepcli.hashing import Hashes
 from prepcli.manifest.context import in_context
 from prepcli.manifest.record import Record
 from prepcli.models.prefetch import Batch, Decoded

@@ -25,7 +25,7 @@ from prepcli.formats.plain_codes import FILE_PATTERN, FRAME_SHIFT, MANIFEST_NAME
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
-from prepcli.processes import wait_for
+from prepcli.processes.workers import wait_for
 from prepcli.records import AUDIO_BASE_DIRS, Records, base_directories
 
 MANY_FILES = 1_000_000

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import Devices, JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import Option, WorkDir
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import WorkDir
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import is_dir, is_file
 

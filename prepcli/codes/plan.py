@@ -9,8 +9,8 @@ from prepcli.engine.store_output import OutputSizes
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
 from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, shard_text
-from prepcli.input_files import FileState, state_of
 from prepcli.manifest.shar_cuts import CutHead, CutsFile, ShardSize, cut_heads
+from prepcli.storage.input_files import FileState, state_of
 
 MAX_SHARDS = 64
 """Maximum number of shards per unit: the files of all of them are open at once."""

@@ -19,12 +19,12 @@ from prepcli.errors import InputChangedError, RecordRejected, RejectReason
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
 from prepcli.formats.shar_audio import TarState, tar_contents
-from prepcli.in_hand import take_in_hand
-from prepcli.input_files import state_of
 from prepcli.manifest.shar_cuts import read_cuts
 from prepcli.models.prefetch import Samples
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import is_address
 from prepcli.storage.ahead import Piece, piece_of, reading_ahead
+from prepcli.storage.input_files import state_of
 
 TOLERANCE = 0.025
 """Seconds by which audio may differ from its manifest; lhotse's own limit (`lhotse.audio`)."""

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.engine.hashing import Hashes, have_several
 from prepcli.engine.plan import Unit
 from prepcli.engine.split import Indices
 from prepcli.errors import RecordRejected
 from prepcli.formats.plain_codes import codes_file, codes_stem
 from prepcli.formats.shar import CONTEXT, TARGET
-from prepcli.hashing import Hashes, have_several
 from prepcli.manifest.context import context_of
 from prepcli.manifest.record import Record
 from prepcli.records import Records

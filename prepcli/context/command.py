@@ -6,9 +6,9 @@ from prepcli.context.job import ContextJob
 from prepcli.context.options import ExtendContextAudio
 from prepcli.engine.report import Report
 from prepcli.engine.workspace import Workspace
-from prepcli.input_files import refuse_input_as_output, refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.models.ranks import run_on_devices
+from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
 
 def extend_context_audio(options: ExtendContextAudio) -> Report:
@@ -41,7 +41,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     after = None
     if options.plot is not None:
         from prepcli.context.plot import plot_contexts
-        from prepcli.plotting import check_plot
+        from prepcli.display.plotting import check_plot
 
         refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
         check_plot(options.plot)  # now, and not after hours of work

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.hashing import mix64
+from prepcli.engine.hashing import mix64
 
 _TOLERANCE = SAME_SECONDS + 1e-6  # 4.0 - 3.98 is a little more than 0.02
 _STEPS = tuple((of_start, of_end) for of_start in (-1, 0, 1) for of_end in (-1, 0, 1))

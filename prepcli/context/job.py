@@ -34,6 +34,7 @@ from prepcli.engine.work_folder import MAX_NAME_BYTES
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
+from prepcli.interface.options import shown_defaults
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32, use_same_algorithms
@@ -41,7 +42,6 @@ from prepcli.models.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.models.prefetch import DecodingPool, SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
-from prepcli.options import shown_defaults
 from prepcli.records import Records, base_directories, settings_over
 
 

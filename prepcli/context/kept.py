@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.engine.hashing import Hashes, mix64
 from prepcli.engine.split import Indices
 from prepcli.engine.workspace import Workspace, atomic_file
 from prepcli.errors import UsageError
 from prepcli.formats.npy import npy_bytes
-from prepcli.hashing import Hashes, mix64
 from prepcli.manifest.record import Record
 from prepcli.records import Records, segment_identity
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from prepcli.engine.options import Devices, JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import AudioBaseDir, Manifest, Option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest
 
 
 @dataclass(frozen=True)

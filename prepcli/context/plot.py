@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from prepcli.context.options import ContextOptions
+from prepcli.display.plotting import new_figure, save_figure
 from prepcli.engine.report import Report
-from prepcli.plotting import new_figure, save_figure
 
 
 def plot_contexts(report: Report, path: Path, options: ContextOptions) -> None:

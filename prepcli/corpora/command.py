@@ -19,7 +19,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
-from prepcli.options import settings_of
+from prepcli.interface.options import settings_of
 
 if TYPE_CHECKING:
     from prepcli.corpora.data_set import DataSet

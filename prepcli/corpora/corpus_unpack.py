@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from prepcli.calls import shows_progress
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.fetch import MAX_DAMAGED, Archive, fetch, note
 from prepcli.corpora.transfer import FetchError
@@ -16,7 +15,8 @@ from prepcli.engine.progress import LINE_INTERVAL
 from prepcli.engine.report import format_bytes
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
-from prepcli.worker_pools import map_in_order
+from prepcli.interface.calls import shows_progress
+from prepcli.processes.pools import map_in_order
 
 
 def staging_of(workspace: Workspace) -> Path:

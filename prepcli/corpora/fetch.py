@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prepcli.calls import tell
 from prepcli.corpora.transfer import FetchError, Part, Progress, download
+from prepcli.display.printing import printable
 from prepcli.errors import UsageError
-from prepcli.printing import printable
+from prepcli.interface.calls import tell
 
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""

@@ -18,7 +18,7 @@ from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.in_hand import take_in_hand
+from prepcli.processes.in_hand import take_in_hand
 
 INDEX_NAME = "index.jsonl"
 """The index of utterances, in the workspace of the data set."""

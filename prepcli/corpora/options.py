@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from prepcli.engine.options import JobOptions
-from prepcli.options import Option
+from prepcli.interface.options import Option
 
 if TYPE_CHECKING:
     from prepcli.corpora.prepare import Fetching

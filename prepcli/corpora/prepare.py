@@ -24,7 +24,7 @@ from prepcli.engine.retry import num_retryable
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.input_files import same_file
+from prepcli.storage.input_files import same_file
 
 ARCHIVES = "archives"
 """Folder in the data root for archives, while they are needed or with `--keep-archives`."""

@@ -9,7 +9,7 @@ from prepcli.audio.limits import check_claims
 from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
-from prepcli.in_hand import take_in_hand
+from prepcli.processes.in_hand import take_in_hand
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

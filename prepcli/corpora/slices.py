@@ -24,7 +24,7 @@ from prepcli.engine.rejects import Origin
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.input_files import check_unchanged
+from prepcli.storage.input_files import check_unchanged
 
 CONVERSATIONS_PER_UNIT = 4
 SLICES = "slices"

@@ -12,8 +12,8 @@ from prepcli.corpora.conversations import Conversation, Corpus, decode_line, par
 from prepcli.corpora.recording import undecodable_coding
 from prepcli.engine.plan import InputFile
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.input_files import state_of
-from prepcli.worker_pools import map_in_order
+from prepcli.processes.pools import map_in_order
+from prepcli.storage.input_files import state_of
 
 _CHUNK = 128
 """Conversations per task of a worker."""

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from prepcli.engine.owner import Owner, heartbeat
-from prepcli.processes import TICK
-from prepcli.worker_pools import map_in_order
+from prepcli.processes.pools import map_in_order
+from prepcli.processes.workers import TICK
 
 SILENT_SECONDS = 90.0
 """Seconds without a sign of life after which a rank counts as dead: several times `prepcli.engine.owner.BEAT_SECONDS`,

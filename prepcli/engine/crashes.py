@@ -1,8 +1,8 @@
 """Audio that crashes the decoder: its record becomes a reject, because every further attempt would crash too.
 
-A first crash says only which unit was in hand. That unit is then done with notes (`prepcli.in_hand`), so that the
-second crash tells the audio, and the third attempt rejects its record. A process that was killed (SIGKILL: no memory
-left, or a person) has not crashed: that says nothing about a record.
+A first crash says only which unit was in hand. That unit is then done with notes (`prepcli.processes.in_hand`), so
+that the second crash tells the audio, and the third attempt rejects its record. A process that was killed (SIGKILL: no
+memory left, or a person) has not crashed: that says nothing about a record.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.calls import tell
 from prepcli.engine.plan import UnitT
 from prepcli.engine.publish import Marker
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.in_hand import noting, read_note
-from prepcli.processes import Result
-from prepcli.worker_pools import CRASHES, Task, WorkerDiedError, map_in_order
+from prepcli.interface.calls import tell
+from prepcli.processes.in_hand import noting, read_note
+from prepcli.processes.pools import CRASHES, Task, WorkerDiedError, map_in_order
+from prepcli.processes.workers import Result
 
 MAX_CRASHES = 20
 """Maximum number of crashes per run that are examined; more are not caused by single records."""

@@ -8,8 +8,8 @@ from prepcli.engine.job import AnyJob
 from prepcli.engine.plan import AnyPlan, StoredPlan
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.input_files import check_unchanged, same_file
 from prepcli.storage.addresses import is_address
+from prepcli.storage.input_files import check_unchanged, same_file
 from prepcli.storage.paths import StorePath, absolute, real_path
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from prepcli.calls import tell
 from prepcli.engine.clearing import clear
 from prepcli.engine.crashes import MAX_CRASHES
 from prepcli.engine.plan import Unit, pack
@@ -21,8 +20,9 @@ from prepcli.engine.signals import STOP_SIGNALS
 from prepcli.engine.store_output import check_store
 from prepcli.engine.workspace import Workspace, publish_json_once
 from prepcli.errors import IncompleteError, UsageError
-from prepcli.processes import JOB_ID, LIFELINE, RESTARTS, TICK
-from prepcli.worker_pools import CRASHES
+from prepcli.interface.calls import tell
+from prepcli.processes.pools import CRASHES
+from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS, TICK
 
 _ROOT = str(Path(__file__).parents[2])
 _RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"

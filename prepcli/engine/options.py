@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from prepcli.options import Json, MaxRejects, NumWorkers, Option, Progress, WorkDir
-from prepcli.processes import available_processors
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progress, WorkDir
+from prepcli.processes.workers import available_processors
 
 if TYPE_CHECKING:
     from prepcli.engine.share import RunOptions

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from prepcli.engine.signals import STOP_SIGNALS
-from prepcli.processes import no_interruption
+from prepcli.processes.workers import no_interruption
 
 BEAT_SECONDS = 15.0
 """Seconds between two heartbeats of a rank."""

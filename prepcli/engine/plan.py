@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from prepcli.input_files import FileState
 from prepcli.storage.addresses import is_address
+from prepcli.storage.input_files import FileState
 from prepcli.storage.paths import absolute, exists
 
 PLAN_FORMAT = 2

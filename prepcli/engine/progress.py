@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from prepcli.calls import shows_progress, tell
 from prepcli.engine.owner import Owner, start_time, this_place
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.processes import no_interruption
+from prepcli.interface.calls import shows_progress, tell
+from prepcli.processes.workers import no_interruption
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""

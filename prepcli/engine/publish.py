@@ -14,7 +14,7 @@ from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.store_output import OutputSizes, note_upload
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import RecordRejected
-from prepcli.processes import no_interruption
+from prepcli.processes.workers import no_interruption
 from prepcli.storage.paths import StorePath
 from prepcli.version import __version__
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from prepcli.errors import UsageError
-from prepcli.processes import JOB_ID, LIFELINE, RESTARTS
+from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS
 
 
 @dataclass(frozen=True, slots=True)

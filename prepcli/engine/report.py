@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from prepcli.calls import command_line
+from prepcli.display.printing import printable_command
 from prepcli.engine.plan import AnyPlan
 from prepcli.engine.publish import AccountingError, Marker
 from prepcli.engine.rejects import Budget, asked_for, first_if_all_alike
 from prepcli.engine.retry import num_retryable
 from prepcli.errors import RejectReason
-from prepcli.printing import printable_command
+from prepcli.interface.calls import command_line
 from prepcli.storage.paths import absolute
 from prepcli.version import __version__
 

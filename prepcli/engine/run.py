@@ -5,7 +5,6 @@ import os
 import time
 from pathlib import Path
 
-from prepcli.calls import tell
 from prepcli.engine.clearing import finish_clearing
 from prepcli.engine.failures import describe_failure
 from prepcli.engine.job import AnyJob
@@ -25,7 +24,8 @@ from prepcli.engine.stealing import Crew
 from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.processes import LIFELINE, TICK, exit_when_ready
+from prepcli.interface.calls import tell
+from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
 
 __all__ = ["Run", "RunOptions", "run_job"]
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from prepcli.calls import command_line
+from prepcli.display.printing import printable_command
 from prepcli.engine.dry_run import dry_run_report
 from prepcli.engine.job import AnyJob
 from prepcli.engine.options import JobOptions
@@ -12,8 +12,8 @@ from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError, TooManyRejectsError, UsageError
-from prepcli.printing import printable_command
-from prepcli.processes import is_own_rank
+from prepcli.interface.calls import command_line
+from prepcli.processes.workers import is_own_rank
 
 if TYPE_CHECKING:
     from prepcli.engine.plan import AnyPlan

@@ -19,7 +19,7 @@ from prepcli.engine.signals import InterruptedBySignal
 from prepcli.engine.stealing import Crew
 from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workspace import Workspace
-from prepcli.processes import TICK, worker_context
+from prepcli.processes.workers import TICK, worker_context
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prepcli.errors import IncompleteError
-from prepcli.processes import interrupt
+from prepcli.processes.workers import interrupt
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 

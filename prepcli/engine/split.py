@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
+from prepcli.engine.hashing import GOLDEN, chunks, groups_of, mix64
 from prepcli.errors import UsageError
-from prepcli.hashing import GOLDEN, chunks, groups_of, mix64
 
 Indices = NDArray[np.int64]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.calls import command_line
 from prepcli.engine.claims import BEAT, CLAIMS, owners
 from prepcli.engine.workspace import Workspace, read_document, write_json
+from prepcli.interface.calls import command_line
 
 QUIET_SECONDS = 60.0
 """Seconds without a sign of life after which the ranks of a stage count as ended."""

@@ -5,7 +5,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from prepcli.calls import command_line, tell
 from prepcli.engine.job import AnyJob
 from prepcli.engine.kept_inputs import refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once
@@ -17,6 +16,7 @@ from prepcli.engine.rejects import Budget
 from prepcli.engine.stored_units import write_units
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
+from prepcli.interface.calls import command_line, tell
 from prepcli.storage.paths import StorePath, absolute
 
 MAX_LISTED = 10_000

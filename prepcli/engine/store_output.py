@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prepcli.calls import tell
+from prepcli.interface.calls import tell
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import parse_address

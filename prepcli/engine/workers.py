@@ -13,8 +13,8 @@ from prepcli.engine.plan import AnyPlan, Contents, Plan, Unit, UnitT
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.workspace import Workspace
-from prepcli.processes import TICK, begin_worker, keep_freed_memory, wait_for_any
-from prepcli.worker_pools import WorkerPool
+from prepcli.processes.pools import WorkerPool
+from prepcli.processes.workers import TICK, begin_worker, keep_freed_memory, wait_for_any
 
 
 class UnitJob(Job[UnitT, Contents]):

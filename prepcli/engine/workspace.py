@@ -20,8 +20,8 @@ from prepcli.engine.store_claim import Claim, StoreClaim
 from prepcli.engine.store_output import abort_left, check_store
 from prepcli.engine.work_folder import work_folder
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.input_files import FileState, state_of
-from prepcli.processes import no_interruption
+from prepcli.processes.workers import no_interruption
+from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import StorePath
 
 Document = TypeVar("Document")

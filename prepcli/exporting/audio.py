@@ -8,8 +8,8 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
+from prepcli.processes.in_hand import take_in_hand
 
 
 @dataclass(frozen=True, slots=True)

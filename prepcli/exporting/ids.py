@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
+from prepcli.engine.hashing import have_several, num_distinct, occurrences
 from prepcli.formats.names import digest, member_stem, normal_path, segment_suffix
-from prepcli.hashing import have_several, num_distinct, occurrences
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Ints, KeyFunction
 from prepcli.manifest.record import Record

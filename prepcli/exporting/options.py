@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from prepcli.audio.limits import check_target_rate
-from prepcli.options import AudioBaseDir, Option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir
 
 
 @dataclass(frozen=True)

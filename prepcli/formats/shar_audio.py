@@ -9,7 +9,7 @@ import msgspec
 
 from prepcli.formats.pairs import is_placeholder, walk_pairs
 from prepcli.formats.tar import read_content
-from prepcli.input_files import FileState
+from prepcli.storage.input_files import FileState
 
 AUDIO_RECORD = "parts/{}.audio.json"
 """In the workspace of a codec's codes, for each unit: the `States` of the tars that it was made of."""

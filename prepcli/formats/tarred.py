@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from prepcli.display.printing import first_line
 from prepcli.errors import UsageError
 from prepcli.formats.folders import regular_files
-from prepcli.printing import first_line
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
 
-from prepcli.calls import shows_progress
 from prepcli.engine.ranks import Rank, detect_rank
 from prepcli.errors import UsageError
 from prepcli.formats.indexes import MIRROR
@@ -18,11 +17,12 @@ from prepcli.indexing.options import Index
 from prepcli.indexing.rebase import old_places, rebase
 from prepcli.indexing.report import IndexReport
 from prepcli.indexing.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
+from prepcli.interface.calls import shows_progress
 from prepcli.manifest.sources import expand_paths
-from prepcli.processes import available_processors
+from prepcli.processes.pools import map_in_order
+from prepcli.processes.workers import available_processors
 from prepcli.storage.addresses import is_address, names_several
 from prepcli.storage.paths import StorePath, is_dir, path_of, sizes_of
-from prepcli.worker_pools import map_in_order
 
 
 def index(options: Index) -> IndexReport:

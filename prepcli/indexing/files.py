@@ -9,9 +9,9 @@ from prepcli.engine.owner import Owner, new_rank_id, owner_of
 from prepcli.errors import InputChangedError
 from prepcli.formats.indexes import DamagedError, index_problem, is_current, make_index
 from prepcli.indexing.sets import DataFile
-from prepcli.input_files import check_unchanged, state_of
 from prepcli.storage import client
 from prepcli.storage.access import call
+from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.storage.paths import StorePath
 
 _RUN = new_rank_id()  # worker processes inherit it

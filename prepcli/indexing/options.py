@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.errors import UsageError
-from prepcli.options import Json, NumWorkers, Option, Progress
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Json, NumWorkers, Progress
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import normal_path
-from prepcli.in_hand import take_in_hand
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import join
 
 Value = TypeVar("Value", int, str)

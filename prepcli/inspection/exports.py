@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.audio.past_crashes import map_refusing_crashes
+from prepcli.display.printing import first_line
 from prepcli.errors import UsageError
 from prepcli.formats.folders import regular_files
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
@@ -16,7 +17,6 @@ from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.inspection.audio import AudioFacts, Candidate, look_at_files
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.sample import EvenSample, spread
-from prepcli.printing import first_line
 
 MAX_FILES = 8
 """Maximum number of Parquet files in which audio is looked at, evenly spread."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from prepcli.display.reports import percentiles
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
@@ -18,9 +19,8 @@ from prepcli.inspection.tars import look_at_codes, look_at_tars
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import check_file
-from prepcli.processes import available_processors
+from prepcli.processes.workers import available_processors
 from prepcli.records import base_directories
-from prepcli.reports import percentiles
 from prepcli.storage.paths import path_of
 from prepcli.verification.shar import find_shards
 

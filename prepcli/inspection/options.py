@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prepcli.options import AudioBaseDir, Json, NumWorkers, Option, Progress
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Json, NumWorkers, Progress
 
 
 @dataclass(frozen=True)

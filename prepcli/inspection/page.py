@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prepcli.calls import command_line
+from prepcli.display.plotting import new_figure
+from prepcli.display.printing import printable
 from prepcli.engine.workspace import atomic_file
 from prepcli.errors import UsageError
 from prepcli.inspection.plots import draw
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.sections import quantiles_of, sections_of, shown_fields
-from prepcli.plotting import new_figure
-from prepcli.printing import printable
+from prepcli.interface.calls import command_line
 from prepcli.version import __version__
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from prepcli.display.plotting import new_figure
+from prepcli.display.printing import printable
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.tally import Floats32
-from prepcli.plotting import new_figure
-from prepcli.printing import printable
 
 _BAR, _INK, _MUTED, _GRID = "#3b6fb6", "#1f2933", "#7b8794", "#e4e7eb"
 _NUM_BINS = 60

@@ -29,11 +29,11 @@ from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder
 from prepcli.formats.shar import decode_json
 from prepcli.formats.tar import read_content, walk_headers
-from prepcli.in_hand import take_in_hand
 from prepcli.inspection.audio import candidate
 from prepcli.inspection.kinds import Subject, what_is
 from prepcli.inspection.report import FoundAudio, FoundRecord
 from prepcli.manifest.mixing import leaves_of
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import base_directories
 from prepcli.storage.paths import path_of
 

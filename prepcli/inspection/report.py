@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from prepcli.display.printing import encodable
+from prepcli.display.reports import brief
 from prepcli.inspection.audio import AudioFacts
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tally import Floats32, Share
 from prepcli.inspection.tars import CodeFacts, TarFacts
-from prepcli.printing import encodable
-from prepcli.reports import brief
 
 NUM_TOP = 20
 """Maximum number of speakers and languages in the report."""

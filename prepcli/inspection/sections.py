@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from prepcli.display.printing import printable_command
 from prepcli.engine.report import format_bytes
 from prepcli.inspection.audio import AudioFacts, most_common
 from prepcli.inspection.report import Inspection, Named
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tars import MAX_TARS, CodeFacts, TarFacts
-from prepcli.printing import printable_command
 
 _MAX_SHOWN = 8
 

@@ -16,8 +16,8 @@ from prepcli.inspection.sample import EvenSample
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
+from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import size_of
-from prepcli.worker_pools import map_in_order
 
 NUM_FIRST = 10
 """Number of first records that are kept with all fields."""

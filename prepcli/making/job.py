@@ -17,7 +17,7 @@ from prepcli.engine.rejects import Origin
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.input_files import state_of
+from prepcli.interface.options import settings_of
 from prepcli.making.entries import Catalog, Entry, Slice, encodable, write_catalog
 from prepcli.making.formats import open_source, with_stems
 from prepcli.making.kaldi import in_archive, is_command
@@ -28,7 +28,7 @@ from prepcli.making.source import Source, stem_of
 from prepcli.making.tables import Split, Table, read_table
 from prepcli.making.texts import Fields
 from prepcli.manifest.missing import explain_missing, spread_over
-from prepcli.options import settings_of
+from prepcli.storage.input_files import state_of
 
 _WITH_TEXT = "with_text"
 _ADVANCED_AT_ONCE = 32

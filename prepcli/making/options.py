@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import Option
+from prepcli.interface.options import Option
 
 Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"]
 _MEASURED = ("audio_filepath", "duration", "offset")

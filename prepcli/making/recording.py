@@ -12,12 +12,12 @@ from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.engine.publish import UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.in_hand import take_in_hand
 from prepcli.making.entries import Entry
 from prepcli.making.kaldi import in_archive, is_command
 from prepcli.making.options import MakeManifest
 from prepcli.making.paths import PathNames
 from prepcli.making.source import Source
+from prepcli.processes.in_hand import take_in_hand
 
 _ODD = re.compile(r"[^\w.-]")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.input_files import FileState, state_of
 from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.storage.input_files import FileState, state_of
 
 if TYPE_CHECKING:  # a source without tables does not need it
     import numpy as np

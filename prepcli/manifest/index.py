@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import RANGE_BYTES, Range, Reader, ranges_of, scan, workers_for
 from prepcli.manifest.sources import check_file, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
-from prepcli.worker_pools import map_in_order
+from prepcli.processes.pools import map_in_order
+from prepcli.storage.input_files import FileState, check_unchanged, state_of
 
 # A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
 _MAX_POOLED_GZIP_BYTES = 32 << 20

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from prepcli.engine.arrays import map_array
 from prepcli.engine.workspace import atomic_file, read_document, write_json
 from prepcli.errors import RejectReason
-from prepcli.input_files import FileState
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
 from prepcli.manifest.parts import Columns, Part, Problem
+from prepcli.storage.input_files import FileState
 
 INDEX_NAME = "index.json"
 """The file that is written last: an index without it is not complete."""

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from prepcli.engine.plan import InputFile, Unit
-from prepcli.input_files import check_unchanged, state_of
 from prepcli.manifest.missing import spread_over
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
+from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.storage.paths import size_of
 
 MAX_UNIT_BYTES = 512 << 10

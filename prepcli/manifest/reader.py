@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.errors import InputChangedError
-from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.spool import plain_copy
+from prepcli.storage.input_files import FileState, check_unchanged, state_of
 
 if TYPE_CHECKING:
     from prepcli.manifest.index import ManifestIndex

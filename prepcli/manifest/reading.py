@@ -12,7 +12,6 @@ import msgspec
 from prepcli.engine.claims import CLAIMS, Claims, do_together
 from prepcli.engine.stages import begin_stage
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.input_files import FileState, check_unchanged
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import IndexBuilder, check_is_manifest
 from prepcli.manifest.index_files import (
@@ -27,6 +26,7 @@ from prepcli.manifest.index_files import (
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
 from prepcli.manifest.spool import is_copied, plain_copy
+from prepcli.storage.input_files import FileState, check_unchanged
 
 COMPRESSION = 8
 """How many times longer a manifest is than its compressed file, about."""

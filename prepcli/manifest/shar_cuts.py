@@ -12,10 +12,10 @@ import msgspec
 
 from prepcli.errors import UsageError
 from prepcli.formats.shar import decode_json
-from prepcli.input_files import FileState, check_unchanged
 from prepcli.manifest.record import MAX_SECONDS
+from prepcli.processes.pools import map_in_order
+from prepcli.storage.input_files import FileState, check_unchanged
 from prepcli.storage.paths import path_of
-from prepcli.worker_pools import map_in_order
 
 
 class CutHead(msgspec.Struct):

@@ -18,12 +18,12 @@ from typing import Any
 
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError
-from prepcli.input_files import state_of
 from prepcli.manifest.index import ManifestIndex, columns_of, content_digest, index_manifests
 from prepcli.manifest.index_files import INDEX_NAME, StoredIndex, load_index, read_stored, save_stored
 from prepcli.manifest.parts import Columns, KeyFunction
 from prepcli.manifest.reading import Input, read_together, remove_parts
 from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import absolute
 from prepcli.version import __version__
 

@@ -6,10 +6,10 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO
 
-from prepcli.input_files import FileState, check_unchanged, state_of
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.storage.addresses import is_address
+from prepcli.storage.input_files import FileState, check_unchanged, state_of
 from prepcli.storage.ranges import open_object
 
 _CHUNK_BYTES = 1 << 20

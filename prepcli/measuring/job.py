@@ -22,13 +22,13 @@ from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
-from prepcli.in_hand import take_in_hand
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
 from prepcli.measuring.options import FixDurations
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import base_directories, settings_over
 from prepcli.storage.addresses import join
 

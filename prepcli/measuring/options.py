@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.options import JobOptions
-from prepcli.options import AudioBaseDir, Manifest, Option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest
 
 
 @dataclass(frozen=True, kw_only=True)

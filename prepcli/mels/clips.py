@@ -15,9 +15,9 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.exporting.audio import Piece, piece_of
 from prepcli.exporting.job import ExportContents
 from prepcli.formats.mels import MEL_NAME, list_line
-from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
 from prepcli.mels.options import MelsOptions
+from prepcli.processes.in_hand import take_in_hand
 
 Samples = NDArray[np.float32]
 

@@ -3,12 +3,12 @@
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
-from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.mels.job import MelsJob
 from prepcli.mels.on_device import MelsOnDevice
 from prepcli.mels.options import ManifestToMels
 from prepcli.models.ranks import run_on_devices
+from prepcli.storage.input_files import refuse_swapped
 
 
 def manifest_to_mels(options: ManifestToMels) -> Report:

@@ -8,7 +8,8 @@ from prepcli.audio.limits import MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
 from prepcli.engine.options import Devices, JobOptions
 from prepcli.errors import UsageError
 from prepcli.exporting.options import ExportOptions
-from prepcli.options import Manifest, Option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Manifest
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.models.devices import use_device
 from prepcli.models.in_flight import in_flight, key_of, noting_in_flight
 from prepcli.models.prefetch import Batch, Decoded, Decoder, DecodingPool
-from prepcli.processes import no_interruption, wait_for
-from prepcli.worker_pools import WorkerDiedError
+from prepcli.processes.pools import WorkerDiedError
+from prepcli.processes.workers import no_interruption, wait_for
 
 Item = TypeVar("Item")
 Computed = TypeVar("Computed")

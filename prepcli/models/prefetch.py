@@ -21,12 +21,12 @@ from prepcli.audio.resample import resample
 from prepcli.engine.crashes import DECODING, note_crash, with_notes
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.in_hand import take_in_hand
 from prepcli.manifest.record import Record
 from prepcli.models.in_flight import crash_is_a_workers
-from prepcli.processes import begin_worker, keep_freed_memory, wait_for
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.processes.pools import WorkerDiedError, WorkerPool
+from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
 from prepcli.records import Records
-from prepcli.worker_pools import WorkerDiedError, WorkerPool
 
 Samples = NDArray[np.float32]
 Item = TypeVar("Item")

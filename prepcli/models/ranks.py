@@ -6,7 +6,6 @@ from dataclasses import replace
 from tempfile import TemporaryFile
 from typing import IO
 
-from prepcli.calls import shows_progress, words_called
 from prepcli.engine.job import AnyJob
 from prepcli.engine.launch import check_writable, spawn_ranks
 from prepcli.engine.options import JobOptions
@@ -15,6 +14,7 @@ from prepcli.engine.run import RunOptions
 from prepcli.engine.running import After, conclude, run_command, with_continuation
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
+from prepcli.interface.calls import shows_progress, words_called
 from prepcli.models.devices import find_devices
 from prepcli.models.in_flight import crashed_notes
 

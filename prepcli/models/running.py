@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prepcli.models.in_flight import in_flight
 from prepcli.models.streams import Prepare, Streams, streams_of
-from prepcli.processes import no_interruption, wait_for, wait_for_any
+from prepcli.processes.workers import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,8 @@ from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
+from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import size_of
-from prepcli.worker_pools import map_in_order
 
 # What other columns are made of: the audio, its place in the file, and marks of the manifest itself.
 _NOT_COLUMNS = frozenset({"audio_filepath", "offset", "_skipme", *REJECT_FIELDS})

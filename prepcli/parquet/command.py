@@ -4,10 +4,10 @@ from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.parquet import check_installed
-from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.parquet.job import ParquetJob
 from prepcli.parquet.options import ManifestToParquet
+from prepcli.storage.input_files import refuse_swapped
 
 
 def manifest_to_parquet(options: ManifestToParquet) -> Report:

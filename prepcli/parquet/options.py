@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import JobOptions
 from prepcli.exporting.options import ShardOptions
-from prepcli.options import Manifest, Option, WorkDir
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Manifest, WorkDir
 
 
 @dataclass(frozen=True)

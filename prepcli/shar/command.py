@@ -4,10 +4,10 @@ from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.names import check_loadable
-from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
 from prepcli.shar.job import SharJob
 from prepcli.shar.options import ManifestToShar
+from prepcli.storage.input_files import refuse_swapped
 
 
 def manifest_to_shar(options: ManifestToShar) -> Report:

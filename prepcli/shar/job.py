@@ -32,10 +32,10 @@ from prepcli.formats.shar import (
 from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.interface.options import shown_defaults
 from prepcli.manifest.context import in_context
 from prepcli.manifest.record import Record
 from prepcli.manifest.speakers import notes_on_speakers
-from prepcli.options import shown_defaults
 from prepcli.records import Records, settings_over
 from prepcli.shar.cuts import Entry, read_entry
 from prepcli.shar.options import SharOptions

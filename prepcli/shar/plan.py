@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
+from prepcli.engine.hashing import chunks, occurrences
 from prepcli.engine.split import Indices, by_count, in_order, seconds_of
 from prepcli.errors import RecordRejected
-from prepcli.hashing import chunks, hash_segments, occurrences
 from prepcli.manifest.context import CONTEXT_FIELDS
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
+from prepcli.records import hash_segments
 from prepcli.shar.options import SharOptions
 
 _CONTEXT_KEY = b'"context_audio_'

@@ -13,7 +13,7 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.in_hand import take_in_hand
+from prepcli.processes.in_hand import take_in_hand
 
 KEPT_BYTES = 256 << 20
 """Maximum bytes of encoded audio in the memory of a worker; more of it goes to a temporary file."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from prepcli.errors import IncompleteError
-from prepcli.processes import TICK, begin_worker, is_worker, no_interruption, worker_context
+from prepcli.processes.workers import TICK, begin_worker, is_worker, no_interruption, worker_context
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

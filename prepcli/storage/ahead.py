@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from prepcli.processes import is_worker
+from prepcli.processes.workers import is_worker
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import is_address

@@ -6,8 +6,8 @@ from prepcli.engine.status import version_roots
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import check_loadable
-from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
+from prepcli.storage.input_files import refuse_swapped
 from prepcli.tarred.concat import concat_job, has_later_version, refuse_to_change
 from prepcli.tarred.job import TarredJob
 from prepcli.tarred.options import ManifestToTarred

@@ -35,11 +35,11 @@ from prepcli.formats.tarred import (
     metadata_name,
 )
 from prepcli.formats.train_ds import write_train_ds
-from prepcli.in_hand import take_in_hand
-from prepcli.input_files import state_of
+from prepcli.interface.options import shown_defaults
 from prepcli.manifest.record import Record
-from prepcli.options import shown_defaults
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import Records, settings_over
+from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import path_of
 from prepcli.tarred.merge import merge_set, train_ds_keys
 from prepcli.tarred.options import TarredOptions

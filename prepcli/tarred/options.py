@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import AudioBaseDir, Manifest, Option, WorkDir
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest, WorkDir
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch, Values
+from prepcli.engine.hashing import Hashes, chunks, have_several, num_distinct
 from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, seconds_of, selected, shuffled
 from prepcli.errors import RejectReason, UsageError
 from prepcli.formats.names import loader_stem, tagged
-from prepcli.hashing import Hashes, chunks, have_several, num_distinct
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import Floats

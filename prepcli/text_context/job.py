@@ -27,9 +27,9 @@ from prepcli.formats.shar import (
     PlainCutWriter,
     shard_text,
 )
-from prepcli.input_files import state_of
+from prepcli.interface.options import settings_of, shown_defaults
 from prepcli.manifest.shar_cuts import CutsFile, cut_heads, cut_lines, cuts_digest, measure_cuts, read_cuts
-from prepcli.options import settings_of, shown_defaults
+from prepcli.storage.input_files import state_of
 from prepcli.text_context.options import TextContextOptions
 from prepcli.text_context.texts import NORMALIZED, parse_suffix, with_text_context
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.options import JobOptions
-from prepcli.options import Option, WorkDir
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import WorkDir
 
 
 @dataclass(frozen=True)

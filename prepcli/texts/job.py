@@ -17,11 +17,11 @@ from prepcli.engine.rejects import Origin
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.sources import open_bytes
-from prepcli.options import settings_of
 from prepcli.texts.normalizing import Normalize, check_installed, load_normalizer
 from prepcli.texts.options import PrepareTexts
 

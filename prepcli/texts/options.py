@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
-from prepcli.options import Option
+from prepcli.interface.options import Option
 
 AsrText = Literal["as-is", "lower", "plain"]
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")

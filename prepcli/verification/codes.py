@@ -12,7 +12,7 @@ from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import decode_json
 from prepcli.formats.shar_audio import AUDIO_RECORD, States, content_digest
-from prepcli.input_files import state_of
+from prepcli.storage.input_files import state_of
 from prepcli.verification.tarred import ShardReport
 
 TOLERANCE = 1e-3

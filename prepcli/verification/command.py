@@ -1,6 +1,6 @@
 """`verify` from its options to its report."""
 
-from prepcli.processes import available_processors
+from prepcli.processes.workers import available_processors
 from prepcli.verification.options import Verify
 from prepcli.verification.quick import verify_quickly
 from prepcli.verification.report import VerifyReport

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from prepcli.hashing import Hashes
+from prepcli.engine.hashing import Hashes
 from prepcli.verification.tarred import ShardReport, line_hash
 
 Hashed = Callable[[str], str | None]

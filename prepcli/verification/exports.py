@@ -10,9 +10,9 @@ from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.formats.mels import LIST_FILE
 from prepcli.formats.parquet import DATA_FILE
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
+from prepcli.processes.pools import map_in_order
 from prepcli.verification.export_parts import Hashed
 from prepcli.verification.tarred import ShardReport
-from prepcli.worker_pools import map_in_order
 
 
 class Export:

@@ -13,12 +13,12 @@ from prepcli.engine.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.formats.plain_codes import MANIFEST_NAME
-from prepcli.in_hand import take_in_hand
 from prepcli.manifest.fields import is_skipped, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import AUDIO_BASE_DIRS, base_directories
 from prepcli.verification.contexts import ContextRules, Segment, Voices, check_context
 from prepcli.verification.plain_codes import CodesFiles

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prepcli.display.printing import first_line
 from prepcli.errors import UsageError
 from prepcli.formats.mels import LIST_FILE, MEL, SEPARATOR
-from prepcli.printing import first_line
 from prepcli.verification.export_parts import ExportReport, Hashed
 
 _LINES_AT_ONCE = 500

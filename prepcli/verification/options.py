@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prepcli.options import Json, NumWorkers, Option, Progress, WorkDir
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Json, NumWorkers, Progress, WorkDir
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from typing import Any
 from prepcli.audio.check import check_decoded
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes
+from prepcli.display.printing import first_line
 from prepcli.errors import RecordRejected
 from prepcli.formats.folders import numbered
 from prepcli.formats.parquet import DATA_FILE, check_installed, file_name
-from prepcli.in_hand import take_in_hand
-from prepcli.printing import first_line
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.verification.export_parts import ExportReport, Hashed
 
 _LOSSLESS = ("wav", "flac")

@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from prepcli.display.printing import first_line
 from prepcli.engine.report import Report
 from prepcli.engine.workspace import read_document
 from prepcli.errors import UsageError
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT
 from prepcli.formats.shar import TARGET
 from prepcli.manifest.record import Record
-from prepcli.printing import first_line
 from prepcli.verification.runs import Run
 
 TOLERANCE = 0.025

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from prepcli.display.printing import printable_command
 from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.store_output import OutputSizes
 from prepcli.errors import UsageError
-from prepcli.printing import printable_command
 from prepcli.verification.report import VerifyReport
 from prepcli.verification.runs import judge_runs, runs_of
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prepcli.display.printing import printable_command
 from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.publish import Marker
@@ -13,7 +14,6 @@ from prepcli.engine.report import Report
 from prepcli.engine.status import Status, read_status, workspaces_of
 from prepcli.engine.stored_units import find_plan
 from prepcli.engine.workspace import Workspace, read_document
-from prepcli.printing import printable_command
 from prepcli.verification.report import VerifyReport
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from prepcli.calls import shows_progress
+from prepcli.display.printing import printable_command
 from prepcli.engine.output_files import PublishedFile
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.status import workspaces_of
@@ -28,7 +28,8 @@ from prepcli.formats.tarred import (
     read_metadata,
     tar_numbers,
 )
-from prepcli.printing import printable_command
+from prepcli.interface.calls import shows_progress
+from prepcli.processes.pools import map_in_order, map_past_crashes
 from prepcli.storage.addresses import join
 from prepcli.storage.paths import path_of
 from prepcli.verification.codes import stale_codes
@@ -43,7 +44,6 @@ from prepcli.verification.shar import crashed as shar_crashed
 from prepcli.verification.tarred import ShardFiles, ShardReport, check_shard, crashed
 from prepcli.verification.text_context import text_context_problems
 from prepcli.verification.whole import lines_by_shard, split_manifest
-from prepcli.worker_pools import map_in_order, map_past_crashes
 
 Hashed = Callable[[str], str | None]
 """Returns the SHA-256 of a file below OUT as published, or None; the caller compares it."""

@@ -12,8 +12,8 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import AUDIO_FORMATS, LIST_NAME, RAW_LIST_NAME, is_dropped, num_tokens, shards_in
-from prepcli.in_hand import take_in_hand
 from prepcli.manifest.scan import Range, lines_of, ranges_of
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.verification.export_parts import ExportReport, Hashed
 
 

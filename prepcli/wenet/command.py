@@ -3,8 +3,8 @@
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.workspace import Workspace
-from prepcli.input_files import refuse_swapped
 from prepcli.manifest.sources import expand_paths
+from prepcli.storage.input_files import refuse_swapped
 from prepcli.wenet.job import WenetJob
 from prepcli.wenet.options import ManifestToWenet
 

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
 from prepcli.exporting.options import ShardOptions
-from prepcli.options import Manifest, Option, WorkDir
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Manifest, WorkDir
 
 _PREFIX = re.compile(r"[\w.+-]+")
 

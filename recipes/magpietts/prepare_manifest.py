@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.calls import CONTINUE_WITH
 from prepcli.cli.building import build_command
 from prepcli.cli.mistakes import run_app
 from prepcli.cli.output import show_report
 from prepcli.corpora.speaker import speaker_name
+from prepcli.display.printing import printable
 from prepcli.engine.job import Advance
 from prepcli.engine.options import JobOptions
 from prepcli.engine.plan import Plan, Unit
@@ -43,11 +43,12 @@ from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
+from prepcli.interface.calls import CONTINUE_WITH
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, speaker_of
-from prepcli.options import AudioBaseDir, Manifest, Option
-from prepcli.printing import printable
 from prepcli.records import AUDIO_BASE_DIRS, Records, file_identity
 
 RECORDS_A_UNIT = 4096

@@ -23,7 +23,7 @@ needs_program() {
 # Whether prepcli has a command of this name; without its source any name may be one.
 is_command() {
     [[ $1 =~ ^[a-z][a-z0-9-]*$ ]] || return 1
-    local list=${slurm_dir%/scripts/slurm}/prepcli/commands.py
+    local list=${slurm_dir%/scripts/slurm}/prepcli/interface/commands.py
     [[ ! -f $list || $(<"$list") =~ Command\([[:space:]]*\"$1[\ \"] ]]
 }
 

@@ -148,7 +148,7 @@ def _is_below(path: str, folder: str) -> bool:
 def known_commands() -> set[str]:
     """The first words of prepcli's commands; none where the repository has no such list."""
     try:
-        text = (REPOSITORY / "prepcli/commands.py").read_text(encoding="utf-8")
+        text = (REPOSITORY / "prepcli/interface/commands.py").read_text(encoding="utf-8")
     except OSError:
         return set()
     return {name.split()[0] for name in re.findall(r'\bCommand\(\s*"([a-z0-9 -]+)"', text)}

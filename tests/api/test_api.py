@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import prepcli as library
-from prepcli.commands import COMMANDS, Command
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError
-from prepcli.options import declared
+from prepcli.interface.commands import COMMANDS, Command
+from prepcli.interface.options import declared
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.running import prepcli, run_process
 

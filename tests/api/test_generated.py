@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from prepcli.commands import COMMANDS
+from prepcli.interface.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,8 @@ import pytest
 
 from prepcli import __version__
 from prepcli.cli.groups import DOWNLOAD
-from prepcli.commands import COMMANDS as ALL_COMMANDS
-from prepcli.commands import TASKS, Command
+from prepcli.interface.commands import COMMANDS as ALL_COMMANDS
+from prepcli.interface.commands import TASKS, Command
 from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS
 from tests.running import HANG_SECONDS, clean_environment, prepcli, run_process

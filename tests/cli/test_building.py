@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from prepcli.cli.building import build_command
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.errors import UsageError
-from prepcli.options import Option, in_python, make_options, settings_of, words_of
+from prepcli.interface.options import Option, settings_of, words_of
+from prepcli.interface.python_names import in_python
+from prepcli.interface.values import make_options
 
 
 @dataclass(frozen=True)

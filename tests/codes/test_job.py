@@ -23,10 +23,10 @@ from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.errors import InputChangedError, UsageError
 from prepcli.formats.codes import codes_type
-from prepcli.input_files import FileState
 from prepcli.manifest.shar_cuts import ShardSize
 from prepcli.models.prefetch import decode_batch
 from prepcli.models.sinc import resample_sinc
+from prepcli.storage.input_files import FileState
 from prepcli.verification.verify import verify
 from tests.audio_files import write_audio
 from tests.codes_sets import alone, lhotse_cuts, read_codes

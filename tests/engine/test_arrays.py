@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli import hashing
-from prepcli.engine import arrays
+from prepcli.engine import arrays, hashing
 from prepcli.engine.arrays import Scratch, Values, plan_once
+from prepcli.engine.hashing import Hashes, groups_of, have_several, mix64, num_distinct, occurrences
 from prepcli.engine.ranks import Rank
 from prepcli.engine.split import by_seconds, gathered, in_order, selected, shuffled
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
-from prepcli.hashing import Hashes, groups_of, have_several, mix64, num_distinct, occurrences
 
 
 @pytest.fixture

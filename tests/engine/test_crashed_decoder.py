@@ -11,9 +11,9 @@ import pytest
 
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected
-from prepcli.in_hand import noting, read_note, take_in_hand
 from prepcli.models.prefetch import Batch, decoded_batches
-from prepcli.processes import worker_context
+from prepcli.processes.in_hand import noting, read_note, take_in_hand
+from prepcli.processes.workers import worker_context
 from prepcli.shar import segments as shar_segments
 from prepcli.tarred import job as tarred
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines

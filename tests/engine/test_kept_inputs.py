@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prepcli.errors import InputChangedError
-from prepcli.input_files import check_unchanged, state_of
+from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.tarred.job import TarredJob
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.recipes.test_prepare_manifest import prepare

@@ -16,7 +16,7 @@ from prepcli.engine.progress import progress_file as file_of
 from prepcli.engine.ranks import Rank
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
 from prepcli.engine.workspace import Workspace, write_json
-from prepcli.processes import worker_context
+from prepcli.processes.workers import worker_context
 
 
 def _count(counter: SharedCounter, times: int) -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli import hashing
-from prepcli.engine import arrays
+from prepcli.engine import arrays, hashing
 from prepcli.manifest import shared_index
 from tests.conftest import MINI_CORPUS, tree
 from tests.running import prepcli

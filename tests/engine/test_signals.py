@@ -11,7 +11,7 @@ from prepcli.engine.plan import Unit
 from prepcli.engine.publish import UnitWriter
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
 from prepcli.engine.workspace import Workspace
-from prepcli.processes import no_interruption, stop_here
+from prepcli.processes.workers import no_interruption, stop_here
 
 
 def test_a_signal_interrupts_at_once() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.calls import called
 from prepcli.engine.ranks import detect_rank
 from prepcli.engine.rejects import Budget
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
+from prepcli.interface.calls import called
 from prepcli.mels.job import MelsJob
 from prepcli.mels.on_device import MelsOnDevice
 from prepcli.mels.options import MelsOptions

@@ -22,7 +22,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.models.in_flight import InFlight, crashed_notes, noting_in_flight
-from prepcli.processes import LIFELINE
+from prepcli.processes.workers import LIFELINE
 from tests.codes_sets import read_codes
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.engine.test_crashed_decoder import die

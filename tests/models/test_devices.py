@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from prepcli import processes
 from prepcli.engine.ranks import Rank, detect_rank
 from prepcli.models import devices
 from prepcli.models.devices import Devices, find_devices
+from prepcli.processes import workers as processes
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from prepcli.audio.resample import resample
 from prepcli.errors import IncompleteError, RejectReason
 from prepcli.models.prefetch import Batch, Decoded, SegmentDecoder, decoded_batches
-from prepcli.processes import worker_context
+from prepcli.processes.workers import worker_context
 from prepcli.records import Records
 from tests.audio_files import write_audio
 from tests.conftest import write_lines

@@ -23,7 +23,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.stealing import claims_folder, units_in_hand
 from prepcli.engine.workspace import Workspace
 from prepcli.models.running import ModelRunner
-from prepcli.processes import worker_context
+from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
 from tests.shar_sets import make
 from tests.toy_codec import use_toy_codec

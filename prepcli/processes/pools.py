@@ -9,7 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prepcli.errors import IncompleteError
-from prepcli.processes import begin_worker, no_interruption, wait_for, worker_context
+from prepcli.processes.workers import begin_worker, no_interruption, wait_for, worker_context
 
 if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
     from concurrent.futures import Future

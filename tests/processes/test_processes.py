@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import IncompleteError, UsageError
-from prepcli.processes import interrupt, no_interruption
-from prepcli.worker_pools import map_in_order
+from prepcli.processes.pools import map_in_order
+from prepcli.processes.workers import interrupt, no_interruption
 from tests.running import HANG_SECONDS
 
 
@@ -56,7 +56,7 @@ def test_errors_of_workers_arrive() -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
 def test_workers_do_not_outlive_a_killed_parent() -> None:
     code = (
-        "from tests.test_processes import slow_double; from prepcli.worker_pools import map_in_order\n"
+        "from tests.processes.test_processes import slow_double; from prepcli.processes.pools import map_in_order\n"
         "results = map_in_order(slow_double, range(1000), 2)\n"
         "pids = {next(results)[1] for _ in range(20)}\n"
         "print(*pids, flush=True)\n"
@@ -106,7 +106,7 @@ def test_freed_memory_is_used_again() -> None:
     # Three arrays at once, as decoding makes them; faults are counted after the first round.
     script = """
 import resource, sys
-from prepcli.processes import keep_freed_memory
+from prepcli.processes.workers import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -143,7 +143,7 @@ def test_the_plot(manifest: Path, bpe: Path) -> None:
 def test_the_plot_ends_before_what_lies_far_out() -> None:
     pytest.importorskip("matplotlib")
     from prepcli.bins.plots import draw_nested
-    from prepcli.plotting import new_figure
+    from prepcli.display.plotting import new_figure
 
     sizes, tokens = np.linspace(1, 10, 1000), np.linspace(0, 50, 1000)
     for far, right, words in ((10.5, 10.5, ""), (100.0, 11.9, "1 examples outside the plot")):

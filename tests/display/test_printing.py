@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.printing import printable, printable_command
+from prepcli.display.printing import printable, printable_command
 from tests.conftest import MINI_CORPUS, write_lines
 from tests.running import Outcome, prepcli
 

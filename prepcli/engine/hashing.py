@@ -31,12 +31,6 @@ def mix64(keys: Hashes) -> Hashes:
     return keys
 
 
-def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[np.float64]) -> Hashes:
-    """A number for each segment of audio: the hash of its file, its offset and its duration, in any unit."""
-    with np.errstate(over="ignore"):
-        return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)
-
-
 def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
     """All positions in groups of about `GROUP_SIZE`, each ascending: equal keys are in one group, and groups ascend.
 

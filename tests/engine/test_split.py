@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from prepcli.engine.hashing import mix64
 from prepcli.engine.split import at_group_ends, by_count, by_seconds, gathered, shuffled
 from prepcli.errors import UsageError
-from prepcli.hashing import mix64
 
 
 def test_shuffled_is_a_permutation_that_never_changes() -> None:

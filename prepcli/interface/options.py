@@ -1,0 +1,163 @@
+"""One declaration per option: a field of a dataclass, from which the command line, the API and the docs follow.
+
+A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `bool`, `int`, `float`, `str`, `Path` or
+a `Literal` of strings, with `| None` where there may be no value, or `tuple[TYPE, ...]` for several values.
+"""
+
+import inspect
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True)
+class Option:
+    """What an option has in addition to its name, type and default.
+
+    Attributes:
+        help: one or two sentences, with the unit of the value.
+        names: the names on the command line; `--field-name` by default. A flag that switches off a default of True has
+            only the name `--no-...`; a pair is written `--shuffle/--no-shuffle`.
+        metavar: the placeholder for the value in `--help`.
+        shown_default: the default that `--help` shows; an empty text shows none.
+        minimum: the smallest allowed value.
+        must_exist: the value is the path of an existing file or folder.
+        is_argument: it is positional on the command line.
+        shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
+        only: it exists only on the command line, or only in Python.
+        help_in_python: the help text for Python, if it differs.
+        one_each: of a list: one value each time the option is given; else it takes several at once.
+        takes_address: the value may be in an object store, `s3://bucket/key`.
+    """
+
+    help: str
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    shown_default: str | None = None
+    minimum: float | None = None
+    must_exist: Literal["file", "folder"] | None = None
+    is_argument: bool = False
+    shapes_output: bool = True
+    only: Literal["command line", "Python"] | None = None
+    help_in_python: str | None = None
+    one_each: bool = False
+    takes_address: bool = False
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option as its dataclass declares it; `type` is the type of a single value, without `None`."""
+
+    name: str
+    type: Any
+    is_optional: bool
+    is_list: bool
+    default: Any
+    option: Option
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is MISSING
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a `Literal`; empty for other types."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names on the command line; a pair counts as one name."""
+        return self.option.names or (f"--{self.name.replace('_', '-')}",)
+
+    @property
+    def switches_off(self) -> bool:
+        """Whether it is a flag with only the name `--no-...`."""
+        return self.type is bool and self.default is True and "/" not in self.names[0]
+
+    def words(self, value: Any) -> list[str]:
+        """The words of a command line for the value; none for the default."""
+        if value == self.default or value is None:
+            return []
+        if self.type is bool:
+            on, _, off = self.names[0].partition("/")
+            return [on if value or self.switches_off else off]
+        values = list(map(str, value if self.is_list else [value]))
+        return values if self.option.is_argument else [word for one in values for word in (self._long_name, one)]
+
+    @property
+    def _long_name(self) -> str:
+        return next(name for name in self.names if name.startswith("--"))
+
+
+_DECLARED: dict[type, tuple[Declared, ...]] = {}
+
+
+def declared(options: type) -> tuple[Declared, ...]:
+    """The options of a dataclass: arguments, required options, its own options, and those of its bases.
+
+    A field with `init=False` is no option: so a command leaves out one of its base that means nothing for it.
+    """
+    if options not in _DECLARED:
+        _DECLARED[options] = tuple(_all_declared(options))
+    return _DECLARED[options]
+
+
+def _all_declared(options: type) -> list[Declared]:
+    types = get_type_hints(options, include_extras=True)
+    defaults = {
+        one.name: () if one.default_factory is not MISSING else one.default for one in fields(options) if one.init
+    }
+    names = [name for one in options.__mro__[:-1] for name in inspect.get_annotations(one)]
+    found = [_declared(name, types[name], defaults[name]) for name in dict.fromkeys(names) if name in defaults]
+    return sorted(found, key=lambda one: (not one.option.is_argument, not one.is_required))
+
+
+def _declared(name: str, annotation: Any, default: Any) -> Declared:
+    option = Option("")
+    if get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        option = next((one for one in metadata if isinstance(one, Option)), option)
+    is_optional = get_origin(annotation) in (Union, UnionType)
+    if is_optional:
+        annotation = next(one for one in get_args(annotation) if one is not NoneType)
+    is_list = get_origin(annotation) is tuple
+    return Declared(name, get_args(annotation)[0] if is_list else annotation, is_optional, is_list, default, option)
+
+
+def settings_of(options: Any) -> dict[str, Any]:
+    """The settings of a plan: the options that shape the output, as JSON values under their names with dashes."""
+    return {
+        f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
+        for one in declared(type(options))
+        if one.option.shapes_output
+    }
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def shown_defaults(options: type) -> dict[str, str]:
+    """What options that shape the output mean when they are not given, by their names with dashes; see `Option`."""
+    return {
+        f"--{one.name.replace('_', '-')}": one.option.shown_default
+        for one in declared(options)
+        if one.option.shapes_output and one.option.shown_default
+    }
+
+
+def words_of(options: Any) -> list[str]:
+    """The words of a command line for these options; those with the default value are left out."""
+    words: list[str] = []
+    arguments: list[str] = []
+    for one in declared(type(options)):
+        if one.option.only != "Python":
+            target = arguments if one.option.is_argument else words
+            target += one.words(getattr(options, one.name))
+    if any(argument.startswith("-") for argument in arguments):
+        return [*words, "--", *arguments]
+    return [*arguments, *words]

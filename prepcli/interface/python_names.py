@@ -1,0 +1,41 @@
+"""Messages and help texts for Python: the options of the command line as arguments of a function."""
+
+import re
+from collections.abc import Iterator
+
+from prepcli.interface.options import Declared, declared
+
+_FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?(?:( )(-?[\w.+-]*\w))?")
+
+
+def in_python(text: str, options: type, *, only_names: bool = False) -> str:
+    """Replace the options of the command line in a message or a help text by Python arguments.
+
+    `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder drop` becomes
+    `remainder='drop'`; with `only_names`, values are left out. Options that the dataclass does not have stay.
+    """
+    by_flag = dict(_flags(options))
+
+    def replaced(found: re.Match[str]) -> str:
+        if found[1] not in by_flag:
+            return found[0]
+        one, is_on = by_flag[found[1]]
+        space, word = found[2] or "", found[3] or ""
+        if only_names:
+            return f"{one.name}{space}{word}"
+        if one.type is bool:
+            return f"{one.name}={is_on}{space}{word}"
+        if word in one.choices:
+            return f"{one.name}={word!r}"
+        is_number = one.type in (int, float) and re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?|nan|inf", word)
+        return f"{one.name}={word}" if is_number else f"{one.name}{space}{word}"
+
+    return _FLAG.sub(replaced, text).replace("un the same command again", "un the same call again")
+
+
+def _flags(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
+    for one in declared(options):
+        for name in one.names if one.option.only != "command line" else ():
+            on, _, off = name.partition("/")
+            yield on, (one, not one.switches_off)
+            yield off, (one, False)

@@ -1,0 +1,65 @@
+"""Options that several commands have: the type, the help text and the limits of each are declared here."""
+
+from pathlib import Path
+from typing import Annotated
+
+from prepcli.interface.options import Option
+
+AudioBaseDir = Annotated[
+    Path | None,
+    Option(
+        "Base folder of relative audio paths.",
+        shown_default="the manifest's folder",
+        must_exist="folder",
+        takes_address=True,
+    ),
+]
+Manifest = Annotated[
+    str,
+    Option(
+        "NeMo manifest(s): a path, several separated by commas, or a brace pattern.",
+        metavar="MANIFEST",
+        is_argument=True,
+        shapes_output=False,
+        takes_address=True,
+    ),
+]
+WorkDir = Annotated[
+    Path | None,
+    Option(
+        "For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all ranks "
+        "share.",
+        shown_default="the current folder",
+        metavar="DIR",
+        shapes_output=False,
+    ),
+]
+Json = Annotated[
+    bool,
+    Option(
+        "Print the summary as one JSON object on stdout.", names=("--json",), only="command line", shapes_output=False
+    ),
+]
+NumWorkers = Annotated[
+    int | None,
+    Option(
+        "Number of local worker processes.",
+        minimum=1,
+        shown_default="available CPU cores",
+        shapes_output=False,
+    ),
+]
+MaxRejects = Annotated[
+    float,
+    Option(
+        "Maximum rejects: a share (below 1) or a count; records that your settings leave out do not count. "
+        "More rejects: exit code 3.",
+        shapes_output=False,
+        help_in_python="Maximum rejects: a share (below 1) or a count; records that your settings leave out do not "
+        "count. More rejects: TooManyRejectsError.",
+    ),
+]
+Progress = Annotated[
+    bool,
+    Option("Show a progress bar and notes on stderr.", only="Python", shapes_output=False),
+]

@@ -1,0 +1,102 @@
+"""Values of options, from Python code and from the command line: their types are checked and converted."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prepcli.errors import UsageError
+from prepcli.interface.options import Declared, declared
+from prepcli.storage.addresses import is_address, names_addresses, other_scheme, restored
+from prepcli.storage.paths import path_of
+
+Options = TypeVar("Options")
+
+
+def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
+    """Make the dataclass from values that Python code has given.
+
+    Raises:
+        UsageError: a value has the wrong type or is out of range; the message names the Python argument.
+    """
+    by_name = {one.name: one for one in declared(options)}
+    return options(**{name: _converted(by_name[name], value) for name, value in values.items()})
+
+
+def _converted(one: Declared, value: Any) -> Any:
+    if value is None and (one.is_optional or one.is_list):
+        return () if one.is_list else None
+    if not one.is_list:
+        return _one_value(one, value)
+    if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
+        value = [value]
+    return tuple(_one_value(one, item) for item in value)
+
+
+def _one_value(one: Declared, value: Any) -> Any:
+    converted = value
+    if one.type in (str, Path) and isinstance(value, (str, os.PathLike)):
+        converted = _text_or_path(one, os.fspath(value), one.name)
+        check_text(str(value), one.name)
+    elif one.type in (int, float) and not isinstance(value, (str, bool)):
+        with_index = one.type is float or hasattr(value, "__index__")
+        converted = one.type(value) if with_index and hasattr(value, "__float__") else value
+    if one.choices:
+        if value not in one.choices:
+            raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
+    elif not isinstance(converted, one.type) or isinstance(converted, bool) != (one.type is bool):
+        raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
+    if one.option.minimum is not None and not converted >= one.option.minimum:
+        raise UsageError(f"{one.name} must be {one.option.minimum:g} or more, not {value!r}")
+    wanted = one.option.must_exist if not is_address(str(converted)) else None  # the store is asked when it is used
+    if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
+        raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
+    return converted
+
+
+def from_command_line(one: Declared, value: Any) -> Any:
+    """The value of an option from the command line: an address is a `StorePath`, or refused.
+
+    Raises:
+        UsageError: the option takes no address.
+    """
+    if isinstance(value, tuple):
+        return tuple(from_command_line(one, item) for item in value)
+    if isinstance(value, (str, os.PathLike)):
+        name = one.option.metavar or one.name.upper() if one.option.is_argument else one.names[0]
+        return _text_or_path(one, os.fspath(value), name)
+    return value
+
+
+def _text_or_path(one: Declared, value: str, name: str) -> Any:
+    """The text of an option as its type; raises `UsageError` if it holds an address that the option does not take."""
+    text = restored(value) if one.type is Path else value
+    names_one = is_address(text) if one.type is Path else names_addresses(text)
+    if names_one and not one.option.takes_address:
+        raise UsageError(
+            f"{name} does not take an address in an object store ({text}): give a local path, or download it first"
+        )
+    if one.type is Path or one.option.is_argument or one.option.takes_address:
+        _check_scheme(one, text, name)
+    return path_of(text) if one.type is Path else text
+
+
+def _check_scheme(one: Declared, text: str, name: str) -> None:
+    """Refuse an address with a scheme that nothing here reads; it would be taken for a local path."""
+    other = other_scheme(text)
+    if other is not None and not os.path.exists(text):
+        taken = "local paths and addresses with s3:// or ais://" if one.option.takes_address else "local paths"
+        raise UsageError(f"{name}: {other} cannot be used, only {taken}: download it first, or mount the store")
+
+
+def check_text(text: str, name: str = "an argument") -> None:
+    """Refuse an empty text, and one that is not valid UTF-8, which JSON manifests and plans cannot hold.
+
+    Raises:
+        UsageError: the message names the text.
+    """
+    if not text:
+        raise UsageError(f"{name} is empty: is a shell variable unset?")
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        shown = ascii(text).strip("'\"")
+        raise UsageError(f"{shown} is not a UTF-8 name, and a manifest cannot hold it; rename it, or make a link to it")
