@@ -111,3 +111,19 @@ def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:
     chosen = np.maximum.accumulate(np.maximum(chosen - steps, 1)) + steps
     chosen = np.minimum(chosen, len(starts) - 1 - np.arange(num_shards - 1, 0, -1))
     return np.concatenate(([0], starts[chosen], [len(groups)])).astype(np.int64)
+
+
+def positions_between(values: NDArray[Any], low: float | None, high: float | None, scratch: Scratch) -> Indices:
+    """The positions with `low` <= value < `high`, ascending."""
+    count = 0
+    result = scratch.empty(len(values), np.int64)
+    for chunk in chunks(len(values)):
+        keep = np.ones(chunk.stop - chunk.start, bool)
+        if low is not None:
+            keep &= values[chunk] >= low
+        if high is not None:
+            keep &= values[chunk] < high
+        found = np.flatnonzero(keep) + chunk.start
+        result[count : count + len(found)] = found
+        count += len(found)
+    return result[:count]

@@ -41,9 +41,11 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import Records, settings_over
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import path_of
+from prepcli.tarred.layout import TarredLayout
 from prepcli.tarred.merge import merge_set, train_ds_keys
 from prepcli.tarred.options import TarredOptions
-from prepcli.tarred.plan import TakenNames, TarredLayout, plan_sets
+from prepcli.tarred.plan import plan_sets
+from prepcli.tarred.stems import TakenNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from prepcli.formats.tarred import (
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
 from prepcli.manifest.durations import duration_pieces
 from prepcli.storage.paths import absolute
+from prepcli.tarred.layout import TarSet
 from prepcli.tarred.options import TarredOptions
-from prepcli.tarred.plan import TarSet
 
 CHUNK_BYTES = 1 << 20
 TARS = "tarred_audio_filepaths"

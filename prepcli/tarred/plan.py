@@ -1,121 +1,28 @@
-"""Plan a tarred data set: the records to keep, their order, their shards, and how they are named."""
+"""Plan a tarred data set: the records to keep, their order, and their shards."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.arrays import Scratch, Values
-from prepcli.engine.hashing import Hashes, chunks, have_several, num_distinct
-from prepcli.engine.split import Indices, at_group_ends, by_count, by_seconds, gathered, seconds_of, selected, shuffled
+from prepcli.engine.arrays import Scratch
+from prepcli.engine.split import (
+    Indices,
+    at_group_ends,
+    by_count,
+    by_seconds,
+    gathered,
+    positions_between,
+    seconds_of,
+    selected,
+    shuffled,
+)
 from prepcli.errors import RejectReason, UsageError
-from prepcli.formats.names import loader_stem, tagged
-from prepcli.manifest.columns import key_bytes
-from prepcli.manifest.index import ManifestIndex, index_manifests
-from prepcli.manifest.parts import Floats
-from prepcli.records import file_identity, segment_identity
+from prepcli.manifest.index import ManifestIndex
+from prepcli.records import file_identity
+from prepcli.tarred.layout import TarredLayout, TarSet
 from prepcli.tarred.options import TarredOptions
-
-
-@dataclass(frozen=True, slots=True)
-class TakenNames:
-    """The stems of the members of an existing set, as sorted keys of the index."""
-
-    keys: NDArray[np.uint64]
-
-    @classmethod
-    def of_manifest(cls, manifest: Path, num_workers: int) -> "TakenNames":
-        """The stems in the set's own manifest."""
-        index = index_manifests([str(manifest)], keys={"stem": loader_stem}, num_workers=num_workers)
-        return cls(np.sort(index.keys["stem"]))
-
-    def hold(self, stems: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether each of `stems` (their keys) is taken."""
-        if not len(self.keys):
-            return np.zeros(len(stems), bool)
-        found: NDArray[np.bool_] = self.keys[np.searchsorted(self.keys[:-1], stems)] == stems
-        return found
-
-    def free(self, stem: str) -> str:
-        """The stem, with a suffix if it is taken."""
-        found, attempt = stem, 0
-        while self.hold(np.frombuffer(key_bytes(found), "<u8"))[0]:
-            attempt += 1
-            found = tagged(stem, attempt, stem)
-        return found
-
-
-_ARRAYS = ("records", "bounds", "seconds")
-"""The arrays of a set."""
-
-
-@dataclass(slots=True)
-class TarSet:
-    """One data set below OUT: the whole set, or one static bucket in its own folder.
-
-    `records` are numbers in the index in shard order; shard k is `records[bounds[k]:bounds[k + 1]]`, with `seconds[k]`
-    of audio.
-    """
-
-    folder: str
-    min_duration: float | None
-    max_duration: float | None
-    records: Indices
-    bounds: Indices
-    seconds: Floats
-
-    @property
-    def num_shards(self) -> int:
-        """Number of shards of this set."""
-        return len(self.bounds) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class TarredLayout:
-    """All sets, the records left out with their reason, and two bits per record that determine member names.
-
-    `ambiguous[i]`: another file's member would have the same stem as record i's.
-    `repeated[i]`: the audio of record i goes into more than one shard.
-    """
-
-    sets: list[TarSet]
-    left_out: list[tuple[RejectReason, Indices]] = field(default_factory=list)
-    ambiguous: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    repeated: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    num_same_segment: int = 0
-    num_repeated: int = 0
-
-    def to_values(self) -> dict[str, Any]:
-        """All of it, as named values and arrays."""
-        values: dict[str, Any] = {"ambiguous": self.ambiguous, "repeated": self.repeated}
-        for number, one in enumerate(self.sets):
-            values |= {f"{name}-{number}": getattr(one, name) for name in _ARRAYS}
-        for number, (_, records) in enumerate(self.left_out):
-            values[f"left_out-{number}"] = records
-        values["sets"] = [[one.folder, one.min_duration, one.max_duration] for one in self.sets]
-        values["reasons"] = [reason.value for reason, _ in self.left_out]
-        return values | {"num_same_segment": self.num_same_segment, "num_repeated": self.num_repeated}
-
-    @classmethod
-    def from_values(cls, values: Values) -> "TarredLayout":
-        """The layout of `to_values`."""
-        return cls(
-            sets=[
-                TarSet(folder, low, high, *(values[f"{name}-{number}"] for name in _ARRAYS))
-                for number, (folder, low, high) in enumerate(values["sets"])
-            ],
-            left_out=[
-                (RejectReason(reason), values[f"left_out-{number}"]) for number, reason in enumerate(values["reasons"])
-            ],
-            ambiguous=values["ambiguous"],
-            repeated=values["repeated"],
-            num_same_segment=values["num_same_segment"],
-            num_repeated=values["num_repeated"],
-        )
+from prepcli.tarred.stems import TakenNames, with_names
 
 
 def plan_sets(
@@ -138,34 +45,18 @@ def plan_sets(
     edges = _bucket_edges(options)
     for number, (start, stop) in enumerate(edges):
         folder = f"bucket{number + 1}/" if options.buckets_num > 1 else ""
-        records = _between(index.duration, start, stop, scratch)
+        records = positions_between(index.duration, start, stop, scratch)
         tar_set, dropped = _divide(folder, start, stop, records, index, files, options, scratch)
         sets.append(tar_set)
         if options.remainder == "drop":
             left_out.append((RejectReason.REMAINDER_DROPPED, dropped))
     if low is not None:
-        left_out.append((RejectReason.BELOW_MIN_DURATION, _between(index.duration, None, low, scratch)))
+        left_out.append((RejectReason.BELOW_MIN_DURATION, positions_between(index.duration, None, low, scratch)))
     if high is not None:
         left_out.append(
-            (RejectReason.ABOVE_MAX_DURATION, _between(index.duration, edges[-1][1] or high, None, scratch))
+            (RejectReason.ABOVE_MAX_DURATION, positions_between(index.duration, edges[-1][1] or high, None, scratch))
         )
-    return _with_names(sets, left_out, index, files, options, taken, scratch)
-
-
-def _between(values: NDArray[Any], low: float | None, high: float | None, scratch: Scratch) -> Indices:
-    """The positions with `low` <= value < `high`, ascending."""
-    count = 0
-    result = scratch.empty(len(values), np.int64)
-    for chunk in chunks(len(values)):
-        keep = np.ones(chunk.stop - chunk.start, bool)
-        if low is not None:
-            keep &= values[chunk] >= low
-        if high is not None:
-            keep &= values[chunk] < high
-        found = np.flatnonzero(keep) + chunk.start
-        result[count : count + len(found)] = found
-        count += len(found)
-    return result[:count]
+    return with_names(sets, left_out, index, files, options, taken, scratch)
 
 
 def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | None]]:
@@ -222,82 +113,3 @@ def _divide(
             shard = records[lo:hi]
             records[lo:hi] = shard[np.argsort(index.duration[shard], kind="stable")]
     return TarSet(folder, low, high, records, bounds, seconds_of(index.duration, records, bounds)), dropped
-
-
-def _with_names(
-    sets: list[TarSet],
-    left_out: list[tuple[RejectReason, Indices]],
-    index: ManifestIndex,
-    files: Hashes,
-    options: TarredOptions,
-    taken: TakenNames | None,
-    scratch: Scratch,
-) -> TarredLayout:
-    """The layout, with what its records are named by.
-
-    Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
-    whole manifest, not by shard, so a stem must stand for one piece of audio in one shard of the whole set.
-    """
-    shard = _shard_of(sets, len(index), scratch)
-    kept = _between(shard, 0, None, scratch)
-    segments = segment_identity(index, files, scratch)
-    stems, roots = index.keys["stem"], index.keys["root"]
-    if len(kept) < len(index):
-        files, segments, stems, roots, shard = (
-            selected(column, kept, scratch) for column in (files, segments, stems, roots, shard)
-        )
-    ambiguous = scratch.zeros(len(kept), bool)
-    repeated = scratch.zeros(len(kept), bool)
-    if num_distinct(stems) < num_distinct(files):  # a stem follows from its file: equally many, then one to one
-        have_several(stems, files, ambiguous)
-    stored = segments if options.slice_with_offset else files
-    if num_distinct(stored) < len(stored):
-        have_several(stored, shard, repeated)
-    if roots.any():
-        # Between slices, what tells them apart stands between stem and shard.
-        chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
-        if taken is not None:
-            chosen |= taken.hold(stems)
-        ambiguous |= _like_chosen(stems, roots, chosen)
-    return TarredLayout(
-        sets=sets,
-        left_out=left_out,
-        ambiguous=_of_all(ambiguous, kept, len(index), scratch),
-        repeated=_of_all(repeated, kept, len(index), scratch),
-        num_same_segment=len(kept) - num_distinct(segments),
-        num_repeated=int(np.count_nonzero(repeated)),
-    )
-
-
-def _shard_of(sets: Sequence[TarSet], num_records: int, scratch: Scratch) -> NDArray[np.int32]:
-    """The number of each record's shard through all sets; -1 for a record in none."""
-    shard = scratch.empty(num_records, np.int32)
-    shard[:] = -1
-    number = 0
-    for tar_set in sets:
-        for lo, hi in pairwise(tar_set.bounds.tolist()):
-            shard[tar_set.records[lo:hi]] = number
-            number += 1
-    return shard
-
-
-def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: Scratch) -> NDArray[np.bool_]:
-    """Bits of the records `kept` as bits of all records."""
-    if len(kept) == num_records:
-        return bits
-    result = scratch.zeros(num_records, bool)
-    for chunk in chunks(len(kept)):
-        result[kept[chunk]] = bits[chunk]
-    return result
-
-
-def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each record: can its own stem equal a name that is made for a record with a `chosen` name?
-
-    Such a name is a stem with suffixes (`x-shard1`), so its root is that stem, or the root of that stem.
-    """
-    rows = np.flatnonzero(roots)
-    families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])
-    like = np.zeros(len(stems), bool)
-    like[rows] = np.isin(roots[rows], families)
-    return like
