@@ -14,7 +14,7 @@ from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, U
 from prepcli.interface.commands import COMMANDS, Command
 from prepcli.interface.options import declared
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli, run_process
+from tests.support.running import prepcli, run_process
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 NAMES = [command.python_name for command in COMMANDS]

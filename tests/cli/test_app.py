@@ -18,10 +18,10 @@ from prepcli import __version__
 from prepcli.cli.groups import DOWNLOAD
 from prepcli.interface.commands import COMMANDS as ALL_COMMANDS
 from prepcli.interface.commands import TASKS, Command
-from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS
-from tests.running import HANG_SECONDS, clean_environment, prepcli, run_process
 from tests.slurm.slow_disk import published
+from tests.support.commands import COMMANDS
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli, run_process
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
