@@ -259,6 +259,9 @@ def test_python_m_prepcli_and_the_entry_point_are_the_same() -> None:
     script = Path(sys.executable).with_name("prepcli")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == prepcli("--version").out
+    wrong = [run_process([*program, "verify"]) for program in ([script], [sys.executable, "-m", "prepcli"])]
+    assert wrong[0] == wrong[1]
+    assert wrong[0].error_line == "prepcli: missing argument 'OUT' (see prepcli verify --help)"
 
 
 @pytest.mark.parametrize("traceback", [False, True])
