@@ -28,8 +28,6 @@ from tests.support.tools import need_package
 from tests.support.toy_codec import use_toy_codec
 
 FETCHING = {one.name: one.python_name for one in COMMANDS if issubclass(one.load_options(), FetchOptions)}
-    command.name: command.python_name for command in COMMANDS if issubclass(command.load_options(), FetchOptions)
-}
 WITH_MORE = {
     "download aishell2",
     "download fisher",
