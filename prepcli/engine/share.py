@@ -41,7 +41,7 @@ def load_markers(
     """Add the markers of units that are done, by this rank or others, to `markers`.
 
     `listed`: only those that are listed in their folder, which spares a million attempts to open others. A network
-    file system may list a new one late: that is no harm before the work, but at its end nobody would finish.
+    file system may list a new one late: that does no harm before the work, but at its end nobody would finish.
     """
     sizes = OutputSizes(workspace.out)
     there = _names_in(workspace.done) if listed else None

@@ -18,9 +18,9 @@ from prepcli.interface.calls import command_line
 QUIET_SECONDS = 60.0
 """Seconds without a sign of life after which the ranks of a stage count as ended."""
 BEGINNING_SECONDS = 5.0
-"""Seconds from the beginning of a stage until its ranks have given a sign of life, at most."""
+"""Maximum seconds from the beginning of a stage until its ranks have given a sign of life."""
 LOADING_SECONDS = 600.0
-"""Seconds from the end of the last stage until there is a plan, at most: a model may be loaded before."""
+"""Maximum seconds from the end of the last stage until there is a plan: a model may be loaded before."""
 _FILE = "stage.json"
 
 

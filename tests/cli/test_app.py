@@ -203,7 +203,7 @@ def test_manifest_and_out_swapped(tmp_path: Path, command: str) -> None:
     assert "manifest not found" in done.error_line
 
 
-def test_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     command = f"'{sys.executable}' -m prepcli manifest-to-tarred --help | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""
