@@ -14,6 +14,7 @@ RULED_OUT = {
     r"\bLeast (cosine|number|seconds|duration)": "Minimum ...",
     r"\bMost (records|seconds|number)\b": "Maximum ...",
     r"\b(shard|rank|batch|worker|directory|seconds|life), at (most|least)\b": "at most ... per ..., or maximum ...",
+    r"\b(process|object|files?|samples|code|worker) a (device|line|shard|frame|rank|batch|worker)\b": "per ...",
     r"\bhas no say\b": "has no effect on ...",
     r"\bhow far runs are\b": "the progress of runs",
     r"\bbeats? cluster\.env": "overrides cluster.env",

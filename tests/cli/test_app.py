@@ -153,7 +153,7 @@ def test_options_of_other_programs(arguments: str, words: str) -> None:
     assert words in done.error_line
 
 
-def test_what_looks_like_an_option_and_is_none(tmp_path: Path) -> None:
+def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
     """The value of an option, and what follows two dashes, is taken as it is."""
     done = prepcli("estimate-bins", "x.json", "--text-field", "--num_shards")
     assert "manifest not found: x.json" in done.error_line
