@@ -293,8 +293,3 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         note_damaged(path)
         return None
-
-
-def read_json(path: Path) -> Any:
-    """The document in `path`, or None where there is none, or only a damaged one (see `read_document`)."""
-    return read_document(path, object)
