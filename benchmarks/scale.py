@@ -109,6 +109,10 @@ def grow(folder: Path, start: int, stop: int) -> None:
     grow_manifest(folder / "manifest.json", start, stop)
     grow_shar(folder / "shar", stop)
     if not start:
+        # Commands refuse a manifest of which no file of a sample is there; the first record is in each sample.
+        first = folder / json.loads(next(lines(0, 1)))["audio_filepath"]
+        first.parent.mkdir(parents=True)
+        first.touch()
         train_tokenizer(folder / "manifest.json", folder / "tokenizer.model")
 
 
@@ -129,6 +133,11 @@ def contestants(folder: Path, workers: int) -> list[Contestant]:
             *plan,
         ],
         "manifest-to-shar": [*PREPCLI, "manifest-to-shar", manifest, out, "--shuffle", *plan],
+        "manifest-to-wenet": [*PREPCLI, "manifest-to-wenet", manifest, out, *plan],
+        "manifest-to-mels --lists-only": [*PREPCLI, "manifest-to-mels", manifest, out, "--lists-only", *plan],
+        "manifest-to-parquet": [*PREPCLI, "manifest-to-parquet", manifest, out, *plan],
+        "fix-durations": [*PREPCLI, "fix-durations", manifest, str(folder / "fixed.json"), *plan],
+        "extend-text-context": [*PREPCLI, "extend-text-context", shar, *plan],
         "extend-context-audio": [*PREPCLI, "extend-context-audio", manifest, out, "--devices", "cpu", *plan],
         "extend-codec-codes": [*PREPCLI, "extend-codec-codes", shar, "--codec-model", codec.name, *plan],
         "estimate-bins": [*PREPCLI, "estimate-bins", manifest, "--num-workers", str(workers)],
