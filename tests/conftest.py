@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests import seeds
 from tests.fuzz import examples as fuzzing
-from tests.running import Outcome, prepcli
-from tests.scheduling import FAST_TIER, ROOT, group_of_test
-from tests.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
-from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
-from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
+from tests.support import seeds
+from tests.support.running import Outcome, prepcli
+from tests.support.scheduling import FAST_TIER, ROOT, group_of_test
+from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
+from tests.support.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
+from tests.support.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
 # those of the other tests.
@@ -90,7 +90,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Collecting must not import PyTorch: each fork of each process that runs tests would cost ten times more."""
     if "torch" in sys.modules:
-        raise pytest.UsageError("a test file imports torch at its top: use tests/lazy.py, or tests.tools.without")
+        raise pytest.UsageError(
+            "a test file imports torch at its top: use tests/support/lazy.py, or tests.support.tools.without"
+        )
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
@@ -117,7 +119,7 @@ def real_speech() -> Path | None:
 def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small NeMo speaker model as a `.nemo` file; skips without NeMo."""
     pytest.importorskip("nemo.collections.asr")
-    from tests.speaker_models import save_speaker_model
+    from tests.support.speaker_models import save_speaker_model
 
     return save_speaker_model(tmp_path_factory.mktemp("model") / "speaker.nemo")
 
@@ -126,7 +128,7 @@ def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small NeMo audio codec as a `.nemo` file; skips without NeMo."""
     pytest.importorskip("nemo.collections.tts")
-    from tests.codec_models import save_codec
+    from tests.support.codec_models import save_codec
 
     return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
 
@@ -134,7 +136,7 @@ def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def toy_voice() -> Iterator[None]:
     """A toy in the place of all speaker models."""
-    from tests.toy_voice import use_toy_voice
+    from tests.support.toy_voice import use_toy_voice
 
     with pytest.MonkeyPatch.context() as patch:
         use_toy_voice(patch.setattr)

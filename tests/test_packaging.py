@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from prepcli.version import __version__
-from tests.tools import need_package
+from tests.support.tools import need_package
 
 ROOT = Path(__file__).parents[1]
 RECIPES = {"Dockerfile": r"^COPY (.+) \S+$", "prepcli.def": r"^ {4}(\S+) /opt/prepcli/\S+$"}

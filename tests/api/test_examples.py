@@ -21,9 +21,9 @@ from tests.corpora.conftest import archives, checksums, serve  # noqa: F401 - fi
 from tests.corpora.make_fisher import Said, make_fisher
 from tests.corpora.miniatures import aishell2, checksum_list, write_files
 from tests.corpora.test_hub5 import stm, write_tree
-from tests.tokenizer_models import corpus_texts, train_sentencepiece
-from tests.tools import need_package
-from tests.toy_codec import use_toy_codec
+from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
+from tests.support.tools import need_package
+from tests.support.toy_codec import use_toy_codec
 
 
 def run_example(name: str) -> None:

@@ -16,8 +16,8 @@ from prepcli.models.prefetch import SegmentDecoder
 from prepcli.records import Records
 from tests.audio.signals import RATE, tones, written
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
-from tests.shar_sets import members
+from tests.support.running import prepcli
+from tests.support.shar_sets import members
 
 AT = 4321
 

@@ -10,7 +10,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
-from tests.tools import need
+from tests.support.tools import need
 
 WRITTEN = [
     # libsndfile's container, subtype, and what we call it

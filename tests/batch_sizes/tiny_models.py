@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from tests.codec_models import save_codec
-from tests.tokenizer_models import train_sentencepiece
+from tests.support.codec_models import save_codec
+from tests.support.tokenizer_models import train_sentencepiece
 
 CTC = "nemo.collections.asr.models.EncDecCTCModelBPE"
 AED = "nemo.collections.asr.models.EncDecMultiTaskModel"

@@ -28,12 +28,12 @@ from prepcli.models.prefetch import decode_batch
 from prepcli.models.sinc import resample_sinc
 from prepcli.storage.input_files import FileState
 from prepcli.verification.verify import verify
-from tests.audio_files import write_audio
-from tests.codes_sets import alone, lhotse_cuts, read_codes
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
-from tests.lazy import lazy
-from tests.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
-from tests.toy_codec import ToyCodec, use_toy_codec
+from tests.support.audio_files import write_audio
+from tests.support.codes_sets import alone, lhotse_cuts, read_codes
+from tests.support.lazy import lazy
+from tests.support.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
     import torch

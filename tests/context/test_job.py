@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 pytestmark = pytest.mark.usefixtures("toy_voice", "one_thread")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from prepcli.context import selection
 from prepcli.context.copies import Segments
 from prepcli.context.selection import select_contexts
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from prepcli.corpora.published.ljspeech import data_set as ljspeech_set
 from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 def test_archives_come_over_https() -> None:

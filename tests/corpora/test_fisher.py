@@ -18,9 +18,9 @@ from prepcli.corpora.slices import FisherJob, SlicingPlan
 from prepcli.engine.workspace import Workspace
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
-from tests.running import Outcome, prepcli
-from tests.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere, with_real_rate
-from tests.tools import need
+from tests.support.running import Outcome, prepcli
+from tests.support.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere, with_real_rate
+from tests.support.tools import need
 
 
 def run(root: Path, dest: Path, *options: object, **more: Any) -> Outcome:

@@ -9,8 +9,8 @@ import soundfile
 
 from tests.conftest import read_lines
 from tests.corpora.make_fisher import RATE, Said, tones
-from tests.running import Outcome, prepcli
-from tests.sphere_files import Samples, ulaw_sphere
+from tests.support.running import Outcome, prepcli
+from tests.support.sphere_files import Samples, ulaw_sphere
 
 REFERENCE = "2000_hub5_eng_eval_tr/reference/hub5e00.english.000405.stm"
 HEADER = """;; CATEGORY "0" "" ""

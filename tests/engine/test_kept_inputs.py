@@ -15,8 +15,8 @@ from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.tarred.job import TarredJob
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.recipes.test_prepare_manifest import prepare
-from tests.running import prepcli
-from tests.tools import need_package
+from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 

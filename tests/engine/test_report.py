@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.engine.report import Report, summary_lines
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 def tarred(manifest: Path, *more: object, cwd: Path | None = None) -> Outcome:

@@ -13,7 +13,7 @@ from prepcli.engine.workspace import Workspace
 from prepcli.manifest import index as index_module
 from prepcli.manifest import reading, scan, shared_index
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 TARRED = ("--num-shards", 3, "--num-workers", 1)

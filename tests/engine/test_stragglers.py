@@ -19,7 +19,7 @@ from prepcli.engine.status import Status, read_status
 from prepcli.engine.workspace import Workspace
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 NUM_UNITS = 7
 WORLD_SIZE = 3

@@ -10,7 +10,7 @@ from prepcli.engine.progress import new_progress, progress_file
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, write_json
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.audio_files import write_audio
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import manifests
-from tests.running import prepcli
-from tests.tokenizer_models import train_sentencepiece
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.tokenizer_models import train_sentencepiece
 
 GOOD = {"audio_filepath": "good.wav", "duration": 0.5, "offset": 0.25, "text": "fine", "speaker": "a"}
 FIELDS = [*GOOD, "_skipme", "channel", "lang", "shard_id", "reject_reason", "reject_detail", "manifest_line", "", "é"]

@@ -15,8 +15,8 @@ from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import Draw, json_lines, mutated
-from tests.running import prepcli
-from tests.toy_codec import use_toy_codec
+from tests.support.running import prepcli
+from tests.support.toy_codec import use_toy_codec
 
 VERIFIED = {0, 1, 2}
 pytestmark = pytest.mark.usefixtures("one_thread")

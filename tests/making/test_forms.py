@@ -8,7 +8,7 @@ import soundfile
 
 from tests.conftest import MINI_CORPUS, Lines, read_lines, real_speech
 from tests.making.forms import FORMS, write_form
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 
 def wanted(audio: Path) -> Lines:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from prepcli.making.entries import Entry, write_catalog
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 NUM_FILES = 80
 UNITS = 3

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from prepcli.making import walk
-from tests.audio_files import write_audio
 from tests.conftest import Lines, read_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 
 def make(source: Path, out: Path, *options: object, code: int = 0) -> Outcome:

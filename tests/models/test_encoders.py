@@ -20,9 +20,9 @@ from prepcli.models.running import ModelRunner
 from prepcli.models.speakers import load_speaker_encoder
 from prepcli.records import Records
 from tests.conftest import real_speech
-from tests.lazy import lazy
-from tests.speaker_models import corpus_audio
-from tests.tools import need_package
+from tests.support.lazy import lazy
+from tests.support.speaker_models import corpus_audio
+from tests.support.tools import need_package
 
 if TYPE_CHECKING:
     import torch

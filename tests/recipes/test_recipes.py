@@ -13,8 +13,8 @@ import soundfile
 
 from tests.conftest import Lines, read_lines, tree
 from tests.corpora.miniatures import utterances
-from tests.running import HANG_SECONDS, clean_environment, prepcli
-from tests.warm import LIGHT, TORCH, warm_python
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli
+from tests.support.warm import LIGHT, TORCH, warm_python
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.lazy import lazy
-from tests.nemo_loaders import magpie_batches
-from tests.running import prepcli
-from tests.shar_sets import make, shar_fields, with_contexts
+from tests.support.audio_files import write_audio
+from tests.support.lazy import lazy
+from tests.support.nemo_loaders import magpie_batches
+from tests.support.running import prepcli
+from tests.support.shar_sets import make, shar_fields, with_contexts
 
 lhotse = lazy("lhotse")
 Expected = dict[str, tuple[NDArray[np.int16], NDArray[np.int16]]]

@@ -9,7 +9,7 @@ from prepcli.audio.convert import TargetFormat
 from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
 from prepcli.shar.segments import Audio, Segment, SegmentStore
-from tests.audio_files import write_audio
+from tests.support.audio_files import write_audio
 
 
 def plain(wanted: TargetFormat, segment: Segment) -> Audio:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import read_lines, tree
-from tests.killing import Case, children, gone, wait_for_markers
-from tests.running import HANG_SECONDS, Process
+from tests.support.killing import Case, children, gone, wait_for_markers
+from tests.support.running import HANG_SECONDS, Process
 
 MOST_KILLS = 4
 """So many kills an output directory, at most, before it is brought to its end."""

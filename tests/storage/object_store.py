@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import HANG_SECONDS
-from tests.tools import need
+from tests.support.running import HANG_SECONDS
+from tests.support.tools import need
 
 BIN = Path(sys.prefix) / "object_store" / "bin"
 REGION = "us-east-1"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import children
-from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
+from tests.support.killing import children
+from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, make_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 GOOD = {"audio_filepath": "good.wav", "duration": 2.0, "text": "fine"}
 

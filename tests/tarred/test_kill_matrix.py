@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import Case, KillMatrix, children, undisturbed_case, wait_for_markers, wait_until_gone
-from tests.running import HANG_SECONDS
+from tests.support.killing import Case, KillMatrix, children, undisturbed_case, wait_for_markers, wait_until_gone
+from tests.support.running import HANG_SECONDS
 
 pytestmark = pytest.mark.slow
 

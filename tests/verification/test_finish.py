@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 BUCKETS = ["--buckets-num", 2, "--max-duration", 7.0]
 

@@ -15,7 +15,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.workspace import Workspace, write_json
 from prepcli.manifest.index import index_manifests
 from tests.conftest import MINI_CORPUS, Lines, copy_set, read_lines, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 NAME = "m_withContextAudioMinDur3.0MinSSIM0.6.json"
 SIMILARITY = "context_speaker_similarity"

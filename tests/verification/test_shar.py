@@ -15,8 +15,8 @@ import pytest
 import soundfile
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.running import prepcli
-from tests.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
+from tests.support.running import prepcli
+from tests.support.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
 
 
 @pytest.fixture(scope="module")

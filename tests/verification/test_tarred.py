@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.audio_files import samples
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import samples
+from tests.support.running import prepcli
 
 
 @pytest.fixture(scope="module")

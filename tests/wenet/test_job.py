@@ -9,9 +9,9 @@ import pytest
 import soundfile
 
 from prepcli.formats.wenet import is_dropped, seconds_at
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 from tests.wenet.reader import read_raw, read_shards
 
 MANIFEST = MINI_CORPUS / "manifest.json"

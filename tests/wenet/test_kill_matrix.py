@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main
-from tests.running import prepcli
+from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main
+from tests.support.running import prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""`python -m tests.warm_server SOCKET LISTENER MODULE…`: it has imported what commands need, and forks for each.
+"""`python -m tests.support.warm_server SOCKET LISTENER MODULE…` has imported what commands need, and forks for each.
 
 Each request comes over the socket of the client, or over a connection to the listening one, with open files: the
 request itself (JSON), the three standard streams, and a pipe for what becomes of the process: its number, and later its

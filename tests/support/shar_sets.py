@@ -14,7 +14,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from tests.conftest import make_set
-from tests.running import Outcome
+from tests.support.running import Outcome
 
 FIELDS = ("target_audio", "context_audio")
 Members = list[tuple[str, bytes]]

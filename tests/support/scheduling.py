@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.torch_tests import imports_torch
+from tests.support.torch_tests import imports_torch
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path|\"blend\"")  # `blend` lets NeMo read what it has written
 MODELS = re.compile(r"lazy\(|(import|from|importorskip\(\") ?lhotse|toy_codec|toy_voice|one_thread|\"resemblyzer\"")
 STORE = re.compile(r"object_store: ObjectStore|bucket: Bucket")

@@ -5,7 +5,7 @@ from typing import Any
 
 from prepcli.models.nemo import quiet
 from recipes.demo.make_codec import MODULES, SAMPLING_RATE, config, make_codec
-from tests.speaker_models import corpus_audio
+from tests.support.speaker_models import corpus_audio
 
 __all__ = ["CODECS", "SAMPLES_PER_FRAME", "SAMPLING_RATE", "save_codec", "small_codec"]
 

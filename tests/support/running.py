@@ -18,7 +18,7 @@ from typing import Any
 
 from prepcli.audio import flac
 from prepcli.cli.app import main
-from tests import warm
+from tests.support import warm
 
 HANG_SECONDS = 900.0
 """Limit of everything that a test waits for: against hangs only, far beyond what a slow machine needs."""
@@ -193,7 +193,8 @@ def start_prepcli(
 ) -> Process:
     """Start the command line (or a `module` that does the same with a part of it replaced) and let it run.
 
-    The process is a fork of a server (`tests.warm`), but with `is_cold` a new interpreter, which imports all anew.
+    The process is a fork of a server (`tests.support.warm`), but with `is_cold` a new interpreter, which imports all
+    modules itself.
     """
     words = list(map(str, arguments))
     env = clean_environment(**environ or {})
