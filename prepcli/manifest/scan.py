@@ -125,7 +125,16 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
 
 
 def lines_of(part: Range) -> Iterator[bytes]:
-    """The lines that begin in one range (of a compressed file: all), in blocks; raises as `scan` does."""
+    """The lines that begin in one range (of a compressed file: all), without newlines; raises as `scan` does.
+
+    Blank lines are among them, so that a caller can count. `manifest.lines.read_line` makes a record of a line.
+    """
+    for block in blocks_of(part):
+        yield from block.removesuffix(b"\n").split(b"\n")
+
+
+def blocks_of(part: Range) -> Iterator[bytes]:
+    """The same lines in blocks of many, with their newlines, for what handles many at once."""
     with open_bytes(part.path) as file:
         reader = Reader(part.path, file)
         in_line = reader.begin_at(part.start)

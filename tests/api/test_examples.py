@@ -14,7 +14,9 @@ import pytest
 import prepcli as library
 from prepcli.batch_sizes import children
 from prepcli.corpora.fetch import Archive
+from prepcli.corpora.options import FetchOptions
 from prepcli.engine.rejects import Budget
+from prepcli.interface.commands import COMMANDS
 from tests.batch_sizes.fake_child import VARIABLE as FAKE_MODEL
 from tests.conftest import MINI_CORPUS
 from tests.corpora.conftest import archives, checksums, serve  # noqa: F401 - fixtures
@@ -24,6 +26,20 @@ from tests.corpora.test_hub5 import stm, write_tree
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 from tests.support.tools import need_package
 from tests.support.toy_codec import use_toy_codec
+
+FETCHING = {one.name: one.python_name for one in COMMANDS if issubclass(one.load_options(), FetchOptions)}
+WITH_MORE = {
+    "download aishell2",
+    "download fisher",
+    "download hub5",
+    "estimate-batch-sizes",
+    "estimate-bins-2d",
+    "estimate-token-bins",
+    "extend-codec-codes",
+    "extend-context-audio",
+    "manifest-to-mels",
+}
+"""Commands whose examples need more than the mini corpus, or PyTorch; each has a test of its own."""
 
 
 def run_example(name: str) -> None:
@@ -44,25 +60,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "work"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "manifest_to_tarred",
-        "manifest_to_shar",
-        "manifest_to_wenet",
-        "manifest_to_parquet",
-        "index",
-        "estimate_bins",
-        "inspect",
-        "make_manifest",
-        "fix_durations",
-        "prepare_texts",
-        "extend_text_context",
-        "blend",
-        "verify",
-        "status",
-    ],
-)
+@pytest.mark.parametrize("name", [one.python_name for one in COMMANDS if one.name not in {*WITH_MORE, *FETCHING}])
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
 
@@ -102,7 +100,7 @@ def test_the_example_with_a_speaker_model(corpus: Path) -> None:
     run_example("extend_context_audio")
 
 
-@pytest.mark.parametrize("name", ["download_librispeech", "download_an4", "download_aishell", "download_ljspeech"])
+@pytest.mark.parametrize("name", FETCHING.values())
 def test_examples_that_fetch(
     name: str,
     corpus: Path,

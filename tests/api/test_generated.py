@@ -24,7 +24,7 @@ def test_the_stub_and_the_tables_are_current() -> None:
         (
             "<!-- options: verify.*?end of options -->",
             "",
-            "no table for verify: add the lines '<!-- options: verify -->'",
+            "no table for verify: add the lines '<!-- options: ver",
         ),
         ("options: verify -->", "options: verfy -->", "checking.md: '<!-- options: verfy -->' names no command of"),
         ("<!-- end of options -->", "", "checking.md: each line '<!-- options: COMMAND -->' needs a line '<!-- end"),
