@@ -1,5 +1,6 @@
 """What tests share: the mini corpus, a directory with an awkward name, and what they make of data sets."""
 
+import gc
 import hashlib
 import json
 import os
@@ -7,7 +8,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without searching for cycles: thousands of tests stay until the end, and each search takes longer."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
