@@ -16,6 +16,7 @@ from prepcli.engine.workspace import atomic_file, read_document, write_json
 from prepcli.errors import RejectReason
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
 from prepcli.manifest.parts import Columns, Part, Problem
+from prepcli.manifest.spool import is_whole
 from prepcli.storage.input_files import FileState
 
 INDEX_NAME = "index.json"
@@ -211,8 +212,9 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     """Map a complete index into memory: nothing is read before it is used.
 
     Raises:
-        OSError: a column, or the uncompressed copy of a manifest, is missing.
-        ValueError: a column is cut short, as a power failure may leave it.
+        OSError: a column is missing.
+        ValueError: a column is cut short, as a power failure may leave it, or the uncompressed copy of a manifest is
+            not there as it was made.
     """
     index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):
@@ -222,8 +224,8 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     begin = 0
     for one in stored.sources:
         plain = str(spool / one.spooled) if one.spooled else one.path
-        if one.spooled:
-            os.stat(plain)
+        if one.spooled and not is_whole(Path(plain)):
+            raise ValueError(plain)
         index.sources.append(SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state))
         index.records_before_gaps.append(gaps[begin : begin + one.num_gaps])
         begin += one.num_gaps

@@ -33,11 +33,16 @@ class FieldKey:
     """A key made of one field of a line: its text, or its integer as text.
 
     `function` (a module-level one, or a partial of one) may raise `RecordRejected`. A line without the field becomes a
-    `Problem`.
+    `Problem`, but with `is_optional` its key is empty, as is that of a line with another type of value.
     """
 
     field: str
     function: Callable[[str], str]
+    is_optional: bool = False
+
+    def of(self, value: object) -> str:
+        """The key for a value that is text or an integer; for others it is optional."""
+        return "" if self.is_optional and type(value) not in (str, int) else self.function(str(value))
 
 
 KeyFunction: TypeAlias = Callable[[str], str] | FieldKey

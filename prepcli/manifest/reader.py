@@ -95,7 +95,9 @@ class LineReader:
         if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
             self._check(source, file)
         if len(data) < length:
-            raise InputChangedError(f"{found.path} has become shorter since it was indexed; run the same command again")
+            is_copy = found.plain_path not in (None, found.path)
+            what = f"{found.plain_path}, the copy of {found.path}," if is_copy else found.path
+            raise InputChangedError(f"{what} has become shorter since it was indexed; run the same command again")
         return data
 
     def _check(self, source: int, file: int | None = None) -> None:

@@ -25,7 +25,7 @@ from prepcli.manifest.index_files import (
 )
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
-from prepcli.manifest.spool import is_copied, plain_copy
+from prepcli.manifest.spool import is_copied, is_whole, plain_copy
 from prepcli.storage.input_files import FileState, check_unchanged
 
 COMPRESSION = 8
@@ -156,7 +156,7 @@ def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
     if _is_complete(folder):
         return True
     found = read_document(task.result, list[_Unpacked]) or []
-    return [one.state for one in found] == task.states and all((spool / one.name).exists() for one in found)
+    return [one.state for one in found] == task.states and all(is_whole(spool / one.name) for one in found)
 
 
 def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[tuple[str, int]]:

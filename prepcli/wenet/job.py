@@ -41,6 +41,7 @@ class WenetJob(ExportJob):
     """Turns manifests into shards and their list, or with `raw` into a data list. A unit is a shard or a part of it."""
 
     command: ClassVar[str] = "manifest-to-wenet"
+    takes_ids: ClassVar[bool] = True
 
     def __init__(self, manifests: Sequence[str], options: WenetOptions, out: Path, num_workers: int = 1) -> None:
         """`out`: where the shards will be; the list has their paths, or their names if they are in an object store."""
@@ -86,6 +87,11 @@ class WenetJob(ExportJob):
                 "train in its folder"
             )
         details["data_type"] = "raw" if self.wenet.raw else "shard"
+        if not plan.contents.ids.given and plan.contents.records.index.keys["id"].any():
+            details["keys"] = (
+                "made of the names of files: not all records have an id of their own that is unique and without blanks "
+                "and slashes"
+            )
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)

@@ -259,11 +259,13 @@ def test_damaged_columns_are_made_again(tmp_path: Path) -> None:
     assert_same(make(tmp_path, paths), expected)
 
 
-def test_a_missing_unpacked_copy_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [None, 0, 1000])
+def test_an_unpacked_copy_that_is_missing_or_cut_short_is_made_again(tmp_path: Path, size: int | None) -> None:
     paths = compressed(tmp_path)
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
     make(tmp_path, paths)
-    shutil.rmtree(tmp_path / "out.prepcli" / "spool")
+    for copy in (tmp_path / "out.prepcli" / "spool").iterdir():
+        copy.unlink() if size is None else os.truncate(copy, size)
     assert_same(make(tmp_path, paths), expected)
 
 
