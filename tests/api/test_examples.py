@@ -58,13 +58,16 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "fix_durations",
         "prepare_texts",
         "extend_text_context",
-        "blend",
         "verify",
         "status",
     ],
 )
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
+
+
+def test_the_example_that_nemo_reads(corpus: Path) -> None:
+    run_example("blend")
 
 
 def test_the_example_that_uses_pytorch(corpus: Path) -> None:
