@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree
-from tests.killing import children
-from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
-from tests.shar_sets import make, rewrite_tar
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
+from tests.support.killing import children
+from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
+from tests.support.shar_sets import make, rewrite_tar
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def start(source: object, out: object, work: Path, *more: object, **environ: str
     words = ("extend-codec-codes", source, "--output-dir", out, "--work-dir", work, "--codec-model", "toy")
     options = ("--pool-duration", 1, "--max-rejects", BAD, "--num-workers", 2, "--devices", "cpu")
     variables = {"CUDA_VISIBLE_DEVICES": "", **environ}
-    return start_prepcli(*words, *options, *more, module="tests.small_parts", environ=variables)
+    return start_prepcli(*words, *options, *more, module="tests.support.small_parts", environ=variables)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`python -m tests.small_parts COMMAND ...`: the command line with uploads in small parts, and a toy for a codec.
+"""`python -m tests.support.small_parts COMMAND ...`: the command line with uploads in small parts, and a toy for a codec.
 
 So that small objects are uploads in parts too, of which a killed process leaves some behind.
 """
@@ -11,7 +11,7 @@ def main() -> None:
     from prepcli.storage import writing
 
     if "extend-codec-codes" in sys.argv:
-        from tests.toy_codec import use_toy_codec
+        from tests.support.toy_codec import use_toy_codec
 
         use_toy_codec(setattr)
         writing.PART_BYTES = 4 << 10
