@@ -128,7 +128,7 @@ def test_a_speaker_model_without_memory(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert done.json["records_out"] > 0
 
 
-def test_memory_that_is_missing_elsewhere_is_no_bug(
+def test_memory_that_is_missing_elsewhere_is_not_a_bug(
     monkeypatch: pytest.MonkeyPatch, corpus: Path, tmp_path: Path
 ) -> None:
     def fail(self: ToyCodec, device: str) -> None:

@@ -127,11 +127,11 @@ class Run:
             raise UsageError(
                 f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
                 f"{workspace.root}, which would tell how it was made, is not there; choose "
-                f"{self.job.elsewhere}, or give --overwrite to replace it"
+                f"{self._elsewhere()}, or give --overwrite to replace it"
             )
 
     def _made_differently(self, plan: StoredPlan) -> str:
-        elsewhere = self.job.elsewhere
+        elsewhere = self._elsewhere()
         if not self.options.overwrite:
             kept = self.job.kept_by_overwrite
             advice = f"Choose {elsewhere}, or give --overwrite to start again{kept and f' ({kept})'}"
@@ -144,6 +144,10 @@ class Run:
             )
         what = "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
         return f"{self.workspace.named} was made differently: {what}. {advice}"
+
+    def _elsewhere(self) -> str:
+        is_file = self.workspace.named != self.workspace.out
+        return self.job.elsewhere or ("another file" if is_file else "another directory")
 
     def _retry_rejects(self) -> None:
         rank = self.options.rank

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from prepcli.audio.channels import channels_note
 from prepcli.engine.arrays import Scratch, Values
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
-from prepcli.engine.publish import UnitWriter
+from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.split import Indices, by_count, in_order, seconds_of
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
@@ -135,6 +136,12 @@ class ExportJob(UnitJob[ExportShard, ExportContents]):
     def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
         """Lines that could not be read, in input order."""
         return plan.contents.records.planned_rejects()
+
+    def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
+        """A line for the summary, if shards have counted records in `SEVERAL_CHANNELS`."""
+        return channels_note(
+            (marker.extra for marker in markers), "records", "give them the field channel (from 0), or make mono files"
+        )
 
     def process(self, plan: ExportPlan, unit: ExportShard, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard."""

@@ -108,7 +108,7 @@ class StorePath(PosixPath):
         return self.read_bytes().decode(encoding or "utf-8")
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove an object; with a store it is no error if there is none."""
+        """Remove an object; with a store it is not an error if there is none."""
         call(client.delete_objects, (str(self),))
 
     def mkdir(self, *_: Any, **__: Any) -> None:

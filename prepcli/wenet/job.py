@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.audio.info import NOT_PASSABLE, unreadable
 from prepcli.audio.probe import probe_file
@@ -100,7 +101,7 @@ class WenetJob(ExportJob):
                 f"{counts[DROPPED]:,.0f} records would be dropped by WeNet's default filter_conf (10 to 10,240 frames, "
                 "1 to 200 characters)"
             )
-        return details
+        return details | self.channels_note(markers)
 
 
 def shard_name(options: WenetOptions, number: int) -> str:
@@ -127,6 +128,8 @@ class _Shard:
         if stored.format not in AUDIO_FORMATS:
             piece, stored = load_audio(path, record, self._lossless)
         self._tar.add(key, text, stored.format, stored.data)
+        if piece.has_several_channels:
+            self._writer.extra[SEVERAL_CHANNELS] += 1
         self._writer.extra[DROPPED] += is_dropped(piece.duration, num_tokens(text))
         return piece.duration
 
@@ -159,6 +162,8 @@ class _RawPart:
         is_whole = (piece.start, piece.num_samples) == (0, info.num_samples)
         key = self._contents.id_of(number, record)
         self._lines.write(raw_line(key, _listed(path, self._relative_to), text, None if is_whole else span))
+        if piece.has_several_channels:
+            self._writer.extra[SEVERAL_CHANNELS] += 1
         self._writer.extra[DROPPED] += is_dropped(piece.duration, num_tokens(text))
         return piece.duration
 

@@ -61,7 +61,7 @@ def test_every_container_of_floats(value: float, container: str, subtype: str) -
     assert len(read_segment(data, info, 0, AT)) == AT
 
 
-def test_loud_samples_are_no_damage() -> None:
+def test_loud_samples_are_not_damage() -> None:
     loud = with_value(32768.0)
     data = written(loud, "WAV", "FLOAT")
     assert read_segment(data, probe_bytes(data, "a"))[AT, 0] == 32768.0

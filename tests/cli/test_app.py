@@ -153,7 +153,7 @@ def test_options_of_other_programs(arguments: str, words: str) -> None:
     assert words in done.error_line
 
 
-def test_what_looks_like_an_option_and_is_none(tmp_path: Path) -> None:
+def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
     """The value of an option, and what follows two dashes, is taken as it is."""
     done = prepcli("estimate-bins", "x.json", "--text-field", "--num_shards")
     assert "manifest not found: x.json" in done.error_line
@@ -203,7 +203,7 @@ def test_manifest_and_out_swapped(tmp_path: Path, command: str) -> None:
     assert "manifest not found" in done.error_line
 
 
-def test_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     command = f"'{sys.executable}' -m prepcli manifest-to-tarred --help | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""

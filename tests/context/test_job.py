@@ -191,7 +191,7 @@ def test_relative_paths_of_several_folders_stay_right(tmp_path: Path) -> None:
         assert Path(line["context_audio_filepath"]).exists()
 
 
-def test_copies_of_a_segment_are_no_context(tmp_path: Path) -> None:
+def test_copies_of_a_segment_are_not_its_context(tmp_path: Path) -> None:
     """The same file, offset and duration twice: each takes another; a group of nothing but copies has none."""
     records = [*read_lines(MANIFEST)[:6], *read_lines(MANIFEST)[6:7]]
     copies = [dict(record, text="a copy") for record in records]

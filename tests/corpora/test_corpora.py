@@ -48,7 +48,7 @@ def test_an4(serve: Serve, tmp_path: Path) -> None:
         assert record["duration"] == len(samples) / rate
 
 
-def test_an4_lines_that_are_none(serve: Serve, tmp_path: Path) -> None:
+def test_an4_lines_without_an_utterance(serve: Serve, tmp_path: Path) -> None:
     from tests.corpora.miniatures import an4, tar_gz
 
     files = an4()

@@ -1,4 +1,4 @@
-"""Ranks that do not keep step, and take no units of each other: far apart in time, never started, on a slow disk.
+"""Ranks of unequal speed that take no units of each other: far apart in time, never started, on a slow disk.
 
 Nothing is done twice or left out. `test_stealing.py` has ranks that take units.
 """

@@ -94,7 +94,7 @@ def test_an_output_name_that_cannot_be_is_refused_at_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [300, 5000])
-def test_what_is_no_list_is_one_line(folder: Path, length: int) -> None:
+def test_what_is_not_a_list_is_one_line(folder: Path, length: int) -> None:
     long = "x" * length
     shutil.copy(MINI_CORPUS / "manifest.json", "m.json")
     calls: list[tuple[object, ...]] = [

@@ -1,4 +1,4 @@
-"""The kill matrix over Shar: three files a shard, which must appear together or not at all."""
+"""The kill matrix over Shar: three files per shard, which must appear together or not at all."""
 
 import signal
 from pathlib import Path

@@ -132,7 +132,7 @@ def test_a_shard_of_rejects_alone_does_no_harm(tmp_path: Path) -> None:
     ]
 
 
-def test_lhotse_reads_what_is_no_strict_json(tmp_path: Path) -> None:
+def test_lhotse_reads_what_is_not_strict_json(tmp_path: Path) -> None:
     """Python writes NaN into manifests; lhotse reads it."""
     write_audio(tmp_path / "a.wav", 1.0)
     write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "x", "cer": float("nan")}])

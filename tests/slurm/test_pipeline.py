@@ -80,7 +80,7 @@ def toy_python(folder: Path, warm: Path) -> Path:
 def test_whole_recipe_for_two_data_sets(cluster: Cluster, tmp_path: Path) -> None:
     """On the cluster with several ranks, and once more here: the same bytes.
 
-    What Slurm starts are programs that run the commands in forks of a server: else each would import PyTorch anew.
+    What Slurm starts are programs that run the commands in forks of a server: otherwise each would import PyTorch.
     """
     warm = warm_python(tmp_path / "warm", TORCH)
     records = read_lines(MINI_CORPUS / "manifest.json")

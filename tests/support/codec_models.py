@@ -22,7 +22,7 @@ def save_codec(path: Path) -> Path:
 
 
 def small_codec(kind: str) -> Any:
-    """A codec of NeMo's in memory: 64 samples a frame, codes that use their whole codebooks; `kind` is in `CODECS`."""
+    """A codec of NeMo's in memory: 64 samples per frame, codes that use all entries; `kind` is in `CODECS`."""
     import torch
     from omegaconf import OmegaConf
 

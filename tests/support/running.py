@@ -111,7 +111,7 @@ def run_here(
 
 
 def import_for_workers() -> None:
-    """Import once what each of hundreds of worker processes would else import anew, PyTorch's parts only after it."""
+    """Import once what each of hundreds of worker processes would otherwise import, PyTorch's parts only after it."""
     modules = ["miniaudio", "urllib.request", *(["torchaudio"] if sys.modules.get("torch") else [])]
     for name in modules:
         if name not in sys.modules:

@@ -27,7 +27,7 @@ HOLD = "TOY_CODEC_HOLD"
 
 
 class ToyCodec:
-    """Four codebooks of 1000 entries: one layer that reflects, and one code a frame and codebook of its output."""
+    """Four codebooks of 1000 entries: one layer that reflects, and one code per frame and codebook of its output."""
 
     min_frames = 1
     rows_on_cpu: int | None = 1

@@ -54,7 +54,7 @@ class TestKills(KillMatrix):
 
 
 def test_rank_processes_of_one_machine(case: Case, tmp_path: Path) -> None:
-    """The launcher of GPU commands: one rank process a device, ended with their parent, restartable."""
+    """The launcher of GPU commands: one rank process per device, ended with their parent, restartable."""
     out = tmp_path / "out"
     code = (
         "import sys; from prepcli.engine.launch import spawn_ranks\n"

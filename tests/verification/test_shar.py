@@ -162,7 +162,7 @@ def lose_the_cuts(out: Path) -> None:
 
 
 def an_id_in_two_shards(out: Path) -> None:
-    """Whole and in step, shard by shard."""
+    """Whole and aligned, shard by shard."""
     for field, extension in (("cuts", "jsonl.gz"), ("target_audio", "tar"), ("context_audio", "tar")):
         files = sorted((out / field).iterdir())
         assert files[0].name.endswith(extension)

@@ -264,7 +264,7 @@ def test_a_shard_without_a_line_and_no_manifests_of_shards(tmp_path: Path) -> No
     assert (done.code, done.json["problems"], done.json["records"]) == (0, [], 2)
 
 
-def test_what_is_no_data_set(tmp_path: Path) -> None:
+def test_what_is_not_a_data_set(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         done = prepcli("verify", path)
         assert done.code == 2
