@@ -49,12 +49,12 @@ print(len(index_manifests([sys.argv[1]], num_workers=int(sys.argv[2]), keys={"pa
 def lines(start: int, stop: int) -> Iterator[str]:
     """The lines of the manifest with these numbers; speakers come in order, durations are log-normal, below 40 s."""
     rng = random.Random(start)
-    texts, durations = values()
-    for i in range(start, stop):
+    drawn = (rng.choices(of, k=stop - start) for of in values())
+    for i, text, duration in zip(range(start, stop), *drawn, strict=True):
         speaker = i // UTTERANCES_A_SPEAKER
         yield (
             f'{{"audio_filepath": "part_{i // 1_000_000:03d}/{speaker:06d}/{i:09d}.flac", '
-            f'"duration": {rng.choice(durations)}, "text": {rng.choice(texts)}, "speaker": "{speaker:06d}"}}\n'
+            f'"duration": {duration}, "text": {text}, "speaker": "{speaker:06d}"}}\n'
         )
 
 

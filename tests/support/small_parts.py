@@ -1,4 +1,4 @@
-"""`python -m tests.support.small_parts COMMAND ...`: the command line with uploads in small parts, and a toy for a codec.
+"""`python -m tests.support.small_parts COMMAND ...`: the command line with small parts of uploads, and a toy codec.
 
 So that small objects are uploads in parts too, of which a killed process leaves some behind.
 """
