@@ -1,5 +1,6 @@
 """What tests share: the mini corpus, a directory with an awkward name, and what they make of data sets."""
 
+import gc
 import hashlib
 import json
 import os
@@ -7,7 +8,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ NEMO_FIXTURES = frozenset({"speaker_model", "codec_model"})
 """Fixtures that import NeMo."""
 MINI_CORPUS = DATA / "mini_corpus"
 IN_MEMORY = Path("/dev/shm")
-"""Where the files of all but the slow tests lie, because every run flushes its files to the disk."""
+"""Where the files of tests lie: every run flushes its files, which takes half of a kill matrix's time on a disk."""
 NEMO_IS_REPORTED = pytest.StashKey[bool]()
 MIN_FREE_BYTES = 4 << 30
 """Room there that is enough by far: the files of a test are removed when it has passed."""
@@ -61,12 +62,23 @@ def draw(request: pytest.FixtureRequest) -> random.Random:
 def pytest_configure(config: pytest.Config) -> None:
     seeds.seed()  # before the processes of pytest-xdist start, which inherit it
     fuzzing.examples_only = config.option.markexpr == FAST_TIER
-    if fuzzing.examples_only and _free_bytes(IN_MEMORY) >= MIN_FREE_BYTES:
+    if _free_bytes(IN_MEMORY) >= MIN_FREE_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without searching for cycles: thousands of tests stay until the end, and each search takes longer."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

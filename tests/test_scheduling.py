@@ -102,6 +102,9 @@ def test_a_file_is_divided() -> None:
     groups = [group_of_test(f"{file}::{name}") for name in ("test_codes_of_a_set_with_indexes", "test_a_tarred_set[1]")]
     assert groups == ["models", file]
     assert group_of_test("tests/formats/test_npy.py::test_x") == "tests/formats/test_npy.py"
+    file = "tests/parquet/test_job.py"
+    names = ("test_nemo_reads_it", "test_much_audio_makes_more_row_groups", "test_columns_that_would_collide")
+    assert [group_of_test(f"{file}::{name}") for name in names] == ["nemo", "models", file]
 
 
 def test_large_processes_run_nothing_else() -> None:

@@ -66,18 +66,26 @@ class LineBlocks:
 
     def add(self, data: bytes, at: int) -> None:
         """Add whole lines; the first begins at byte `at` of the file."""
-        chars, ends = line_ends(data)
-        values = self._read_fast(data, chars, ends)
-        if values is not None:
-            self._keep(values, ends, at)
-            self.num_lines += len(ends)
-        elif len(ends) == 1:
+        if self.add_usable(data, at):
+            return
+        _, ends = line_ends(data)
+        if len(ends) == 1:
             self._add_odd_line(data.removesuffix(b"\n"), at)
         else:
             # Something in the block is unusual: halve it until only the unusual lines are left.
             middle = int(ends[len(ends) // 2 - 1]) + 1
             self.add(data[:middle], at)
             self.add(data[middle:], at + middle)
+
+    def add_usable(self, data: bytes, at: int) -> bool:
+        """Add whole lines if all are certainly usable; returns whether they were added."""
+        chars, ends = line_ends(data)
+        values = self._read_fast(data, chars, ends)
+        if values is None:
+            return False
+        self._keep(values, ends, at)
+        self.num_lines += len(ends)
+        return True
 
     def finish(self, digest: bytes, num_bytes: int) -> Part:
         """The columns of all blocks."""

@@ -57,13 +57,18 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
         reader = Reader(part.path, file)
         if part.stop is not None:
             yield _scan_range(reader, part.start, part.stop, reader.begin_at(part.start), columns)
-            return
-        start, in_line = 0, False
-        while data := reader.read(1):
-            reader.give_back(data)
-            yield _scan_range(reader, start, start + RANGE_BYTES, in_line, columns)
-            start += RANGE_BYTES
-            in_line = reader.in_line
+        else:
+            yield from scan_all(reader, columns)
+
+
+def scan_all(reader: "Reader", columns: Columns) -> Iterator[Part]:
+    """Read from the start to the end, a `Part` for each 16 MiB; raises as `scan` does."""
+    start, in_line = 0, False
+    while data := reader.read(1):
+        reader.give_back(data)
+        yield _scan_range(reader, start, start + RANGE_BYTES, in_line, columns)
+        start += RANGE_BYTES
+        in_line = reader.in_line
 
 
 class Reader:

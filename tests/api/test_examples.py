@@ -29,6 +29,7 @@ from tests.support.toy_codec import use_toy_codec
 
 FETCHING = {one.name: one.python_name for one in COMMANDS if issubclass(one.load_options(), FetchOptions)}
 WITH_MORE = {
+    "blend",
     "download aishell2",
     "download fisher",
     "download hub5",
@@ -39,7 +40,7 @@ WITH_MORE = {
     "extend-context-audio",
     "manifest-to-mels",
 }
-"""Commands whose examples need more than the mini corpus, or PyTorch; each has a test of its own."""
+"""Commands whose examples need more than the mini corpus, PyTorch or NeMo; each has a test of its own."""
 
 
 def run_example(name: str) -> None:
@@ -63,6 +64,10 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", [one.python_name for one in COMMANDS if one.name not in {*WITH_MORE, *FETCHING}])
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
+
+
+def test_the_example_that_nemo_reads(corpus: Path) -> None:
+    run_example("blend")
 
 
 def test_the_example_that_uses_pytorch(corpus: Path) -> None:

@@ -49,10 +49,12 @@ def ctc(tmp_path_factory: pytest.TempPathFactory) -> ModelTrainer:
     return trainer(CTC, ctc_config(tmp_path_factory.mktemp("ctc")))
 
 
-def check_lines(made: ModelTrainer, duration: float, tokens: int | None = None) -> list[tuple[int, int]]:
-    """The lines of small steps without arithmetic against the counted peaks of larger batches with it."""
+def check_lines(
+    made: ModelTrainer, duration: float, tokens: int | None = None, sizes: tuple[int, ...] = (12,)
+) -> list[tuple[int, int]]:
+    """The lines of small steps without arithmetic against the counted peaks of other batches with it."""
     lines = envelope(made.count(duration, tokens).timelines)
-    for size in (1, 12):
+    for size in sizes:
         peak = computed(made, duration, tokens, size)
         assert abs(peak_of(lines, size) - peak) <= 0.01 * peak, (duration, size)
         assert made.step(duration, tokens, size).peak == peak
@@ -70,8 +72,7 @@ def computed(made: ModelTrainer, duration: float, tokens: int | None, size: int)
 
 def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
     """Log every 0 steps, as a trainer without parts has it, would be a division by zero."""
-    check_lines(ctc, 1.0)
-    check_lines(ctc, 3.0, 20)
+    check_lines(ctc, 1.0, 20, (1, 12))
     (base, slope), *_ = check_lines(ctc, 4.0)
     parameters = sum(one.numel() * 4 for one in ctc._model.parameters())
     assert base > 4 * parameters  # the model, its copy for DDP, and two states of the optimizer
@@ -82,7 +83,8 @@ def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
 def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path) -> None:
     """Pairs: memory grows with both numbers. The search, with a limit of memory that steps must keep."""
     made = trainer(AED, aed_config(tmp_path))
-    peaks = [peak_of(check_lines(made, *lengths), 12) for lengths in ((2.0, 10), (2.0, 60), (4.0, 60))]
+    wanted = ((2.0, 10, (1, 12)), (2.0, 60), (4.0, 60))
+    peaks = [peak_of(check_lines(made, *one), 12) for one in wanted]
     assert peaks == sorted(set(peaks))
     bounds = [(1.0, 10), (1.0, 20), (3.0, 40)]
     limit = computed(made, 3.0, 40, 9)
@@ -97,13 +99,13 @@ def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path) -> None:
     assert found[0] == sorted(found[0], reverse=True)
 
 
-def test_the_lines_of_a_magpie_model(tmp_path: Path) -> None:
-    made = trainer(MAGPIE, magpie_config(tmp_path))
+def test_the_lines_of_a_magpie_model(tmp_path: Path, codec_model: Path) -> None:
+    made = trainer(MAGPIE, magpie_config(tmp_path, codec_model))
     batch = made._schema.batch(2, (345, 13), "cpu")
     assert batch["audio_codes"].shape == (2, 4, 345)
     assert batch["align_prior_matrix"].shape == (2, 346, 13)
     assert batch["context_audio_codes"].shape[2] == 345  # one second
-    check_lines(made, 0.5)
+    check_lines(made, 0.5, sizes=(1, 12))
     check_lines(made, 1.0)
 
 

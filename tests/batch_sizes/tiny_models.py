@@ -6,7 +6,6 @@ from typing import Any
 
 import yaml
 
-from tests.support.codec_models import save_codec
 from tests.support.tokenizer_models import train_sentencepiece
 
 CTC = "nemo.collections.asr.models.EncDecCTCModelBPE"
@@ -18,7 +17,7 @@ _NEMO = "nemo.collections"
 
 
 def ctc_config(folder: Path) -> Path:
-    """The training config of a CTC model of some 500,000 parameters."""
+    """The training config of a small CTC model."""
     decoder = {
         "_target_": "nemo.collections.asr.modules.ConvASRDecoder",
         "feat_in": HIDDEN,
@@ -37,7 +36,7 @@ def aed_config(folder: Path) -> Path:
     decoder = {
         "vocab_size": "None",
         "hidden_size": HIDDEN,
-        "num_layers": 2,
+        "num_layers": 1,
         "inner_size": 4 * HIDDEN,
         "num_attention_heads": 4,
         "max_sequence_length": 512,
@@ -92,7 +91,7 @@ def _recognition() -> dict[str, Any]:
         "encoder": {
             "_target_": "nemo.collections.asr.modules.ConformerEncoder",
             "feat_in": 16,
-            "n_layers": 3,
+            "n_layers": 2,
             "d_model": HIDDEN,
             "subsampling": "dw_striding",
             "subsampling_factor": 4,
@@ -111,9 +110,8 @@ def write_config(path: Path, model: dict[str, Any]) -> Path:
     return path
 
 
-def magpie_config(folder: Path) -> Path:
-    """The training config of a MagpieTTS model on codes, with a codec of its own."""
-    codec = save_codec(folder / "codec.nemo")
+def magpie_config(folder: Path, codec: Path) -> Path:
+    """The training config of a MagpieTTS model on the codes of a codec."""
     transformer: dict[str, Any] = {"n_layers": 2, "d_model": 32, "d_ffn": 64, "sa_n_heads": 2, "p_dropout": 0.1}
     tokenizers = "nemo.collections.common.tokenizers.text_to_speech.tts_tokenizers"
     model: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from tests.support.killing import (
     undisturbed_case,
     wait_for_markers,
 )
-from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.support.running import HANG_SECONDS, start_prepcli
 from tests.support.shar_sets import make, rewrite_tar
 from tests.support.toy_codec import HOLD
 
@@ -47,11 +46,8 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    """Fewer: every start loads PyTorch."""
-
     kills = ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5))
     world_sizes = (5,)
-    signals = (signal.SIGTERM,)
 
 
 @pytest.mark.parametrize(("victim", "markers"), [(kill_main, 0), (kill_main, 5), (kill_a_worker, 2)])
@@ -115,8 +111,6 @@ def test_kills_of_a_run_over_a_manifest(tmp_path: Path, draw: random.Random) -> 
         assert half == set()  # nothing half under a final name
         resume(case, out, world_size)
         assert len(read_lines(case.workspace(out) / "rejects.jsonl")) == BAD
-        checked = prepcli("verify", out)
-        assert checked.code == 0, checked.out
     shutil.rmtree(out)
     shutil.rmtree(tmp_path / "out.prepcli")
     kill_one_of_a_launch(case, out, kill_main, 2, draw)

@@ -1,6 +1,7 @@
 """extend-context-audio, killed at random points and continued by other numbers of ranks."""
 
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,9 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    kills = tuple((victim, *moment) for victim in (kill_main, kill_a_worker) for moment in ((0, 1), (2, 2), (6, 5)))
+    kills = ((kill_a_worker, 0, 2), (kill_main, 2, 1), (kill_a_worker, 6, 5))
+    world_sizes = (5,)
+    signals = (signal.SIGINT,)
 
 
 @pytest.mark.parametrize(("victim", "markers"), [(kill_main, 3), (kill_a_worker, 1)])

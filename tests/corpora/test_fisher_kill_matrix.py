@@ -1,5 +1,6 @@
 """The kill matrix over the slicing of Fisher: hundreds of small files, which appear a few conversations at a time."""
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,4 +45,4 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    pass
+    signals = (signal.SIGINT,)

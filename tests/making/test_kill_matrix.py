@@ -34,8 +34,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    kills = ((kill_main, 0, 1), (kill_main, 5, 3), (kill_a_worker, 5, 2))
-    world_sizes = (2,)
+    kills = ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))
 
 
 def test_the_case_is_of_a_file(case: Case) -> None:

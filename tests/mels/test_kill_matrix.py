@@ -1,5 +1,6 @@
 """The kill matrix over mels: hundreds of small files for each unit."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -36,5 +37,5 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    kills = ((kill_main, 0, 2), (kill_main, 3, 1), (kill_a_worker, 2, 2))
-    world_sizes = (2,)
+    kills = ((kill_main, 0, 2), (kill_main, 3, 1), (kill_a_worker, 2, 5))
+    signals = (signal.SIGUSR1,)

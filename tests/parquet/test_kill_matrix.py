@@ -1,5 +1,6 @@
 """The kill matrix over Parquet files."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -33,5 +34,5 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    kills = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 2))
-    world_sizes = (2,)
+    kills = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 5))
+    signals = (signal.SIGINT,)

@@ -60,7 +60,8 @@ class Case:
     def start(self, *more: object) -> Process:
         words = ("manifest-to-tarred", self.manifest, self.out, *OPTIONS, "--audio-base-dir", self.corpus)
         settings = ("--work-dir", self.folder, "--num-workers", 2)
-        return start_prepcli(*words, *settings, *more, environ=self.bucket.store.environ)
+        environ = self.bucket.store.environ
+        return start_prepcli(*words, *settings, *more, module="tests.support.small_parts", environ=environ)
 
     def wait_for_markers(self, count: int, process: Process) -> None:
         deadline = time.monotonic() + HANG_SECONDS

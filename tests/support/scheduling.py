@@ -4,7 +4,7 @@ An object store takes seconds to start, so the tests that use it share a process
 
 PyTorch takes seconds to import, and makes each fork of its process ten times dearer; NeMo takes many times as long. So
 only one process imports NeMo, and one PyTorch, and where there are enough processes these two run nothing else. Of a
-file with few tests that need PyTorch the others stay with the light ones.
+file with few tests that need them the others stay with the light ones.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.torch_tests import imports_torch
+from tests.support.torch_tests import imports_nemo, imports_torch
 
 ROOT = Path(__file__).parents[2]
 NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path|\"blend\"")  # `blend` lets NeMo read what it has written
@@ -41,10 +41,13 @@ def group_of(file: str, has_nemo: bool = True) -> str:
 
 
 def group_of_test(test: str, has_nemo: bool = True) -> str:
-    """The group of a test, by its id: that of its file, but only tests that import PyTorch are in `models`."""
+    """The group of a test, by its id: that of its file, but only tests that import NeMo or PyTorch share a process."""
     file, _, name = test.partition("::")
     group = group_of(file, has_nemo)
-    is_light = group == "models" and name and not imports_torch(ROOT / file, re.split(r"\W", name)[0])
+    function = re.split(r"\W", name)[0]
+    if group == "nemo" and name and not imports_nemo(ROOT / file, function):
+        group = group_of(file, has_nemo=False)
+    is_light = group == "models" and name and not imports_torch(ROOT / file, function)
     return file if is_light else group
 
 

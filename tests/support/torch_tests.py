@@ -1,4 +1,4 @@
-"""Which tests of a file import PyTorch, found in its text: only these need a process that has it."""
+"""Which tests of a file import PyTorch or NeMo, found in its text: only these need a process that has it."""
 
 import ast
 import re
@@ -11,6 +11,11 @@ SIGNS = re.compile(
     r"|schema_of|extend_context_audio|\"manifest_to_mels\"|toy_codec|toy_voice|codes_sets|speaker_models|one_thread"
 )
 """What a statement has that imports PyTorch, or names a fixture or a module of tests that does."""
+NEMO_SIGNS = re.compile(
+    r"mark\.nemo|(speaker|codec)_model\b|\"blend\"(?!.*--no-check)"  # `blend` lets NeMo read what it has written
+    r"|nemo\.collections|(import|from) nemo|nemo_loaders|codec_models|speaker_models"
+)
+"""The same for NeMo."""
 
 
 @cache
@@ -20,6 +25,16 @@ def names_with_torch(file: Path) -> frozenset[str]:
     These are those of statements with a sign of it, and of all statements that use such a name. With `pytestmark` among
     them, or a fixture for all tests, all tests import it.
     """
+    return _names_with(SIGNS, file)
+
+
+@cache
+def names_with_nemo(file: Path) -> frozenset[str]:
+    """The same for NeMo."""
+    return _names_with(NEMO_SIGNS, file)
+
+
+def _names_with(signs: re.Pattern[str], file: Path) -> frozenset[str]:
     text = file.read_text(encoding="utf-8")
     lines = text.splitlines()
     parts = [(_bound(statement), _source(lines, statement)) for statement in _statements(ast.parse(text).body)]
@@ -28,7 +43,7 @@ def names_with_torch(file: Path) -> frozenset[str]:
         more = {
             name
             for bound, source in parts
-            if SIGNS.search(source) or found.intersection(re.findall(r"\w+", source))
+            if signs.search(source) or found.intersection(re.findall(r"\w+", source))
             for name in bound
         }
         if more <= found:
@@ -39,6 +54,11 @@ def names_with_torch(file: Path) -> frozenset[str]:
 def imports_torch(file: Path, test: str) -> bool:
     """Whether a test, or class of tests, of a file imports PyTorch; where in doubt it does."""
     return not names_with_torch(file).isdisjoint({test, "pytestmark"})
+
+
+def imports_nemo(file: Path, test: str) -> bool:
+    """Whether a test, or class of tests, of a file imports NeMo; where in doubt it does."""
+    return not names_with_nemo(file).isdisjoint({test, "pytestmark"})
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.support.killing import Case, KillMatrix, children, undisturbed_case, wait_for_markers, wait_until_gone
+from tests.support.killing import (
+    Case,
+    KillMatrix,
+    children,
+    kill_a_worker,
+    kill_main,
+    undisturbed_case,
+    wait_for_markers,
+    wait_until_gone,
+)
 from tests.support.running import HANG_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -37,7 +46,11 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    pass
+    """All moments, numbers of ranks and signals."""
+
+    kills = tuple((victim, *moment) for victim in (kill_main, kill_a_worker) for moment in ((0, 1), (3, 2), (8, 5)))
+    world_sizes = (1, 2, 5)
+    signals = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 def test_rank_processes_of_one_machine(case: Case, tmp_path: Path) -> None:

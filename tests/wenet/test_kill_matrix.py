@@ -1,12 +1,13 @@
 """The kill matrix over shards for WeNet: a tar for each unit, and a list of all at the end."""
 
-from dataclasses import dataclass, replace
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main
+from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main, with_reference
 from tests.support.running import prepcli
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def make_case(folder: Path) -> Case:
     case = ListCase("manifest-to-wenet", manifest, options, NUM_SHARDS, BAD, {})
     done = prepcli(*case.arguments(folder / "out"))
     assert done.code == 0, done.err
-    return replace(case, undisturbed=tree(folder / "out"))
+    return with_reference(case, folder / "out")
 
 
 @pytest.fixture(scope="module")
@@ -47,5 +48,5 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 class TestKills(KillMatrix):
-    kills = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 2))
-    world_sizes = (2,)
+    kills = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 5))
+    signals = (signal.SIGUSR1,)
