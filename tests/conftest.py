@@ -82,6 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> tuple[int, bool]:
         name = item.nodeid.partition("::")[2]
         group = group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{name}")
+        if item.get_closest_marker("nemo") and group != "nemo":
+            raise pytest.UsageError(f"{item.nodeid} is marked nemo, of which NEMO_SIGNS in torch_tests.py see nothing")
         return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
 
     items.sort(key=turn)
