@@ -77,13 +77,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.nemo)
         if item.get_closest_marker("nemo"):
             item.add_marker(pytest.mark.slow)
+            test = f"{item.path.relative_to(ROOT).as_posix()}::{item.nodeid.partition('::')[2]}"
+            if group_of_test(test) != "nemo":
+                raise pytest.UsageError(f"{test} is marked nemo, but NEMO_SIGNS in tests/torch_tests.py do not see it")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def turn(item: pytest.Item) -> tuple[int, bool]:
         name = item.nodeid.partition("::")[2]
         group = group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{name}")
-        if item.get_closest_marker("nemo") and group != "nemo":
-            raise pytest.UsageError(f"{item.nodeid} is marked nemo, of which NEMO_SIGNS in torch_tests.py see nothing")
         return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
 
     items.sort(key=turn)
