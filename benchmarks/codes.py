@@ -148,7 +148,7 @@ def make_shar(folder: Path, count: int, shard_size: int) -> tuple[Path, str]:
 
 def print_work(shar: Path) -> None:
     """How much audio each of the two gives to the codec; it does not depend on the machine."""
-    from tests.shar_sets import FIELDS, recordings
+    from tests.support.shar_sets import FIELDS, recordings
 
     padded = true = 0.0
     distinct: dict[bytes, float] = {}
@@ -209,7 +209,7 @@ def compare(ours: Path, theirs: Path) -> None:
     """How many codes the loop has otherwise: those at the ends of what it padded."""
     import numpy as np
 
-    from tests.codes_sets import read_codes
+    from tests.support.codes_sets import read_codes
 
     count = different = 0
     for tar in sorted(ours.rglob("*.tar")):

@@ -49,12 +49,12 @@ print(len(index_manifests([sys.argv[1]], num_workers=int(sys.argv[2]), keys={"pa
 def lines(start: int, stop: int) -> Iterator[str]:
     """The lines of the manifest with these numbers; speakers come in order, durations are log-normal, below 40 s."""
     rng = random.Random(start)
-    texts, durations = values()
-    for i in range(start, stop):
+    drawn = (rng.choices(of, k=stop - start) for of in values())
+    for i, text, duration in zip(range(start, stop), *drawn, strict=True):
         speaker = i // UTTERANCES_A_SPEAKER
         yield (
             f'{{"audio_filepath": "part_{i // 1_000_000:03d}/{speaker:06d}/{i:09d}.flac", '
-            f'"duration": {rng.choice(durations)}, "text": {rng.choice(texts)}, "speaker": "{speaker:06d}"}}\n'
+            f'"duration": {duration}, "text": {text}, "speaker": "{speaker:06d}"}}\n'
         )
 
 
@@ -109,6 +109,10 @@ def grow(folder: Path, start: int, stop: int) -> None:
     grow_manifest(folder / "manifest.json", start, stop)
     grow_shar(folder / "shar", stop)
     if not start:
+        # Commands refuse a manifest of which no file of a sample is there; the first record is in each sample.
+        first = folder / json.loads(next(lines(0, 1)))["audio_filepath"]
+        first.parent.mkdir(parents=True)
+        first.touch()
         train_tokenizer(folder / "manifest.json", folder / "tokenizer.model")
 
 
@@ -129,6 +133,11 @@ def contestants(folder: Path, workers: int) -> list[Contestant]:
             *plan,
         ],
         "manifest-to-shar": [*PREPCLI, "manifest-to-shar", manifest, out, "--shuffle", *plan],
+        "manifest-to-wenet": [*PREPCLI, "manifest-to-wenet", manifest, out, *plan],
+        "manifest-to-mels --lists-only": [*PREPCLI, "manifest-to-mels", manifest, out, "--lists-only", *plan],
+        "manifest-to-parquet": [*PREPCLI, "manifest-to-parquet", manifest, out, *plan],
+        "fix-durations": [*PREPCLI, "fix-durations", manifest, str(folder / "fixed.json"), *plan],
+        "extend-text-context": [*PREPCLI, "extend-text-context", shar, *plan],
         "extend-context-audio": [*PREPCLI, "extend-context-audio", manifest, out, "--devices", "cpu", *plan],
         "extend-codec-codes": [*PREPCLI, "extend-codec-codes", shar, "--codec-model", codec.name, *plan],
         "estimate-bins": [*PREPCLI, "estimate-bins", manifest, "--num-workers", str(workers)],

@@ -9,37 +9,27 @@ from typing import Any
 from prepcli.version import __version__ as __version__
 
 _ERRORS = ("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError")
-_REPORTS = {
-    "Bins2dReport": "prepcli.bins.two_d",
-    "BinsReport": "prepcli.bins.durations",
-    "BlendReport": "prepcli.blending.report",
-    "DownloadReport": "prepcli.corpora.running",
-    "IndexReport": "prepcli.indexing.report",
-    "Inspection": "prepcli.inspection.report",
-    "Report": "prepcli.engine.report",
-    "Status": "prepcli.engine.status",
-    "TokenBinsReport": "prepcli.bins.tokens",
-    "VerifyReport": "prepcli.verification.report",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ERRORS or name in _REPORTS:
-        from importlib import import_module
+    from importlib import import_module
 
-        found = getattr(import_module(_REPORTS.get(name, "prepcli.errors")), name)
-    elif name == "__all__":
-        from prepcli.interface.commands import BY_PYTHON_NAME
-
-        found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *_REPORTS]
+    if name in _ERRORS:
+        found = getattr(import_module("prepcli.errors"), name)
     else:
         from prepcli.interface.commands import BY_PYTHON_NAME
 
-        if name not in BY_PYTHON_NAME:
-            raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
-        from prepcli import api
+        reports = dict(command.result.report.rpartition(".")[::-2] for command in BY_PYTHON_NAME.values())
+        if name == "__all__":
+            found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *sorted(reports)]
+        elif name in reports:
+            found = getattr(import_module(f"prepcli.{reports[name]}"), name)
+        elif name in BY_PYTHON_NAME:
+            from prepcli import api
 
-        found = api.function_of(name)
+            found = api.function_of(name)
+        else:
+            raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
     globals()[name] = found
     return found
 

@@ -53,7 +53,7 @@ else
     say "shellcheck: not installed, skipped"
 fi
 
-# tests/scheduling.py says which process runs which tests.
+# tests/support/scheduling.py says which process runs which tests.
 step pytest "$python" -m pytest -n auto --maxprocesses 8 ${chosen[@]+"${chosen[@]}"} "$@"
 
 if ((${#failed[@]})); then

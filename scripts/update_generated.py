@@ -18,8 +18,13 @@ ROOT = Path(__file__).parents[1]
 STUB = ROOT / "prepcli/__init__.pyi"
 DOCS = ROOT / "docs"
 JOB = {one.name for one in declared(JobOptions)}
+BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
 FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
+
+
+class MarkError(ValueError):
+    """A page of `docs/` has no place for a table, or one for a command that does not exist."""
 
 
 def stub() -> str:
@@ -90,18 +95,27 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def page(text: str) -> str:
-    """The text of a page of `docs/` with current tables."""
+def page(path: Path) -> str:
+    """The text of a page of `docs/` with current tables.
+
+    Raises:
+        MarkError: the lines around a table are wrong.
+    """
     commands: dict[str, type] = {command.name: command.load_options() for command in COMMANDS}
+    text = path.read_text(encoding="utf-8")
+    if text.count(BEGIN.partition("{}")[0]) != text.count(END):
+        raise MarkError(f"{path}: each line {BEGIN.format('COMMAND')!r} needs a line {END!r} after its table")
 
     def table(found: re.Match[str]) -> str:
         is_job = found[1] == "every job"
+        if not is_job and found[1] not in commands:
+            raise MarkError(f"{path}: {BEGIN.format(found[1])!r} names no command of prepcli/interface/commands.py")
         options = declared(JobOptions if is_job else commands[found[1]])
         rows = [_row(one) for one in options if is_job or one.name not in JOB or not _has_job_options(options)]
         lines = ["| option | in Python | default | what it does |", "|---|---|---|---|", *rows]
         if not is_job and _has_job_options(options):
             lines += ["", "And the [options of every job](every_job.md#options-of-every-job)."]
-        return "\n".join([f"<!-- options: {found[1]} -->", *lines, "<!-- end of options -->"])
+        return "\n".join([BEGIN.format(found[1]), *lines, END])
 
     return FUNCTIONS.sub(lambda _: _functions(), TABLE.sub(table, text))
 
@@ -128,6 +142,10 @@ def _sections() -> dict[str, str]:
                 heading = line[3:]
             elif mark := re.fullmatch(r"<!-- options: (.*?) -->", line):
                 found[mark[1]] = f"{path.name}#{heading.replace(' ', '-')}"
+    for command in COMMANDS:
+        if command.name not in found:
+            lines = f"{BEGIN.format(command.name)!r} and {END!r}"
+            raise MarkError(f"{DOCS} has no table for {command.name}: add the lines {lines} to the section about it")
     return found
 
 
@@ -152,14 +170,17 @@ def _row(one: Declared) -> str:
 
 
 def wanted() -> dict[Path, str]:
-    """The generated files with their current texts."""
-    pages = {path: page(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
-    return {STUB: stub(), **pages}
+    """The generated files with their current texts; raises `MarkError`."""
+    return {STUB: stub(), **{path: page(path) for path in sorted(DOCS.glob("*.md"))}}
 
 
 def main() -> None:
     """Write the files that differ."""
-    for path, text in wanted().items():
+    try:
+        texts = wanted()
+    except MarkError as error:
+        sys.exit(str(error))
+    for path, text in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(f"updated {path.relative_to(ROOT)}", file=sys.stderr)

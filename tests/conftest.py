@@ -1,5 +1,6 @@
 """What tests share: the mini corpus, a directory with an awkward name, and what they make of data sets."""
 
+import gc
 import hashlib
 import json
 import os
@@ -7,19 +8,19 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import seeds
 from tests.fuzz import examples as fuzzing
-from tests.running import Outcome, prepcli
-from tests.scheduling import FAST_TIER, ROOT, group_of_test
-from tests.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
-from tests.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
-from tests.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
+from tests.support import seeds
+from tests.support.running import Outcome, prepcli
+from tests.support.scheduling import FAST_TIER, ROOT, group_of_test
+from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
+from tests.support.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
+from tests.support.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
 # those of the other tests.
@@ -69,6 +70,17 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without searching for cycles: thousands of tests stay until the end, and each search takes longer."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that use a fixture with NeMo are marked `nemo`, all such tests `slow`; the long groups come first."""
@@ -79,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             test = f"{item.path.relative_to(ROOT).as_posix()}::{item.nodeid.partition('::')[2]}"
             if group_of_test(test) != "nemo":
-                raise pytest.UsageError(f"{test} is marked nemo, but NEMO_SIGNS in tests/torch_tests.py do not see it")
+                raise pytest.UsageError(f"{test} is marked nemo: tests/support/torch_tests.py has no sign of it")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def turn(item: pytest.Item) -> tuple[int, bool]:
@@ -93,7 +105,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Collecting must not import PyTorch: each fork of each process that runs tests would cost ten times more."""
     if "torch" in sys.modules:
-        raise pytest.UsageError("a test file imports torch at its top: use tests/lazy.py, or tests.tools.without")
+        raise pytest.UsageError(
+            "a test file imports torch at its top: use tests/support/lazy.py, or tests.support.tools.without"
+        )
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
@@ -120,7 +134,7 @@ def real_speech() -> Path | None:
 def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small NeMo speaker model as a `.nemo` file; skips without NeMo."""
     pytest.importorskip("nemo.collections.asr")
-    from tests.speaker_models import save_speaker_model
+    from tests.support.speaker_models import save_speaker_model
 
     return save_speaker_model(tmp_path_factory.mktemp("model") / "speaker.nemo")
 
@@ -129,7 +143,7 @@ def speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small NeMo audio codec as a `.nemo` file; skips without NeMo."""
     pytest.importorskip("nemo.collections.tts")
-    from tests.codec_models import save_codec
+    from tests.support.codec_models import save_codec
 
     return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
 
@@ -137,7 +151,7 @@ def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def toy_voice() -> Iterator[None]:
     """A toy in the place of all speaker models."""
-    from tests.toy_voice import use_toy_voice
+    from tests.support.toy_voice import use_toy_voice
 
     with pytest.MonkeyPatch.context() as patch:
         use_toy_voice(patch.setattr)

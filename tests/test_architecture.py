@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import prepcli
+from prepcli.interface.commands import COMMANDS
 
 ROOT = Path(prepcli.__file__).parent
 Graph = dict[str, set[str]]
@@ -105,6 +106,13 @@ def test_nemo_is_imported_in_models_only() -> None:
         if name.split(".")[0] == "nemo"
     }
     assert importing == {"models"}
+
+
+def test_commands_that_run_models_have_an_option_for_devices() -> None:
+    """Only these may start the threads of BLAS (`prepcli.cli.app`)."""
+    running = {"prepcli.models.devices", "prepcli.models.running", "prepcli.models.training"}
+    packages = {package_of(module) for module, imported in module_graph().items() if imported & running} - {"models"}
+    assert packages == {command.package for command in COMMANDS if command.runs_models()}
 
 
 def test_a_cycle_is_found() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 EXTRAS = (

@@ -12,11 +12,11 @@ import soundfile
 from prepcli.models import running
 from prepcli.models.protocols import Precision
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.lazy import lazy
-from tests.running import Outcome, prepcli
-from tests.shar_sets import make
-from tests.tools import need_package
-from tests.toy_codec import ToyCodec, use_toy_codec
+from tests.support.lazy import lazy
+from tests.support.running import Outcome, prepcli
+from tests.support.shar_sets import make
+from tests.support.tools import need_package
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
     import torch
@@ -128,7 +128,7 @@ def test_a_speaker_model_without_memory(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert done.json["records_out"] > 0
 
 
-def test_memory_that_is_missing_elsewhere_is_no_bug(
+def test_memory_that_is_missing_elsewhere_is_not_a_bug(
     monkeypatch: pytest.MonkeyPatch, corpus: Path, tmp_path: Path
 ) -> None:
     def fail(self: ToyCodec, device: str) -> None:

@@ -4,13 +4,16 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
+import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
 import yaml
 
 from prepcli.version import __version__
-from tests.tools import need_package
+from tests.support.tools import need_package
 
 ROOT = Path(__file__).parents[1]
 RECIPES = {"Dockerfile": r"^COPY (.+) \S+$", "prepcli.def": r"^ {4}(\S+) /opt/prepcli/\S+$"}
@@ -62,3 +65,53 @@ def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
     # Nothing is loaded from the network.
     loaded = re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="(https?:)?//', index)
     assert loaded == []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built of the source distribution, as a package index would have it."""
+    folder = tmp_path_factory.mktemp("built")
+    build(ROOT, "sdist", folder)
+    [archive] = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder)
+    build(folder / archive.name.removesuffix(".tar.gz"), "wheel", folder)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+def build(source: Path, kind: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_of_the_source_distribution_has_every_file_of_the_package(wheel: Path) -> None:
+    kept = [path for path in (ROOT / "prepcli").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+    assert packed == {str(path.relative_to(ROOT)): path.read_bytes() for path in kept}
+    assert {"prepcli/py.typed", "prepcli/__init__.pyi"} <= set(packed)
+
+
+def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
+    folder = f"prepcli-{__version__}.dist-info"
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = Parser().parsestr(archive.read(f"{folder}/METADATA").decode())
+        assert b"prepcli = prepcli.__main__:main" in archive.read(f"{folder}/entry_points.txt")
+    assert metadata["Version"] == __version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    without_extras = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
+    # What a login node can do without: some 5 GB.
+    assert not [one for one in without_extras if re.match("torch|nemo|lhotse|matplotlib", one)]
+
+
+def test_the_wheel_runs_without_the_repository(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = "import prepcli, sys; print(prepcli.__file__); from prepcli.__main__ import main; main()"
+    environ = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", code, "--version"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [str(tmp_path / "site/prepcli/__init__.py"), "prepcli", __version__], done.stderr

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.nemo_loaders import first_batches, tarred_batches
-from tests.running import Outcome, prepcli, run_here, run_process
-from tests.tools import need_package
-from tests.warm import warm_python
+from tests.support.commands import COMMANDS
+from tests.support.nemo_loaders import first_batches, tarred_batches
+from tests.support.running import Outcome, prepcli, run_here, run_process
+from tests.support.tools import need_package
+from tests.support.warm import warm_python
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import APART, FAST_TIER, group_of, group_of_test, pytest_xdist_make_scheduler
-from tests.torch_tests import imports_torch, names_with_torch
+from tests.support.scheduling import APART, FAST_TIER, group_of, group_of_test, pytest_xdist_make_scheduler
+from tests.support.torch_tests import imports_torch, names_with_torch
 
 NEMO = "tests/context/test_nemo.py"
 MODELS = "tests/codes/test_input.py"
@@ -60,7 +60,7 @@ def test_the_groups_of_these_files() -> None:
 
 FILE = """
 from tests.conftest import tree
-from tests.toy_codec import use_toy_codec
+from tests.support.toy_codec import use_toy_codec
 if TYPE_CHECKING:
     import torch
 else:

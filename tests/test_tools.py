@@ -4,11 +4,11 @@ import re
 import sys
 from pathlib import Path
 
-from tests.running import Outcome, clean_environment, run_process
+from tests.support.running import Outcome, clean_environment, run_process
 
 TESTS = """
 import pytest
-from tests.tools import need, tool
+from tests.support.tools import need, tool
 
 @pytest.mark.parametrize("number", range(3))
 def test_sox(number):
@@ -28,7 +28,9 @@ def test_passes(): pass
 
 def run(folder: Path, *options: str, ci: bool) -> Outcome:
     """These tests on a machine without programs."""
-    (folder / "conftest.py").write_text("from tests.tools import pytest_terminal_summary as pytest_terminal_summary\n")
+    (folder / "conftest.py").write_text(
+        "from tests.support.tools import pytest_terminal_summary as pytest_terminal_summary\n"
+    )
     (folder / "test_it.py").write_text(TESTS)
     environ = clean_environment(
         PATH=str(folder),

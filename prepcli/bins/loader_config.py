@@ -224,7 +224,7 @@ def _edit(text: str, node: "MappingNode", section: dict[str, Any], changed: Mapp
     """The text with what has changed in the mapping `node`, without what does not fit; `section`: what it becomes."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.flow_style:
-        # In braces, commas would have to be found too: the whole is written anew, unless that loses a comment.
+        # In braces, commas would have to be found too: the whole is written again, unless that loses a comment.
         return text if " #" in text[start:end] else text[:start] + _flow(section, node.start_mark.column) + text[end:]
     entries = _entries(node)
     indent = node.value[0][0].start_mark.column

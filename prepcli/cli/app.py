@@ -4,30 +4,23 @@ import atexit
 import contextlib
 import errno
 import gc
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from prepcli.cli.batch_sizes import show_batch_sizes
-from prepcli.cli.bins import show_bins, show_bins_2d, show_token_bins
-from prepcli.cli.blending import show_blend
-from prepcli.cli.building import Show, build_command
-from prepcli.cli.download import show_data_sets
+from prepcli.cli.building import build_command
 from prepcli.cli.groups import GroupedHelp
 from prepcli.cli.hints import ExplainingCommand
-from prepcli.cli.indexing import show_indexes
-from prepcli.cli.inspection import show_inspection
 from prepcli.cli.mistakes import run_app
-from prepcli.cli.output import show_report
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
-from prepcli.cli.status import show_status
 from prepcli.cli.variadic import VariadicCommand
-from prepcli.cli.verification import show_verification
 from prepcli.display.printing import printable
 from prepcli.engine.signals import Interruption, stop_on_signals
 from prepcli.errors import PrepcliError, UsageError
@@ -42,35 +35,6 @@ SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 
 _SUMMARY = "Turns speech corpora into training data: tar shards, Lhotse Shar, bins for bucketed training."
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-SHOWS: dict[str, Show] = {
-    "blend": show_blend,
-    "download fisher": show_report,
-    "download hub5": show_report,
-    "download": show_data_sets,
-    "estimate-batch-sizes": show_batch_sizes,
-    "estimate-bins": show_bins,
-    "estimate-bins-2d": show_bins_2d,
-    "estimate-token-bins": show_token_bins,
-    "index": show_indexes,
-    "inspect": show_inspection,
-    "status": show_status,
-    "verify": show_verification,
-}
-"""The function that prints the report of a command or of a group; default: `show_report`."""
-ONE_BLAS_THREAD = {
-    "estimate-bins",
-    "estimate-bins-2d",
-    "estimate-token-bins",
-    "index",
-    "inspect",
-    "manifest-to-parquet",
-    "manifest-to-shar",
-    "manifest-to-tarred",
-    "manifest-to-wenet",
-    "verify",
-}
-"""Commands without matrix products; for them BLAS would only start idle threads when NumPy is imported."""
 
 
 def _typer(name: str, help: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
@@ -100,7 +64,7 @@ def build_app(words: Sequence[str]) -> typer.Typer:
         "from a licensed copy. Each command can be stopped at any time; run it again to continue.",
     )
     app.add_typer(download)
-    meant = [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]]
+    meant = _meant(words)
     completes = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for names of options
     for command in meant or COMMANDS:
         group = download if command.name.startswith("download ") else app
@@ -111,6 +75,11 @@ def build_app(words: Sequence[str]) -> typer.Typer:
     return app
 
 
+def _meant(words: Sequence[str]) -> list[Command]:
+    """The commands that may be called by a command line: one, all of a group, or none."""
+    return [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]]
+
+
 def _nothing() -> None:
     """Stand in for a command that is only listed."""
 
@@ -118,14 +87,19 @@ def _nothing() -> None:
 def _add(command: Command, group: typer.Typer) -> None:
     words = command.name.split()
     options = command.load_options()
-    show = SHOWS.get(command.name) or SHOWS.get(words[0]) or show_report
-    function = build_command(words, options, command.load_function, show)
+    function = build_command(words, options, command.load_function, partial(_show, command))
     has_lists = any(one.is_list and not (one.option.is_argument or one.option.one_each) for one in declared(options))
     group.command(
         words[-1],
         cls=VariadicCommand if has_lists and len(words) == 1 else ExplainingCommand,
         short_help=command.summary,
     )(function)
+
+
+def _show(command: Command, options: Any, report: Any) -> None:
+    """Print a report; what prints it is imported only now."""
+    module, _, name = command.result.show.rpartition(".")
+    getattr(importlib.import_module(f"prepcli.cli.{module}"), name)(options, report)
 
 
 def _print_version(wanted: bool) -> None:
@@ -214,7 +188,8 @@ def main() -> None:
 def _run() -> None:
     try:
         _check_names()
-        if ONE_BLAS_THREAD.intersection(sys.argv[1:2]):
+        if not any(command.runs_models() for command in _meant(sys.argv[1:])):
+            # Before NumPy is imported: without large products of matrices the threads of BLAS would only be idle.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _command()
     except BrokenPipeError:

@@ -58,6 +58,7 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
     """Call the function and print its report, also after a run with too many rejects."""
     try:
         with called([*words, *words_of(options)], progress=True):
+            _expect_requests(options)
             work = function()
             _collect_garbage()
             report = work(options)
@@ -73,6 +74,15 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
         raise
     if not is_own_rank():
         show(options, report)
+
+
+def _expect_requests(options: Any) -> None:
+    """Where an option is an address, start the process that talks to the store, which imports while this one does."""
+    if any(is_address(str(value)) for value in vars(options).values()):
+        from prepcli.storage import client
+        from prepcli.storage.access import later
+
+        later(client.warm_up)
 
 
 def _collect_garbage() -> None:

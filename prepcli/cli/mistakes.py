@@ -27,7 +27,7 @@ def run_app(app: typer.Typer) -> int:
         UsageError: the command line is wrong.
     """
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(prog_name="prepcli", standalone_mode=False) or 0)
     except CommandLineError as error:
         if type(error).__name__ != "NoArgsIsHelpError":
             raise _in_one_line(error) from None

@@ -11,6 +11,9 @@ from prepcli.engine.owner import Owner
 from prepcli.engine.store_output import abort_left
 from prepcli.engine.workspace import CLEARED_FILES, CLEARED_FOLDERS, Workspace, first_of, read_document, write_json
 from prepcli.errors import UsageError
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.paths import StorePath
 
 
 class _Clearing(msgspec.Struct):
@@ -33,9 +36,12 @@ def clear(workspace: Workspace, patterns: Sequence[str]) -> None:
         with naming_what_is_in_the_way(root / name):
             (root / name).unlink(missing_ok=True)
     shutil.rmtree(first_of(workspace.plan_file), ignore_errors=True)
-    for path in workspace.outputs(patterns):
-        with naming_what_is_in_the_way(path):
-            path.unlink(missing_ok=True)
+    if isinstance(workspace.out, StorePath):
+        call(client.delete_objects, tuple(map(str, workspace.outputs(patterns))))
+    else:
+        for path in workspace.outputs(patterns):
+            with naming_what_is_in_the_way(path):
+                path.unlink(missing_ok=True)
     abort_left(workspace.folders_in_tmp(), ())
     for name in CLEARED_FOLDERS:
         shutil.rmtree(root / name, ignore_errors=True)

@@ -40,7 +40,7 @@ def resolved(out: Path) -> Path:
     try:
         return out.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: Python's own, up to 3.12
-        raise UsageError(f"{out} is a link that leads to itself; remove it, or give another directory") from error
+        raise UsageError(f"{out} is a link that leads to itself; remove it, or give another path") from error
 
 
 _WHAT_TO_DO = "move it away, and run the same command again"

@@ -72,7 +72,8 @@ class Job(ABC, Generic[UnitT, Contents]):
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
         kept_by_overwrite: what `--overwrite` does not compute again, in words for a message; empty for nothing.
-        elsewhere: what a user can choose instead of an output that is in use, in words for a message.
+        elsewhere: what a user can choose instead of an output that is in use, in words for a message; empty for another
+            OUT.
         shares_out: whether OUT may hold files of others: no note says so.
         claims_units: whether `execute` claims units, so that ranks can take units of each other.
         telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
@@ -81,7 +82,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     reads_audio_files: bool = True
     kept_by_overwrite: str = ""
-    elsewhere: str = "another directory"
+    elsewhere: str = ""
     shares_out: bool = False
     claims_units: bool = False
     telemetry: Collection[str] = ()

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.store_output import OutputSizes, note_upload
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import RecordRejected
-from prepcli.processes.workers import no_interruption
+from prepcli.processes.workers import is_worker, no_interruption
+from prepcli.storage import client
+from prepcli.storage.access import call
 from prepcli.storage.paths import StorePath
 from prepcli.version import __version__
 
@@ -22,6 +24,8 @@ MANY_FILES = 16
 """Number of files that are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
 FLUSHING_THREADS = 4
 """Threads that flush whole files during the work (measured: 5 % less time than at the end, for 2,703 of 230 kB)."""
+OBJECTS_AT_ONCE = 8
+"""Objects of a unit that are sent to a store, or completed there, at the same time."""
 
 _JOINED_BYTES = 1 << 20
 
@@ -163,11 +167,11 @@ class UnitWriter:
             self.open(name).write(data)
         files |= _close_all({name: self._files[name] for name in self._after})
         self.workspace.check_claim()
-        for name in self._after:  # those of earlier files do not fit these
-            (self.workspace.out / name).unlink(missing_ok=True)
-        for name, file in files.items():
-            if etag := self._files[name].publish_as(self.workspace.out / name):
-                files[name] = msgspec.structs.replace(file, etag=etag)
+        self._remove_after()
+        names = [name for name in files if name not in self._after]
+        for together in (names[:-1], names[-1:], list(self._after)):
+            for name, etag in self._publish(together):
+                files[name] = msgspec.structs.replace(files[name], etag=etag)
         for name in work_files:
             self._work_files[name].publish_as(self.workspace.root / name)
         marker = Marker(
@@ -183,6 +187,25 @@ class UnitWriter:
         )
         write_json(self.workspace.done / f"{self.unit.id}.json", marker, durable=False)
         return marker
+
+    def _remove_after(self) -> None:
+        """Remove what an earlier run has published after its files: it does not fit those of this one."""
+        out = self.workspace.out
+        if isinstance(out, StorePath):
+            if self._after:
+                call(client.delete_objects, tuple(str(out / name) for name in self._after))
+            return
+        for name in self._after:
+            (out / name).unlink(missing_ok=True)
+
+    def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Let files appear, in this order or, from a worker in a store, at the same time; yields names and ETags."""
+        out = self.workspace.out
+        if len(names) < 2 or not (is_worker() and isinstance(out, StorePath)):
+            yield from ((name, self._files[name].publish_as(out / name)) for name in names)
+            return
+        with ThreadPoolExecutor(min(len(names), OBJECTS_AT_ONCE)) as pool:
+            yield from zip(names, pool.map(lambda name: self._files[name].publish_as(out / name), names), strict=True)
 
     def __enter__(self) -> "UnitWriter":
         return self

@@ -21,6 +21,7 @@ from prepcli.engine.share import RunOptions, load_markers, process_share
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
 from prepcli.engine.stealing import Crew
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
@@ -56,7 +57,7 @@ class Run:
         self._load_markers()
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         self._retry_rejects()
-        if self._is_finished():
+        if self._was_finished():
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
         self._warn_if_running()
@@ -79,7 +80,7 @@ class Run:
         options = self.options
         if not options.overwrite:
             self._load_markers()
-        if options.overwrite or options.retry_rejects or not self._is_finished():
+        if options.overwrite or options.retry_rejects or not self._was_finished():
             check_sample(self.job, self.plan, options.budget)
 
     def _claim_output(self) -> None:
@@ -126,11 +127,11 @@ class Run:
             raise UsageError(
                 f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
                 f"{workspace.root}, which would tell how it was made, is not there; choose "
-                f"{self.job.elsewhere}, or give --overwrite to replace it"
+                f"{self._elsewhere()}, or give --overwrite to replace it"
             )
 
     def _made_differently(self, plan: StoredPlan) -> str:
-        elsewhere = self.job.elsewhere
+        elsewhere = self._elsewhere()
         if not self.options.overwrite:
             kept = self.job.kept_by_overwrite
             advice = f"Choose {elsewhere}, or give --overwrite to start again{kept and f' ({kept})'}"
@@ -143,6 +144,10 @@ class Run:
             )
         what = "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
         return f"{self.workspace.named} was made differently: {what}. {advice}"
+
+    def _elsewhere(self) -> str:
+        is_file = self.workspace.named != self.workspace.out
+        return self.job.elsewhere or ("another file" if is_file else "another directory")
 
     def _retry_rejects(self) -> None:
         rank = self.options.rank
@@ -158,11 +163,15 @@ class Run:
     def _load_markers(self) -> None:
         load_markers(self.plan, self.workspace, self.digest, self.markers, listed=True)
 
-    def _is_finished(self) -> bool:
+    def _was_finished(self) -> bool:
+        """Whether the output was whole when this run began."""
+        return self._is_finished(self.workspace.found)
+
+    def _is_finished(self, sizes: OutputSizes | None = None) -> bool:
         if len(self.markers) < len(self.plan.units):
             return False
         report = read_document(self.workspace.report_file, Report)
-        merged = read_marker(self.workspace, FINISH_UNIT, self.digest)
+        merged = read_marker(self.workspace, FINISH_UNIT, self.digest, sizes)
         return report is not None and report.digest == self.digest and merged is not None
 
     def _warn_if_running(self) -> None:

@@ -10,6 +10,7 @@ from prepcli.engine.job import AnyJob
 from prepcli.engine.options import JobOptions
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions, run_job
+from prepcli.engine.store_output import begin_listing
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError, TooManyRejectsError, UsageError
 from prepcli.interface.calls import command_line
@@ -39,6 +40,7 @@ def run_command(
     """
     if options.dry_run:
         return dry_run_report(job, workspace.named, engine.rank, plan, engine.budget)
+    begin_listing(workspace.out)
     try:
         report = run_job(job, workspace, engine, plan)
     except IncompleteError as error:

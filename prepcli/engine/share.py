@@ -40,10 +40,11 @@ def load_markers(
 ) -> None:
     """Add the markers of units that are done, by this rank or others, to `markers`.
 
-    `listed`: only those that are listed in their folder, which spares a million attempts to open others. A network
-    file system may list a new one late: that is no harm before the work, but at its end nobody would finish.
+    `listed`: only those that are listed in their folder, which spares a million attempts to open others, and with the
+    files that `workspace.found` has seen. A network file system may list a new one late: that does no harm before
+    the work, but at its end nobody would finish.
     """
-    sizes = OutputSizes(workspace.out)
+    sizes = workspace.found if listed else OutputSizes(workspace.out)
     there = _names_in(workspace.done) if listed else None
     for unit in plan.units:
         if unit.id not in markers and (there is None or f"{unit.id}.json" in there):

@@ -1,7 +1,9 @@
 """The stages before a run has a plan: what its ranks do together, and how far they are; for `status`."""
 
 import contextlib
+import os
 import shlex
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +18,9 @@ from prepcli.interface.calls import command_line
 QUIET_SECONDS = 60.0
 """Seconds without a sign of life after which the ranks of a stage count as ended."""
 BEGINNING_SECONDS = 5.0
-"""Seconds from the beginning of a stage until its ranks have given a sign of life, at most."""
+"""Maximum seconds from the beginning of a stage until its ranks have given a sign of life."""
 LOADING_SECONDS = 600.0
-"""Seconds from the end of the last stage until there is a plan, at most: a model may be loaded before."""
+"""Maximum seconds from the end of the last stage until there is a plan: a model may be loaded before."""
 _FILE = "stage.json"
 
 
@@ -72,9 +74,9 @@ def stage_of(workspace: Workspace) -> StageProgress | None:
             in_hand.setdefault(rank, []).append(task)
     is_alive = (
         any(owner.is_gone is False for _, (_, owner) in held)
-        or ((bool(in_hand) or not held) and _changed_within(QUIET_SECONDS, claims.glob(f"{BEAT}*")))
-        or _changed_within(BEGINNING_SECONDS, [newest])
-        or (stage.is_last and _changed_within(LOADING_SECONDS, results))
+        or ((bool(in_hand) or not held) and changed_within(QUIET_SECONDS, claims.glob(f"{BEAT}*")))
+        or changed_within(BEGINNING_SECONDS, [newest])
+        or (stage.is_last and changed_within(LOADING_SECONDS, results))
     )
     words = shlex.split(stage.run_with)
     return StageProgress(
@@ -88,8 +90,22 @@ def stage_of(workspace: Workspace) -> StageProgress | None:
     )
 
 
-def _changed_within(seconds: float, paths: Iterable[Path]) -> bool:
-    return time.time() - max(map(_changed, paths), default=0.0) < seconds
+def changed_within(seconds: float, paths: Iterable[Path]) -> bool:
+    """Whether one of these files was written in the last `seconds`, by the clock of their file system."""
+    newest = max(paths, key=_changed, default=None)
+    return newest is not None and _time_in(newest.parent) - _changed(newest) < seconds
+
+
+def _time_in(folder: Path) -> float:
+    """The time by the clock of a folder's file system: that of its server, which may differ from ours.
+
+    Where nothing can be written, our own.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
 
 
 def _changed(path: Path) -> float:

@@ -39,10 +39,12 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 def note_other_files(job: AnyJob, workspace: Workspace) -> None:
     """Say, when a run begins in an OUT with files of others, that they stay; called before anything is written."""
     adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
-    if job.shares_out or adds_to_another or not workspace.out.is_dir():
+    if job.shares_out or adds_to_another:
         return
     if isinstance(workspace.out, StorePath):
-        names = sorted(path.name for path in islice(workspace.out.iterdir(), MAX_LISTED))
+        names = sorted({name.partition("/")[0] for name in workspace.found.names()})[:MAX_LISTED]
+    elif not workspace.out.is_dir():
+        return
     else:
         with os.scandir(workspace.out) as entries:
             names = sorted(entry.name for entry in islice(entries, MAX_LISTED) if not _is_without_files(entry))

@@ -14,7 +14,7 @@ from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.rejects import asked_for
 from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
-from prepcli.engine.stages import StageProgress, stage_of
+from prepcli.engine.stages import StageProgress, changed_within, stage_of
 from prepcli.engine.stealing import units_in_hand
 from prepcli.engine.store_output import OutputSizes, uploads_to
 from prepcli.engine.stored_units import find_plan, read_units
@@ -191,7 +191,8 @@ def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:
     """The state when units are missing and no rank is active: the first rank has just planned, or all have ended."""
     planned = workspace.plan_file.stat().st_mtime
     heard_of_since = any(rank.updated >= planned for rank in ranks)
-    return "stopped" if heard_of_since or time.time() - planned > STALE_AFTER else "not_started"
+    is_new = changed_within(STALE_AFTER, [workspace.plan_file])
+    return "not_started" if is_new and not heard_of_since else "stopped"
 
 
 def _merging(ranks: list[RankProgress]) -> str:

@@ -9,13 +9,15 @@ import contextlib
 import socket
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.store_output import check_writing
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.storage import client
-from prepcli.storage.access import call
+from prepcli.storage.access import call, later
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import StorePath
 
@@ -47,26 +49,30 @@ class StoreClaim:
         self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own
 
-    def take(self, by_force: bool = False) -> None:
-        """Hold the output; with `by_force`, end the claims of others.
+    def take(self, by_force: bool = False, is_new: bool = False) -> None:
+        """Hold the output, and check that objects can be written there.
+
+        Args:
+            by_force: end the claims of others.
+            is_new: the claim was made just now, so nobody can have taken it already.
 
         Raises:
-            UsageError: another folder of records holds it.
+            UsageError: another folder of records holds it, or writing is denied.
         """
-        found = self._listed()
-        if self._own.id + _HELD in found and not by_force:
-            return
         if by_force:
-            for name in found:
-                if not name.startswith(self._own.id):
-                    call(client.delete_object, f"{self._folder}/{name}")
+            others = [name for name in self._listed() if not name.startswith(self._own.id)]
+            call(client.delete_objects, tuple(f"{self._folder}/{name}" for name in others))
             self._put(_HELD)
             return
+        if not is_new and self._own.id + _HELD in self._listed():
+            check_writing(self._out)  # else the claim itself shows that it is allowed
+            return
         self._put(_CANDIDATE)
-        self._refuse_to(self._first(_HELD) or self._first(_CANDIDATE, smaller=True))
+        found = self._listed()  # one listing for both: another has a candidate until it holds the output
+        self._refuse_to(self._first(found, _HELD) or self._first(found, _CANDIDATE, smaller=True))
         self._put(_HELD)
         self._wait_for_others()
-        self._delete(_CANDIDATE)
+        later(client.delete_objects, (self._name(_CANDIDATE),))
 
     def check(self) -> None:
         """Check that the output is still held.
@@ -75,7 +81,7 @@ class StoreClaim:
             PrepcliError: another command has taken it by force.
         """
         try:
-            call(client.object_info, f"{self._folder}/{self._own.id}{_HELD}")
+            call(client.object_info, self._name(_HELD))
         except FileNotFoundError:
             raise PrepcliError(
                 f"another command has started again in {self._out} (--overwrite) during this run, which has stopped; "
@@ -85,16 +91,16 @@ class StoreClaim:
     def _wait_for_others(self) -> None:
         """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays."""
         while True:
-            self._refuse_to(self._first(_HELD, smaller=True))
-            if not (self._first(_HELD) or self._first(_CANDIDATE)):
+            found = self._listed()
+            self._refuse_to(self._first(found, _HELD, smaller=True))
+            if not (self._first(found, _HELD) or self._first(found, _CANDIDATE)):
                 return
             time.sleep(_WAIT)
 
     def _refuse_to(self, other: str | None) -> None:
         if other is None:
             return
-        self._delete(_HELD)
-        self._delete(_CANDIDATE)
+        call(client.delete_objects, (self._name(_HELD), self._name(_CANDIDATE)))
         where = "another folder"
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
             claim = msgspec.json.decode(call(client.read_object, f"{self._folder}/{other}"), type=Claim)
@@ -104,9 +110,8 @@ class StoreClaim:
             "another output, or give --overwrite to start again"
         )
 
-    def _first(self, kind: str, smaller: bool = False) -> str | None:
+    def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:
         """The claim of another of one kind, if there is one; stale candidates do not count."""
-        found = self._listed()
         now = max((one.mtime_ns for one in found.values()), default=0)
         for name, one in found.items():
             other = name.removesuffix(kind)
@@ -119,7 +124,7 @@ class StoreClaim:
         return {one.address.rpartition("/")[2]: one for one in call(client.list_objects, self._folder)}
 
     def _put(self, kind: str) -> None:
-        call(client.put_object, f"{self._folder}/{self._own.id}{kind}", msgspec.json.encode(self._own))
+        call(client.put_object, self._name(kind), msgspec.json.encode(self._own))
 
-    def _delete(self, kind: str) -> None:
-        call(client.delete_object, f"{self._folder}/{self._own.id}{kind}")
+    def _name(self, kind: str) -> str:
+        return f"{self._folder}/{self._own.id}{kind}"

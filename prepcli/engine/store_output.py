@@ -1,22 +1,22 @@
 """An output in an object store: what is there, and the uploads that killed processes have left."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prepcli.interface.calls import tell
 from prepcli.storage import client
-from prepcli.storage.access import call
+from prepcli.storage.access import begin, call
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import StorePath, matching
 
 if TYPE_CHECKING:  # importing it takes a tenth of a small run's time, for urllib
     from prepcli.storage.uploads import Upload
 
 _checked: set[StorePath] = set()
-"""Outputs that `check_store` has found right."""
+"""Outputs that `check_writing` has found right."""
 _JOURNAL = "uploads"
 """The file in a unit's temporary directory with the addresses that it uploads to."""
 
@@ -31,11 +31,33 @@ class OutputSizes:
     def of(self, name: str) -> int:
         """The size of a file in bytes; raises `OSError` if there is none."""
         if isinstance(self._folder, StorePath):
-            if self._listed is None:
-                self._listed = self._folder.infos()
-            if name in self._listed:  # a listing may lag behind
-                return self._listed[name].num_bytes
+            listed = self._infos()
+            if name in listed:  # a listing may lag behind
+                return listed[name].num_bytes
         return (self._folder / name).stat().st_size
+
+    def check_listing(self) -> None:
+        """Check that a store's folder can be listed, unless it was; raises `UsageError` as `check_store` does."""
+        if self._listed is None and isinstance(self._folder, StorePath):
+            call(client.check_bucket, str(self._folder))
+
+    def matching(self, patterns: Sequence[str]) -> Iterator[Path]:
+        """The files in the folder whose names match one of the globs."""
+        if isinstance(self._folder, StorePath):
+            yield from (self._folder / name for name in matching(self.names(), patterns))
+            return
+        for pattern in patterns:
+            yield from sorted(self._folder.glob(pattern))
+
+    def names(self) -> Collection[str]:
+        """The names of the files in a store's folder, at any depth."""
+        return self._infos()
+
+    def _infos(self) -> dict[str, ObjectInfo]:
+        if self._listed is None:
+            assert isinstance(self._folder, StorePath)
+            self._listed = self._folder.infos()
+        return self._listed
 
     def etag_of(self, name: str) -> str:
         """The ETag of an object that was listed; "" for other files."""
@@ -51,6 +73,12 @@ class OutputSizes:
         return (self._folder / name).is_file()
 
 
+def begin_listing(out: Path) -> None:
+    """Ask for what is in an output in a store, while the work is planned; `OutputSizes` takes the answer."""
+    if isinstance(out, StorePath):
+        begin(client.list_objects, str(out))
+
+
 def check_store(out: Path) -> bool:
     """Check that objects can be listed and written at an output in a store; returns whether it is in one.
 
@@ -59,15 +87,24 @@ def check_store(out: Path) -> bool:
     """
     if not isinstance(out, StorePath):
         return False
+    OutputSizes(out).check_listing()
+    check_writing(out)
+    return True
+
+
+def check_writing(out: StorePath) -> None:
+    """Check, once, that objects can be written and removed at an output in a store.
+
+    Raises:
+        UsageError: access is denied.
+    """
     if out in _checked:
-        return True
+        return
     _checked.add(out)
     address = parse_address(str(out))
-    call(client.check_bucket, str(out))
     probe = f"{address.scheme}://{address.bucket}/{address.key}.prepcli-check"
     call(client.put_object, probe, b"prepcli checks that it may write here\n")
-    call(client.delete_object, probe)
-    return True
+    call(client.delete_objects, (probe,))
 
 
 def note_upload(folder: Path, target: StorePath) -> None:

@@ -17,7 +17,7 @@ from prepcli.engine.owner import SILENT_SECONDS, Owner, clock_of, last_change, n
 from prepcli.engine.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.ranks import Rank
 from prepcli.engine.store_claim import Claim, StoreClaim
-from prepcli.engine.store_output import abort_left, check_store
+from prepcli.engine.store_output import OutputSizes, abort_left
 from prepcli.engine.work_folder import work_folder
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes.workers import no_interruption
@@ -56,6 +56,7 @@ class Workspace:
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit it
         self._store_claim: StoreClaim | None = None
+        self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
@@ -68,7 +69,9 @@ class Workspace:
             UsageError: a directory cannot be written, or the two are on different file systems.
         """
         refuse_directories(self.plan_file, self.report_file, self.rejects_file)
-        is_local = not check_store(self.out)
+        is_local = not isinstance(self.out, StorePath)
+        if self._store_claim is None:
+            self.found.check_listing()
         for directory in (*(self.out,) * is_local, self.done, self.progress, self.tmp, self.launches):
             try:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -84,12 +87,12 @@ class Workspace:
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
                 "into place at once. Give an output directory whose parent is on the same file system"
             )
-
         if isinstance(self.out, StorePath) and self._store_claim is None:
-            own = publish_json_once(self.root / "claim.json", Claim.of(self.root), Claim)
+            own = publish_json_once(self.root / "claim.json", made := Claim.of(self.root), Claim) or made
             part = self.root.relative_to(self.main_root)  # such as the codes of one codec, which others may add to
-            self._store_claim = StoreClaim(self.out, own or Claim.of(self.root), part)
-            self._store_claim.take(takes_over)
+            self._store_claim = StoreClaim(self.out, own, part)
+            self._store_claim.take(takes_over, is_new=own == made)
+        self.found = OutputSizes(self.out)
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
@@ -191,11 +194,7 @@ class Workspace:
 
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
         """Files below OUT that match the job's output patterns."""
-        if isinstance(self.out, StorePath):
-            yield from self.out.matching(patterns)
-            return
-        for pattern in patterns:
-            yield from sorted(self.out.glob(pattern))
+        return self.found.matching(patterns)
 
     @staticmethod
     def _entries(directory: Path) -> list[Path]:

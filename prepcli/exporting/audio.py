@@ -29,6 +29,11 @@ class Piece:
     channel: int | None
 
     @property
+    def has_several_channels(self) -> bool:
+        """Whether several channels are exported."""
+        return self.channel is None and self.info.num_channels > 1
+
+    @property
     def is_whole(self) -> bool:
         """Whether the record stands for the whole file."""
         return self.channel is None and (self.start, self.num_samples) == (0, self.info.num_samples)

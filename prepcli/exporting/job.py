@@ -4,19 +4,20 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from prepcli.audio.channels import channels_note
 from prepcli.engine.arrays import Scratch, Values
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
-from prepcli.engine.publish import UnitWriter
+from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.split import Indices, by_count, in_order, seconds_of
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
-from prepcli.exporting.ids import ID_KEYS, RecordIds, plan_ids
+from prepcli.exporting.ids import GIVEN_ID, ID_KEYS, RecordIds, plan_ids
 from prepcli.exporting.options import ExportOptions
 from prepcli.manifest.record import Record
 from prepcli.records import Records, settings_over
@@ -68,7 +69,8 @@ class ShardWriter(Protocol):
 def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
     """Index the manifests, and divide their records into shards of nearly the same number of records."""
     base_dir = job.options.audio_base_dir
-    records = Records(job.manifests, base_dir, keys=ID_KEYS, workspace=workspace, num_workers=job.num_workers)
+    keys = ID_KEYS | ({"id": GIVEN_ID} if job.takes_ids else {})
+    records = Records(job.manifests, base_dir, keys=keys, workspace=workspace, num_workers=job.num_workers)
     size = len(records)
 
     # Where every line is a reject there is one bound and no shard.
@@ -92,7 +94,13 @@ def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
 
 
 class ExportJob(UnitJob[ExportShard, ExportContents]):
-    """Turns manifests into the shards of another toolkit. A unit is a shard."""
+    """Turns manifests into the shards of another toolkit. A unit is a shard.
+
+    Attributes:
+        takes_ids: whether the ids are the field `id` of the records, where all have different ones.
+    """
+
+    takes_ids: ClassVar[bool] = False
 
     def __init__(self, manifests: Sequence[str], options: ExportOptions, num_workers: int = 1) -> None:
         self.manifests = manifests
@@ -128,6 +136,12 @@ class ExportJob(UnitJob[ExportShard, ExportContents]):
     def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
         """Lines that could not be read, in input order."""
         return plan.contents.records.planned_rejects()
+
+    def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
+        """A line for the summary, if shards have counted records in `SEVERAL_CHANNELS`."""
+        return channels_note(
+            (marker.extra for marker in markers), "records", "give them the field channel (from 0), or make mono files"
+        )
 
     def process(self, plan: ExportPlan, unit: ExportShard, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard."""

@@ -83,7 +83,7 @@ def tar_numbers(folder: Path) -> list[int]:
 
 
 def refusal_of_tarred(folder: Path) -> str | None:
-    """Why what lies in a folder is no input, if this is a tarred set or the folder of its shards' manifests."""
+    """Why what lies in a folder is not an input, if this is a tarred set or the folder of its shards' manifests."""
     root = folder.parent if folder.name == SHARD_MANIFEST_NAME.partition("/")[0] else folder
     buckets = list(root.glob("bucket*"))
     if not any(path.is_dir() and tar_numbers(path) for path in (root, *buckets)):

@@ -14,7 +14,7 @@ from prepcli.errors import UsageError
 from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
 from prepcli.inspection.sample import EvenSample
 from prepcli.manifest.record import MAX_SECONDS
-from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
+from prepcli.manifest.scan import Range, blocks_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import size_of
@@ -158,7 +158,7 @@ def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: 
 
 def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
     tally = Tally(kind, wanted)
-    for data in lines_of(part):
+    for data in blocks_of(part):
         tally.add_lines(data)
         if not tally.num_records and tally.problems.total() > 10_000:
             line, detail = tally.first_problem or (1, "")

@@ -2,8 +2,25 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command returns, and how the command line prints it.
+
+    Attributes:
+        report: the class of the report, or of each report in a list of them, with its module below `prepcli`.
+        show: the function that prints it, with its module below `prepcli.cli`.
+    """
+
+    report: str
+    show: str
+
+
+_OF_JOB = Result("engine.report.Report", "output.show_report")
+_OF_DATA_SETS = Result("corpora.running.DownloadReport", "download.show_data_sets")
 
 
 @dataclass(frozen=True)
@@ -15,12 +32,14 @@ class Command:
         package: below `prepcli`; its module `options` has the dataclass, its module `command` has the function.
         options: the dataclass of its options, whose docstring is the help of the command.
         summary: for the list of commands.
+        result: what it returns.
     """
 
     name: str
     package: str
     options: str
     summary: str
+    result: Result = _OF_JOB
 
     @property
     def python_name(self) -> str:
@@ -32,6 +51,10 @@ class Command:
         loaded = getattr(importlib.import_module(f"prepcli.{self.package}.options"), self.options)
         assert isinstance(loaded, type)
         return loaded
+
+    def runs_models(self) -> bool:
+        """Whether it has an option for the devices of a model."""
+        return any(one.name in ("device", "devices") for one in fields(self.load_options()))
 
     def load_function(self) -> Callable[[Any], Any]:
         """The function that does the work: it takes the dataclass and returns a report."""
@@ -47,30 +70,35 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "corpora",
             "DownloadLibrispeech",
             "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR.",
+            _OF_DATA_SETS,
         ),
         Command(
             "download an4",
             "corpora",
             "DownloadAn4",
             "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA.",
+            _OF_DATA_SETS,
         ),
         Command(
             "download aishell",
             "corpora",
             "DownloadAishell",
             "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR.",
+            _OF_DATA_SETS,
         ),
         Command(
             "download aishell2",
             "corpora",
             "DownloadAishell2",
             "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy.",
+            _OF_DATA_SETS,
         ),
         Command(
             "download ljspeech",
             "corpora",
             "DownloadLjspeech",
             "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com.",
+            _OF_DATA_SETS,
         ),
         Command(
             "download fisher",
@@ -93,9 +121,21 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command("manifest-to-wenet", "wenet", "ManifestToWenet", "Make shards or a data list for WeNet"),
         Command("manifest-to-mels", "mels", "ManifestToMels", "Make mel-spectrograms for Tacotron 2"),
         Command("manifest-to-parquet", "parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"),
-        Command("blend", "blending", "Blend", "Mix finished sets by weights in one input_cfg"),
+        Command(
+            "blend",
+            "blending",
+            "Blend",
+            "Mix finished sets by weights in one input_cfg",
+            Result("blending.report.BlendReport", "blending.show_blend"),
+        ),
         Command("prepare-texts", "texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
-        Command("index", "indexing", "Index", "Index sets that exist, to resume in mid-epoch"),
+        Command(
+            "index",
+            "indexing",
+            "Index",
+            "Index sets that exist, to resume in mid-epoch",
+            Result("indexing.report.IndexReport", "indexing.show_indexes"),
+        ),
     ),
     "Extend": (
         Command(
@@ -112,15 +152,57 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "Estimate bins for bucketed training": (
-        Command("estimate-bins", "bins", "EstimateBins", "By duration"),
-        Command("estimate-bins-2d", "bins", "EstimateBins2d", "By duration and number of tokens"),
-        Command("estimate-token-bins", "bins", "EstimateTokenBins", "By number of tokens, for texts and conversations"),
-        Command("estimate-batch-sizes", "batch_sizes", "EstimateBatchSizes", "The largest batch of each bucket"),
+        Command(
+            "estimate-bins",
+            "bins",
+            "EstimateBins",
+            "By duration",
+            Result("bins.durations.BinsReport", "bins.show_bins"),
+        ),
+        Command(
+            "estimate-bins-2d",
+            "bins",
+            "EstimateBins2d",
+            "By duration and number of tokens",
+            Result("bins.two_d.Bins2dReport", "bins.show_bins_2d"),
+        ),
+        Command(
+            "estimate-token-bins",
+            "bins",
+            "EstimateTokenBins",
+            "By number of tokens, for texts and conversations",
+            Result("bins.tokens.TokenBinsReport", "bins.show_token_bins"),
+        ),
+        Command(
+            "estimate-batch-sizes",
+            "batch_sizes",
+            "EstimateBatchSizes",
+            "The largest batch of each bucket",
+            Result("engine.report.Report", "batch_sizes.show_batch_sizes"),
+        ),
     ),
     "Look": (
-        Command("inspect", "inspection", "Inspect", "Show what a file or a set holds, with examples"),
-        Command("status", "engine", "ShowStatus", "Show how far commands are, and how to continue them"),
-        Command("verify", "verification", "Verify", "Check that a set is complete and readable"),
+        Command(
+            "inspect",
+            "inspection",
+            "Inspect",
+            "Show what a file or a set holds, with examples",
+            Result("inspection.report.Inspection", "inspection.show_inspection"),
+        ),
+        Command(
+            "status",
+            "engine",
+            "ShowStatus",
+            "Show how far commands are, and how to continue them",
+            Result("engine.status.Status", "status.show_status"),
+        ),
+        Command(
+            "verify",
+            "verification",
+            "Verify",
+            "Check that a set is complete and readable",
+            Result("verification.report.VerifyReport", "verification.show_verification"),
+        ),
     ),
 }
 """The commands by task, in the order of `prepcli --help`."""

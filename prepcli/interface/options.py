@@ -97,7 +97,7 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 def declared(options: type) -> tuple[Declared, ...]:
     """The options of a dataclass: arguments, required options, its own options, and those of its bases.
 
-    A field with `init=False` is no option: so a command leaves out one of its base that means nothing for it.
+    A field with `init=False` is not an option: so a command leaves out one of its base that means nothing for it.
     """
     if options not in _DECLARED:
         _DECLARED[options] = tuple(_all_declared(options))

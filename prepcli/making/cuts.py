@@ -27,8 +27,9 @@ def entries_of_cuts(path: str) -> Iterator[Entry]:
 
 
 def _entry(cut: dict[str, Any], number: int) -> Entry:
+    id = str(cut["id"])
     if "sources" in cut:
-        return Entry(_file_of(cut), number, str(cut["id"]))
+        return Entry(_file_of(cut), number, id, {"id": id})
     kind = cut.get("type")
     if kind != "MonoCut":
         _refuse(f"it is a {kind}; only cuts of one channel of one recording (MonoCut) name a part of one file")
@@ -41,12 +42,13 @@ def _entry(cut: dict[str, Any], number: int) -> Entry:
         _refuse(f"the cut has {len(supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first")
     start, duration = float(cut["start"]), float(cut["duration"])
     is_whole = start == 0 and abs(duration - float(recording["duration"])) < 1e-3
-    fields = _fields(supervisions[0]) if supervisions else {}
+    # A Shar that was made of a manifest keeps the id of the manifest in `custom`.
+    fields = {"id": id} | (_fields(supervisions[0]) if supervisions else {})
     if is_whole:
-        return Entry(path, number, str(cut["id"]), fields)
+        return Entry(path, number, id, fields)
     if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
         raise RecordRejected(RejectReason.BAD_OFFSET, f"the cut begins at {start} s and lasts {duration} s")
-    return Entry(path, number, str(cut["id"]), fields, start, duration)
+    return Entry(path, number, id, fields, start, duration)
 
 
 def _file_of(recording: dict[str, Any]) -> str:

@@ -79,7 +79,7 @@ def _recordings(scp: str) -> Iterator[Entry]:
         if not value:
             yield rejected_entry(RejectReason.MISSING_FIELD, f"the line for {key} has no path", number, line)
         else:
-            yield Entry(value, number, key)
+            yield Entry(value, number, key, {"id": key})
 
 
 def _segments(segments: str) -> Iterator[Entry]:
@@ -100,7 +100,7 @@ def _segments(segments: str) -> Iterator[Entry]:
             detail = f"the segment from {start} to {end} is not one of seconds above 0"
             yield rejected_entry(RejectReason.BAD_OFFSET, detail, number, line)
         else:
-            yield Entry(recording, number, key, None, begin, 0.0 if stop == -1 else _difference(begin, stop))
+            yield Entry(recording, number, key, {"id": key}, begin, 0.0 if stop == -1 else _difference(begin, stop))
 
 
 def _difference(begin: float, stop: float) -> float:

@@ -58,25 +58,34 @@ class LineBlocks:
         # A text is requested of a field that is decoded as another type: every line takes the slow path.
         self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
         wanted = () if self._never_fast else of_numbers
-        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted)
+        optional = tuple(key.field for _, key in columns.field_keys if key.is_optional)
+        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted, optional)
         self._getters = {name: attrgetter(f"field_{number}") for number, name in enumerate(fields)}
         self._getters["audio_filepath"] = attrgetter("audio_filepath")
         self._text_getters = [attrgetter(f"text_{number}") for number in range(len(of_numbers))]
 
     def add(self, data: bytes, at: int) -> None:
         """Add whole lines; the first begins at byte `at` of the file."""
-        chars, ends = line_ends(data)
-        values = self._read_fast(data, chars, ends)
-        if values is not None:
-            self._keep(values, ends, at)
-            self.num_lines += len(ends)
-        elif len(ends) == 1:
+        if self.add_usable(data, at):
+            return
+        _, ends = line_ends(data)
+        if len(ends) == 1:
             self._add_odd_line(data.removesuffix(b"\n"), at)
         else:
             # Something in the block is unusual: halve it until only the unusual lines are left.
             middle = int(ends[len(ends) // 2 - 1]) + 1
             self.add(data[:middle], at)
             self.add(data[middle:], at + middle)
+
+    def add_usable(self, data: bytes, at: int) -> bool:
+        """Add whole lines if all are certainly usable; returns whether they were added."""
+        chars, ends = line_ends(data)
+        values = self._read_fast(data, chars, ends)
+        if values is None:
+            return False
+        self._keep(values, ends, at)
+        self.num_lines += len(ends)
+        return True
 
     def finish(self, digest: bytes, num_bytes: int) -> Part:
         """The columns of all blocks."""
@@ -114,8 +123,7 @@ class LineBlocks:
                 paths = [record.audio_filepath for record in records]
                 offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
                 texts = [
-                    [key.function(str(value)) for value in map(self._getters[key.field], records)]
-                    for _, key in self.columns.field_keys
+                    list(map(key.of, map(self._getters[key.field], records))) for _, key in self.columns.field_keys
                 ]
             number = self._numbers_of(data, records)
         except (RecordRejected, msgspec.DecodeError):
@@ -161,13 +169,20 @@ class LineBlocks:
 
 
 @lru_cache
-def _nemo_decoder_with(fields: tuple[str, ...], texts: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ..."""
+def _nemo_decoder_with(
+    fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...]
+) -> msgspec.json.Decoder[Any]:
+    """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ...
+
+    Of `fields` those that are `optional` may be missing, and may have any value.
+    """
     if set(fields) <= {"audio_filepath"} and not texts:
         return msgspec.json.Decoder(NemoLine)
     text_or_number: Any = Annotated[str, msgspec.Meta(min_length=1)] | int
-    more = [
-        (f"field_{number}", text_or_number, msgspec.field(name=name))
+    more: list[tuple[str, Any, Any]] = [
+        (f"field_{number}", Any, msgspec.field(name=name, default=None))
+        if name in optional
+        else (f"field_{number}", text_or_number, msgspec.field(name=name))
         for number, name in enumerate(fields)
         if name != "audio_filepath"
     ]
@@ -185,7 +200,7 @@ def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
     record = found.record
     if record is None:
         return _Values([found.duration], [], [], [], number)
-    texts = [[key.function(_field_text(record, key))] for _, key in columns.field_keys]
+    texts = [[key.of(_field_text(record, key))] for _, key in columns.field_keys]
     return _Values([record.duration], [record.offset], [record.audio_filepath], texts, number)
 
 
@@ -204,15 +219,17 @@ def _text_or_none(fields: Mapping[str, msgspec.Raw], name: str) -> str | None:
     raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {shown(fields[name])}; it must be text")
 
 
-def _field_text(record: Record, key: FieldKey) -> str:
+def _field_text(record: Record, key: FieldKey) -> object:
     value = record.get(key.field)
+    if key.is_optional:
+        return value
     if value is None or value == "":
         raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {key.field}")
     if type(value) not in (str, int):
         raise RecordRejected(
             RejectReason.BAD_FIELD, f"{key.field} is {shown(record.fields[key.field])}; it must be text"
         )
-    return str(value)
+    return value
 
 
 def key_bytes(text: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.parts import Columns, Floats, Numbers, Part
+from prepcli.manifest.scan import Reader, scan_all
 
 # For fewer examples than this, one process is faster than starting workers.
 _FEW_EXAMPLES = 200_000
@@ -49,10 +51,13 @@ def read_durations(paths: Sequence[str], num_workers: int = 1) -> Floats:
     return read_input(DataSet(tuple(paths)), num_workers=num_workers).seconds
 
 
-def duration_pieces(paths: Sequence[str]) -> Iterator[Floats]:
-    """The same as `read_durations`, in pieces, for which memory need not grow with the number of records."""
-    found = Durations()
-    return (part.duration for part in _parts(paths, _columns_of(DataSet(tuple(paths)), None), 1, found))
+def duration_pieces(path: str, file: BinaryIO) -> Iterator[Floats]:
+    """`read_durations` of one open manifest, read once from its start to its end, in pieces of bounded size."""
+    num_bytes = 0
+    for part in scan_all(Reader(path, file), Columns(spans=False, digest=False)):
+        num_bytes += part.num_bytes
+        check_is_manifest(path, part, num_bytes)
+        yield part.duration
 
 
 def read_input(

@@ -24,6 +24,7 @@ from prepcli.storage.input_files import FileState, check_unchanged, state_of
 _MAX_POOLED_GZIP_BYTES = 32 << 20
 _MIN_PROBLEM_LINES = 1000
 _BLOCK_BYTES = 1 << 20
+_NO_LINES: Ints = np.empty(0, np.int64)
 KEY_PREFIX = "key."
 """The name of a key as a column begins with it."""
 
@@ -40,6 +41,8 @@ class SourceFile:
     """The file with the uncompressed bytes: `path`, the spooled copy of a `.gz`, or None (not spooled)."""
     state: FileState
     """The state of `path` before it was read."""
+    begin: int = 0
+    """The first byte of its uncompressed content in `plain_path`, which small compressed files share."""
 
 
 @dataclass
@@ -111,7 +114,7 @@ def index_manifests(
     columns = columns_of(keys, looks_for)
     builder = IndexBuilder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers, copies=set(plain) - set(paths))):
-        builder.add_source(paths[number], plain[number], states[number], parts)
+        builder.add_source(new_source(paths[number], plain[number], states[number]), parts)
     return builder.index
 
 
@@ -182,6 +185,11 @@ def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[byte
     )
 
 
+def new_source(path: str, plain_path: str, state: FileState, begin: int = 0) -> SourceFile:
+    """A manifest that is to be read: the file itself, and the one with its uncompressed bytes from `begin` on."""
+    return SourceFile(path, "", 0, 0, None if is_copied(plain_path) else plain_path, state, begin)
+
+
 class IndexBuilder:
     """Puts the parts of sources together.
 
@@ -195,31 +203,45 @@ class IndexBuilder:
         self._append = append or self._grow
         self._num_records = 0
 
-    def add_source(self, path: str, plain_path: str, state: FileState, parts: Iterable[Part]) -> None:
-        """Add a manifest: the file itself, the one with its uncompressed bytes, its state, and its parts in order."""
+    def add_source(self, source: SourceFile, parts: Iterable[Part]) -> None:
+        """Add a manifest (see `new_source`) and its parts in order."""
         index, number = self.index, len(self.index.sources)
         digest = hashlib.sha256()
-        num_bytes = num_lines = 0
         gaps: list[Ints] = []
         for part in parts:
             digest.update(part.digest)
-            num_bytes += part.num_bytes
-            check_is_manifest(path, part, num_bytes)
+            source.num_bytes += part.num_bytes
+            check_is_manifest(source.path, part, source.num_bytes)
             for problem in part.problems:
-                problem.source, problem.line = number, num_lines + problem.line + 1
+                problem.source, problem.line = number, source.num_lines + problem.line + 1
             index.problems.extend(part.problems)
-            gaps.append(np.array(part.gaps, np.int64) + num_lines)
-            num_lines += part.num_lines
+            gaps.append(np.array(part.gaps, np.int64) + source.num_lines)
+            source.num_lines += part.num_lines
             index.num_skipped += part.num_skipped
-            index.found |= part.found
-            self._num_records += len(part.duration)
-            for name, column in part_columns(part):
-                self._append(name, column)
-        unpacked = None if is_copied(plain_path) else plain_path
-        index.sources.append(SourceFile(path, digest.hexdigest(), num_bytes, num_lines, unpacked, state))
+            self._add_columns(part)
+        source.sha256 = digest.hexdigest()
+        index.sources.append(source)
         index.first.append(self._num_records)
-        lines = np.concatenate([np.empty(0, np.int64), *gaps])
+        lines = np.concatenate([_NO_LINES, *gaps])
         index.records_before_gaps.append(lines - np.arange(len(lines)))
+
+    def add_together(self, sources: Sequence[SourceFile], part: Part) -> None:
+        """Add the manifests that are the `files` of a part."""
+        index, num_records = self.index, self._num_records
+        for source, file in zip(sources, part.files, strict=True):
+            source.sha256 = hashlib.sha256(file.digest).hexdigest()
+            source.num_bytes, source.num_lines = file.num_bytes, file.num_records
+            num_records += file.num_records
+            index.first.append(num_records)
+        index.sources.extend(sources)
+        index.records_before_gaps.extend([_NO_LINES] * len(sources))
+        self._add_columns(part)
+
+    def _add_columns(self, part: Part) -> None:
+        self.index.found |= part.found
+        self._num_records += len(part.duration)
+        for name, column in part_columns(part):
+            self._append(name, column)
 
     def _grow(self, name: str, values: npt.NDArray[Any]) -> None:
         is_key = name.startswith(KEY_PREFIX)

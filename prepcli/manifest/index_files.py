@@ -15,7 +15,8 @@ from prepcli.engine.arrays import map_array
 from prepcli.engine.workspace import atomic_file, read_document, write_json
 from prepcli.errors import RejectReason
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
-from prepcli.manifest.parts import Columns, Part, Problem
+from prepcli.manifest.parts import Columns, Part, Problem, WholeFile
+from prepcli.manifest.spool import is_whole
 from prepcli.storage.input_files import FileState
 
 INDEX_NAME = "index.json"
@@ -49,10 +50,14 @@ class _StoredPart(msgspec.Struct, array_like=True):
     found: bool
     gaps: list[int]
     problems: list[_StoredProblem]
+    files: list[WholeFile]
 
 
 class StoredSource(msgspec.Struct):
-    """A manifest in `index.json`; `spooled` is the name of its uncompressed copy, empty for a plain file."""
+    """A manifest in `index.json`; `spooled` is the name of its uncompressed copy, empty for a plain file.
+
+    In that file its content begins at byte `begin`.
+    """
 
     path: str
     sha256: str
@@ -62,6 +67,7 @@ class StoredSource(msgspec.Struct):
     state: FileState
     first: int
     num_gaps: int
+    begin: int
 
 
 class StoredIndex(msgspec.Struct):
@@ -75,7 +81,7 @@ class StoredIndex(msgspec.Struct):
 
 
 def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[int, Part]]) -> None:
-    """Write parts, each with the number of its file among those in the states `states`; appears complete."""
+    """Write parts, each with the number of its (first) file; `states` are those of all files. Appears complete."""
     with atomic_file(path) as file:
         _write_block(file, msgspec.msgpack.encode(list(states)))
         for number, part in parts:
@@ -90,6 +96,7 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
                 part.found,
                 part.gaps,
                 _stored_problems(part.problems),
+                part.files,
             )
             _write_block(file, msgspec.msgpack.encode(stored))
 
@@ -108,7 +115,7 @@ def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
             name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
         }
         part.found = stored.found
-        part.gaps, part.problems = stored.gaps, _problems(stored.problems)
+        part.gaps, part.problems, part.files = stored.gaps, _problems(stored.problems), stored.files
         yield stored.file, part
 
 
@@ -176,7 +183,7 @@ def column_names(columns: Columns) -> list[str]:
 def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns: Columns) -> None:
     """Publish an index whose columns are in `files`; `index.json` comes last."""
     index = builder.index
-    for gaps in index.records_before_gaps:
+    for gaps in filter(len, index.records_before_gaps):
         files.append(_GAPS, gaps)
     files.publish()
     with atomic_file(folder / _PROBLEMS) as file:
@@ -191,6 +198,7 @@ def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns:
             state=one.state,
             first=first,
             num_gaps=len(gaps),
+            begin=one.begin,
         )
         for one, first, gaps in zip(index.sources, index.first[:-1], index.records_before_gaps, strict=True)
     ]
@@ -211,22 +219,26 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     """Map a complete index into memory: nothing is read before it is used.
 
     Raises:
-        OSError: a column, or the uncompressed copy of a manifest, is missing.
-        ValueError: a column is cut short, as a power failure may leave it.
+        OSError: a column is missing.
+        ValueError: a column is cut short, as a power failure may leave it, or the uncompressed copy of a manifest is
+            not there as it was made.
     """
     index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):
         setattr(index, name, map_array(folder / f"{name}.npy", stored.num_records))
     index.keys = {name: map_array(folder / f"{KEY_PREFIX}{name}.npy", stored.num_records) for name in stored.keys}
     gaps = map_array(folder / f"{_GAPS}.npy", sum(one.num_gaps for one in stored.sources))
-    begin = 0
+    copies = {name: str(spool / name) for name in {one.spooled for one in stored.sources} if name}
+    for copy in copies.values():
+        if not is_whole(Path(copy)):
+            raise ValueError(copy)
+    done = 0
     for one in stored.sources:
-        plain = str(spool / one.spooled) if one.spooled else one.path
-        if one.spooled:
-            os.stat(plain)
-        index.sources.append(SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state))
-        index.records_before_gaps.append(gaps[begin : begin + one.num_gaps])
-        begin += one.num_gaps
+        plain = copies.get(one.spooled, one.path)
+        found = SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state, one.begin)
+        index.sources.append(found)
+        index.records_before_gaps.append(gaps[done : done + one.num_gaps])
+        done += one.num_gaps
     index.first = [*(one.first for one in stored.sources), stored.num_records]
     index.num_skipped, index.found = stored.num_skipped, stored.found
     problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from prepcli.formats.names import normal_path
 from prepcli.formats.tarred import refusal_of_tarred
-from prepcli.storage.addresses import is_absolute, is_address, join
+from prepcli.storage.addresses import is_absolute, is_address, join, other_scheme
 from prepcli.storage.paths import exists, path_of
 
 SAMPLE_SIZE = 20
@@ -29,6 +29,12 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     tried = {join(base, normal_path(path)): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
         return None
+    addresses = [other_scheme(path) for _, path in tried.values()]
+    if all(addresses):
+        return (
+            f"{source} names its audio by addresses that cannot be read, such as {addresses[0]}, only local paths and "
+            f"addresses with s3:// or ais://: download the audio, and correct the paths in {source}"
+        )
     example, (base, path) = next(iter(tried.items()))
     if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:
         return refusal

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,16 @@ class FieldKey:
     """A key made of one field of a line: its text, or its integer as text.
 
     `function` (a module-level one, or a partial of one) may raise `RecordRejected`. A line without the field becomes a
-    `Problem`.
+    `Problem`, but with `is_optional` its key is empty, as is that of a line with another type of value.
     """
 
     field: str
     function: Callable[[str], str]
+    is_optional: bool = False
+
+    def of(self, value: object) -> str:
+        """The key for a value that is text or an integer; for others it is optional."""
+        return "" if self.is_optional and type(value) not in (str, int) else self.function(str(value))
 
 
 KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
@@ -74,6 +79,14 @@ class Columns:
     """A module-level function that gets blocks of whole lines until it has found something."""
 
 
+class WholeFile(NamedTuple):
+    """A file all of whose lines are usable, in a `Part` with the lines of several files."""
+
+    digest: bytes
+    num_bytes: int
+    num_records: int
+
+
 @dataclass(slots=True)
 class Part:
     """The columns of the lines that begin in one range; line numbers count from 0 within it."""
@@ -95,3 +108,5 @@ class Part:
     gaps: list[int] = field(default_factory=list)
     """Lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)
+    files: list[WholeFile] = field(default_factory=list)
+    """The files, where the lines are those of several whole ones; `digest` is empty then."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from prepcli.manifest.parts import Problem
 
 
+MAX_OPEN_FILES = 128
+"""There may be more manifests than a process may open files."""
 _BLOCK_BYTES = 1 << 16
 """Read at once where lines are read in order: a call of the system for each takes 5 % of the time of a copied file."""
 
@@ -87,15 +89,15 @@ class LineReader:
     def _read(self, source: int, start: int, length: int, up_to: int = 0) -> bytes:
         """Read `length` bytes, or as many as there are of `up_to`."""
         found = self._index.sources[source]
-        file = self._files.get(source)
-        if file is None:
-            file = self._files[source] = self._open(source)
-        data = os.pread(file, max(length, up_to), start)
+        file = self._file(source)
+        data = os.pread(file, max(length, up_to), found.begin + start)
         # Checked after reading, to notice earlier writes. For a compressed file the unpacked copy, our own, is read.
         if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
             self._check(source, file)
         if len(data) < length:
-            raise InputChangedError(f"{found.path} has become shorter since it was indexed; run the same command again")
+            is_copy = found.plain_path not in (None, found.path)
+            what = f"{found.plain_path}, the copy of {found.path}," if is_copy else found.path
+            raise InputChangedError(f"{what} has become shorter since it was indexed; run the same command again")
         return data
 
     def _check(self, source: int, file: int | None = None) -> None:
@@ -105,6 +107,14 @@ class LineReader:
         self._states[source] = check_unchanged(
             found.path, found.state, file, lambda: content_digest(found.path) == found.sha256
         )
+
+    def _file(self, source: int) -> int:
+        file = self._files.get(source)
+        if file is None:
+            if len(self._files) >= MAX_OPEN_FILES:
+                os.close(self._files.pop(next(iter(self._files))))
+            file = self._files[source] = self._open(source)
+        return file
 
     def _open(self, source: int) -> int:
         found = self._index.sources[source]

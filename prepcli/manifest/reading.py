@@ -13,7 +13,7 @@ from prepcli.engine.claims import CLAIMS, Claims, do_together
 from prepcli.engine.stages import begin_stage
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.manifest.foreign import check_is_json_lines
-from prepcli.manifest.index import IndexBuilder, check_is_manifest
+from prepcli.manifest.index import IndexBuilder, SourceFile, new_source
 from prepcli.manifest.index_files import (
     INDEX_NAME,
     ColumnFiles,
@@ -23,33 +23,14 @@ from prepcli.manifest.index_files import (
     save_index,
     write_parts,
 )
+from prepcli.manifest.packs import Pack
 from prepcli.manifest.parts import Columns, Part
-from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
-from prepcli.manifest.spool import is_copied, plain_copy
+from prepcli.manifest.pieces import Input, Piece, Plain, pieces_of, read_pieces
+from prepcli.manifest.scan import RANGE_BYTES, Range
+from prepcli.manifest.spool import is_copied, is_whole, plain_copy
 from prepcli.storage.input_files import FileState, check_unchanged
 
-COMPRESSION = 8
-"""How many times longer a manifest is than its compressed file, about."""
 _PARTS = "parts"
-_SMALL_BYTES = 1 << 20
-"""Of another kind of file as small as this, each line is a problem before anything else is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A manifest, and its state before anything was read."""
-
-    path: str
-    state: FileState
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A range of the uncompressed bytes of an input, and the number of the input among all."""
-
-    number: int
-    input: Input
-    range: Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +39,7 @@ class _Task:
 
     name: str
     result: Path
-    pieces: tuple[_Piece, ...]
+    pieces: tuple[Piece, ...]
 
     @property
     def states(self) -> list[FileState]:
@@ -70,6 +51,7 @@ class _Unpacked(msgspec.Struct, frozen=True):
     """An uncompressed manifest: its file in the folder of unpacked ones, and the state of the compressed one."""
 
     name: str
+    begin: int
     num_bytes: int
     state: FileState
 
@@ -91,18 +73,18 @@ def read_together(
     rank = workspace.rank
     claims = Claims(folder / CLAIMS, rank.rank, workspace.rank_id)
     together = partial(do_together, claims=claims, world_size=rank.world_size, num_workers=num_workers)
-    packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
+    packed = [Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
     unpacking = _tasks("unpack", parts, packed)
     try:
         begin_stage(folder, "unpacking manifests", len(unpacking), f"{_PARTS}/unpack-*")
         together(unpacking, partial(_unpack, spool=spool), partial(_is_unpacked, folder=folder, spool=spool))
         plain = _plain_files(inputs, unpacking, spool)
-        ranges = [_Piece(n, inputs[n], one) for n, (path, size) in enumerate(plain) for one in ranges_of(path, size)]
-        reading = _tasks("read", parts, ranges)
+        reading = _tasks("read", parts, list(pieces_of(inputs, plain)))
         begin_stage(folder, "reading manifests", len(reading), f"{_PARTS}/read-*")
         together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
         begin_stage(folder, "joining what was read", 1, INDEX_NAME)
-        join = partial(_join, inputs=inputs, plain=plain, reading=reading, columns=columns, rank_id=workspace.rank_id)
+        sources = [new_source(one.path, at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)]
+        join = partial(_join, sources=sources, reading=reading, columns=columns, rank_id=workspace.rank_id)
         together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
     except FileNotFoundError:
         # Another rank may have completed the index, and removed the parts, while this one was about to use them.
@@ -117,14 +99,14 @@ def remove_parts(folder: Path) -> None:
         shutil.rmtree(folder / _PARTS, ignore_errors=True)
 
 
-def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:
+def _tasks(name: str, parts: Path, pieces: Sequence[Piece]) -> list[_Task]:
     """Consecutive pieces in tasks of at least `RANGE_BYTES`, if there is enough."""
     tasks: list[_Task] = []
-    group: list[_Piece] = []
+    group: list[Piece] = []
     size = 0
     for position, piece in enumerate(pieces):
         group.append(piece)
-        size += _num_bytes(piece)
+        size += piece.num_bytes
         if size >= RANGE_BYTES or position + 1 == len(pieces):
             number = f"{name}-{len(tasks):06d}"
             tasks.append(_Task(number, parts / number, tuple(group)))
@@ -132,23 +114,24 @@ def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:
     return tasks
 
 
-def _num_bytes(piece: _Piece) -> int:
-    if piece.range.stop is None:
-        return piece.input.state.num_bytes * COMPRESSION
-    return piece.range.stop - piece.range.start
-
-
 def _is_complete(folder: Path) -> bool:
     return (folder / INDEX_NAME).exists()
 
 
 def _unpack(task: _Task, spool: Path) -> None:
+    inputs = [piece.input for piece in task.pieces]
+    with Pack(spool) as pack:
+        places = [pack.add(one.path, one.state) for one in inputs]
+        name = pack.publish().name if any(places) else ""
     found = []
-    for piece in task.pieces:
-        check_is_json_lines(piece.input.path)
-        unpacked = plain_copy(piece.input.path, spool)
-        check_unchanged(piece.input.path, piece.input.state)
-        found.append(_Unpacked(unpacked.name, unpacked.stat().st_size, piece.input.state))
+    for one, place in zip(inputs, places, strict=True):
+        if place is not None:
+            found.append(_Unpacked(name, *place, one.state))
+            continue
+        check_is_json_lines(one.path)
+        unpacked = plain_copy(one.path, spool)
+        check_unchanged(one.path, one.state)
+        found.append(_Unpacked(unpacked.name, 0, unpacked.stat().st_size, one.state))
     write_json(task.result, found)
 
 
@@ -156,52 +139,31 @@ def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
     if _is_complete(folder):
         return True
     found = read_document(task.result, list[_Unpacked]) or []
-    return [one.state for one in found] == task.states and all((spool / one.name).exists() for one in found)
+    are_whole = all(is_whole(spool / name) for name in {one.name for one in found})
+    return are_whole and [one.state for one in found] == task.states
 
 
-def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[tuple[str, int]]:
-    """For each input the file with its uncompressed bytes, and its size."""
-    plain = [(one.path, one.state.num_bytes) for one in inputs]
+def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[Plain]:
+    """For each input where its uncompressed bytes are."""
+    plain = [Plain(one.path, 0, one.state.num_bytes) for one in inputs]
     for task in unpacking:
         found = read_document(task.result, list[_Unpacked])
         if found is None:
             raise FileNotFoundError(task.result)
         for piece, one in zip(task.pieces, found, strict=True):
-            plain[piece.number] = (str(spool / one.name), one.num_bytes)
+            plain[piece.number] = Plain(str(spool / one.name), one.begin, one.num_bytes)
     return plain
 
 
 def _read(task: _Task, columns: Columns) -> None:
-    write_parts(task.result, task.states, _read_pieces(task, columns))
-
-
-def _read_pieces(task: _Task, columns: Columns) -> Iterator[tuple[int, Part]]:
-    for piece in task.pieces:
-        path, is_first = piece.input.path, not piece.range.start
-        is_small = piece.input.state.num_bytes <= _SMALL_BYTES
-        if is_first and not is_small:
-            check_is_json_lines(path)
-        for part in scan(piece.range, columns):
-            if is_small and part.num_problems:  # thousands of small manifests need not be opened twice
-                check_is_json_lines(path)
-            if is_first:
-                check_is_manifest(path, part, part.num_bytes)
-            yield piece.number, part
-        check_unchanged(path, piece.input.state)
+    write_parts(task.result, task.states, read_pieces(task.pieces, columns))
 
 
 def _is_read(task: _Task, folder: Path) -> bool:
     return _is_complete(folder) or has_parts(task.result, task.states)
 
 
-def _join(
-    task: _Task,
-    inputs: Sequence[Input],
-    plain: Sequence[tuple[str, int]],
-    reading: Sequence[_Task],
-    columns: Columns,
-    rank_id: str,
-) -> None:
+def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], columns: Columns, rank_id: str) -> None:
     """Join the parts to an index, and remove them."""
     folder = task.result.parent
     stream = (part for one in reading for part in read_parts(one.result))
@@ -215,8 +177,12 @@ def _join(
 
     with ColumnFiles(folder, column_names(columns), f"{rank_id}-{os.getpid()}") as files:
         builder = IndexBuilder(columns, files.append)
-        for number, one in enumerate(inputs):
-            builder.add_source(one.path, plain[number][0], one.state, parts_of(number))
+        while (number := len(builder.index.sources)) < len(sources):
+            if following is not None and following[0] == number and (count := len(following[1].files)):
+                builder.add_together(sources[number : number + count], following[1])
+                following = next(stream, None)
+            else:
+                builder.add_source(sources[number], parts_of(number))
         save_index(folder, builder, files, columns)
     for path in folder.iterdir():
         # Drafts of processes that were killed or too slow, and plans over an index that was damaged.

@@ -57,13 +57,18 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
         reader = Reader(part.path, file)
         if part.stop is not None:
             yield _scan_range(reader, part.start, part.stop, reader.begin_at(part.start), columns)
-            return
-        start, in_line = 0, False
-        while data := reader.read(1):
-            reader.give_back(data)
-            yield _scan_range(reader, start, start + RANGE_BYTES, in_line, columns)
-            start += RANGE_BYTES
-            in_line = reader.in_line
+        else:
+            yield from scan_all(reader, columns)
+
+
+def scan_all(reader: "Reader", columns: Columns) -> Iterator[Part]:
+    """Read from the start to the end, a `Part` for each 16 MiB; raises as `scan` does."""
+    start, in_line = 0, False
+    while data := reader.read(1):
+        reader.give_back(data)
+        yield _scan_range(reader, start, start + RANGE_BYTES, in_line, columns)
+        start += RANGE_BYTES
+        in_line = reader.in_line
 
 
 class Reader:
@@ -125,7 +130,16 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
 
 
 def lines_of(part: Range) -> Iterator[bytes]:
-    """The lines that begin in one range (of a compressed file: all), in blocks; raises as `scan` does."""
+    """The lines that begin in one range (of a compressed file: all), without newlines; raises as `scan` does.
+
+    Blank lines are among them, so that a caller can count. `manifest.lines.read_line` makes a record of a line.
+    """
+    for block in blocks_of(part):
+        yield from block.removesuffix(b"\n").split(b"\n")
+
+
+def blocks_of(part: Range) -> Iterator[bytes]:
+    """The same lines in blocks of many, with their newlines, for what handles many at once."""
     with open_bytes(part.path) as file:
         reader = Reader(part.path, file)
         in_line = reader.begin_at(part.start)

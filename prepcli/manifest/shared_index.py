@@ -21,7 +21,8 @@ from prepcli.errors import PrepcliError
 from prepcli.manifest.index import ManifestIndex, columns_of, content_digest, index_manifests
 from prepcli.manifest.index_files import INDEX_NAME, StoredIndex, load_index, read_stored, save_stored
 from prepcli.manifest.parts import Columns, KeyFunction
-from prepcli.manifest.reading import Input, read_together, remove_parts
+from prepcli.manifest.pieces import Input
+from prepcli.manifest.reading import read_together, remove_parts
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import absolute
@@ -29,7 +30,7 @@ from prepcli.version import __version__
 
 MIN_SHARED_BYTES = 8 << 20
 """Less than this (compressed bytes count eight times) each rank reads for itself, in a fraction of a second."""
-_FORMAT = 2
+_FORMAT = 3
 
 
 def shared_index(

@@ -28,15 +28,23 @@ def plain_copy(path: str, directory: Path) -> Path:
     return spool_gzip(str(fetched), directory) if is_gzip(path) else fetched
 
 
+def is_whole(copy: Path) -> bool:
+    """Whether a copy is there with the size that its name gives: one that was cut short or emptied is made again."""
+    try:
+        return copy.stat().st_size == int(copy.name.partition(".")[0].rpartition("-")[2])
+    except (FileNotFoundError, ValueError):
+        return False
+
+
 def _fetch(address: str, directory: Path) -> Path:
     """Fetch an object into `directory`, under a name that follows from its address and its state; once."""
     before = state_of(address)
-    name = hashlib.sha256(f"{address}\0{before}".encode()).hexdigest()
-    return _make_once(directory / f"{name}.jsonl{'.gz' * is_gzip(address)}", address, open_object(address))
+    key = hashlib.sha256(f"{address}\0{before}".encode()).hexdigest()
+    return _make_once(directory, key, f".jsonl{'.gz' * is_gzip(address)}", address, open_object(address))
 
 
 def spool_gzip(path: str, directory: Path) -> Path:
-    """Unpack `path` into `directory/<SHA-256 of the compressed file>.jsonl` and return that; once.
+    """Unpack `path` into `directory/<SHA-256 of the compressed file>-<bytes>.jsonl` and return that; once.
 
     The file appears whole or not at all, also when several ranks unpack it at once. Raises `UsageError` when
     the compressed data are damaged or cut short, and `InputChangedError` when the file is written to meanwhile.
@@ -46,17 +54,19 @@ def spool_gzip(path: str, directory: Path) -> Path:
         digest = hashlib.sha256()
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
-    spooled = directory / f"{digest.hexdigest()}.jsonl"
-    return _make_once(spooled, path, open_bytes(path), before)
+    return _make_once(directory, digest.hexdigest(), ".jsonl", path, open_bytes(path), before)
 
 
-def _make_once(spooled: Path, path: str, source: BinaryIO, before: FileState | None = None) -> Path:
-    """Write what `source` holds, opened of `path`, to `spooled`, unless that is there."""
-    if spooled.exists():
+def _make_once(
+    directory: Path, key: str, suffix: str, path: str, source: BinaryIO, before: FileState | None = None
+) -> Path:
+    """Write what `source` holds, opened of `path`, to `directory/<key>-<bytes><suffix>`, unless that is there."""
+    found = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
+    if found is not None:
         source.close()
-        return spooled
-    spooled.parent.mkdir(parents=True, exist_ok=True)
-    partial = spooled.with_name(f"{spooled.name}.{uuid.uuid4().hex}.tmp")
+        return found
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = directory / f"{key}.{uuid.uuid4().hex}.tmp"
     try:
         with source as packed, partial.open("wb") as file:
             reader = Reader(path, packed)
@@ -66,7 +76,7 @@ def _make_once(spooled: Path, path: str, source: BinaryIO, before: FileState | N
             os.fsync(file.fileno())
         if before is not None:
             check_unchanged(path, before)  # or the content would not be that of its name
-        partial.replace(spooled)
+        spooled = directory / f"{key}-{partial.stat().st_size}{suffix}"
+        return partial.replace(spooled)
     finally:
         partial.unlink(missing_ok=True)
-    return spooled

@@ -1,7 +1,7 @@
 """The encoders of NeMo's codecs, run layer by layer: without type checks, without masks, and in mixed batches.
 
 NeMo multiplies the output of each layer by a mask, checks the types of its arguments, and computes the weights of each
-layer anew from their norm and direction. None of this changes a code where all rows are equally long; with it, a batch
+layer again from their norm and direction. None of this changes a code where all rows are equally long; with it, a batch
 has twice as many operations.
 """
 

@@ -102,18 +102,15 @@ def _type_for(kinds: set[str]) -> ColumnType:
 def _shapes_of(part: Range) -> Shapes:
     shapes: Shapes = {}
     seen: set[tuple[Any, ...]] = set()
-    for block in lines_of(part):
-        for line in block.split(b"\n"):
-            if not line.strip():
-                continue
-            fields = _fields(line)
-            if fields is None:
-                continue
-            shape = (*fields, *map(type, fields.values()))
-            if shape in seen and int not in shape:
-                continue
-            seen.add(shape)
-            shapes |= {(name, _kind(value)): None for name, value in fields.items()}
+    for line in lines_of(part):
+        fields = _fields(line) if line.strip() else None
+        if fields is None:
+            continue
+        shape = (*fields, *map(type, fields.values()))
+        if shape in seen and int not in shape:
+            continue
+        seen.add(shape)
+        shapes |= {(name, _kind(value)): None for name, value in fields.items()}
     return shapes
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
@@ -63,14 +64,15 @@ class ParquetJob(ExportJob):
         file = ParquetFile(
             writer.open(file_name(unit.number)), schema_of(self.columns.types), self.parquet.row_group_size
         )
-        return _Shard(contents, file, self.columns, self.parquet)
+        return _Shard(contents, file, writer, self.columns, self.parquet)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Nothing to merge; returns what to paste into a config."""
         if not markers:
             return {}
         numbers = brace_text(f"{0:06d}", f"{len(markers) - 1:06d}")
-        return {"type": "parquet", "manifest_filepath": writer.workspace.out / FILE_NAME.format(numbers)}
+        details = {"type": "parquet", "manifest_filepath": writer.workspace.out / FILE_NAME.format(numbers)}
+        return details | self.channels_note(markers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class _Shard:
 
     contents: ExportContents
     file: ParquetFile
+    writer: UnitWriter
     columns: Columns
     options: ParquetOptions
 
@@ -96,6 +99,8 @@ class _Shard:
             values |= {name: stored.sampling_rate for name in _RATES if values.get(name) is not None}
         id = self.contents.id_of(number, record)
         self.file.add(id, stored.data, f"{id}.{stored.format}", values)
+        if piece.has_several_channels:
+            self.writer.extra[SEVERAL_CHANNELS] += 1
         return piece.duration
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.processes.in_hand import take_in_hand
 
-KEPT_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
 """Maximum bytes of encoded audio in the memory of a worker; more of it goes to a temporary file."""
 _LOSSLESS = ("flac", "wav")
 
@@ -61,7 +61,7 @@ class SegmentStore:
     """
 
     def __init__(
-        self, wanted: TargetFormat, directory: Path | None, kept_bytes: int = KEPT_BYTES, *, check_audio: bool = False
+        self, wanted: TargetFormat, directory: Path | None, cache_bytes: int = CACHE_BYTES, *, check_audio: bool = False
     ) -> None:
         """`directory` is where the temporary file goes, if one is needed (None: where the system keeps its own).
 
@@ -70,7 +70,7 @@ class SegmentStore:
         self._wanted = wanted
         self._check_audio = check_audio
         self._directory = directory
-        self._room = kept_bytes
+        self._free_bytes = cache_bytes
         self._infos: dict[str, AudioInfo | RecordRejected] = {}
         self._uses: Counter[Segment] = Counter()
         self._kept: dict[Segment, Audio | _Spilled | RecordRejected] = {}
@@ -114,7 +114,7 @@ class SegmentStore:
             if not last:
                 self._keep(segment, kept)
         elif last and isinstance(kept, Audio):
-            self._room += len(kept.data)
+            self._free_bytes += len(kept.data)
         if isinstance(kept, RecordRejected):
             raise RecordRejected(kept.reason, kept.detail)
         return self._unspilled(kept) if isinstance(kept, _Spilled) else kept
@@ -175,8 +175,8 @@ class SegmentStore:
     def _keep(self, segment: Segment, made: Audio | RecordRejected) -> None:
         if isinstance(made, RecordRejected):
             self._kept[segment] = made
-        elif len(made.data) <= self._room:
-            self._room -= len(made.data)
+        elif len(made.data) <= self._free_bytes:
+            self._free_bytes -= len(made.data)
             self._kept[segment] = made
         else:
             if self._file is None:

@@ -1,14 +1,17 @@
 """Calls of `prepcli.storage.client` from any process.
 
 A worker process calls the client itself. The main process of a command, which forks workers, must not: it has a helper
-process that does, started with the first call. It ends with the process that it serves.
+process that does, started with the first call. It ends with the process that it serves. What is asked of it goes in
+order; with `begin` and `later`, nobody waits for the answer.
 """
 
 import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from prepcli.errors import IncompleteError
@@ -20,6 +23,13 @@ if TYPE_CHECKING:
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+MAX_AGE = 5.0
+"""Seconds after which the answer to a question of `begin` is too old, and the question is asked again."""
+
+_Question = tuple[Callable[..., Any], tuple[Any, ...]]
+_Answer = tuple[bool, Any]
+"""Whether the function has returned, and its result or its exception."""
 
 
 class _Helper:
@@ -36,25 +46,59 @@ class _Helper:
         )
         self._process.start()
         other.close()
+        self._open: deque[tuple[_Question, float | None]] = deque()
+        """Questions without an answer yet, and when each was begun; None for those of `later`."""
+        self._answers: dict[_Question, tuple[float, _Answer]] = {}
+        self._failed: Exception | None = None
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        with self.lock:
-            try:
+    def call(self, question: _Question) -> Any:
+        with self.lock, self._for_sure():
+            while self._open:  # before the next question: a pipe takes only some answers that nobody reads
+                self._take_answer()
+            begun, answer = self._answers.pop(question, (0.0, None)) if self._answers else (0.0, None)
+            if answer is None or time.monotonic() - begun > MAX_AGE:
                 with no_interruption():
-                    self.pipe.send((function, arguments))
-                while not self.pipe.poll(TICK):  # a silent store is asked for minutes: Ctrl-C ends that
-                    pass
-                with no_interruption():
-                    succeeded, value = self.pipe.recv()
-            except (EOFError, OSError):
-                raise IncompleteError("the process that talks to the object store was killed") from None
-            except BaseException:
-                self._process.kill()  # or its answer would be taken for that of the next call
-                _State.helper = None
-                raise
+                    self.pipe.send(question)
+                answer = self._receive()
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+        succeeded, value = answer
         if not succeeded:
             raise value
         return value
+
+    def send(self, question: _Question, keeps_answer: bool) -> None:
+        with self.lock, self._for_sure(), no_interruption():
+            self.pipe.send(question)
+            self._open.append((question, time.monotonic() if keeps_answer else None))
+
+    def _take_answer(self) -> None:
+        answer = self._receive()
+        question, begun = self._open.popleft()
+        if begun is not None:
+            self._answers[question] = begun, answer
+        elif not answer[0]:
+            self._failed = answer[1]
+
+    def _receive(self) -> _Answer:
+        while not self.pipe.poll(TICK):  # a silent store is asked for minutes: Ctrl-C ends that
+            pass
+        with no_interruption():
+            answer: _Answer = self.pipe.recv()
+            return answer
+
+    @contextlib.contextmanager
+    def _for_sure(self) -> Iterator[None]:
+        """Where a question or an answer may be lost, end the helper: the next answer would be taken for another."""
+        try:
+            yield
+        except BaseException as error:
+            self._process.kill()
+            _State.helper = None
+            if isinstance(error, (EOFError, OSError)):
+                raise IncompleteError("the process that talks to the object store was killed") from None
+            raise
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -95,11 +139,29 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
     """
     if is_worker():
         return function(*arguments, **none)
+    result: Result = _helper().call((function, arguments))
+    return result
+
+
+def begin(function: Callable[Parameters, object], *arguments: Parameters.args, **none: Parameters.kwargs) -> None:
+    """Let the helper ask now what `call` with the same arguments will want soon; a worker asks when it is called."""
+    if not is_worker():
+        _helper().send((function, arguments), keeps_answer=True)
+
+
+def later(function: Callable[Parameters, object], *arguments: Parameters.args, **none: Parameters.kwargs) -> None:
+    """As `call`, but only the next `call` waits for it; that raises what this one would."""
+    if is_worker():
+        function(*arguments, **none)
+    else:
+        _helper().send((function, arguments), keeps_answer=False)
+
+
+def _helper() -> _Helper:
     with _State.making:  # threads share one helper
         helper = _State.helper
         if helper is None or helper.pid != os.getpid() or helper.settings != _settings():
             with no_interruption():
                 helper = _State.helper = _Helper()
                 atexit.register(helper.close)
-    result: Result = helper.call(function, arguments)
-    return result
+        return helper

@@ -3,8 +3,11 @@
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from prepcli.errors import PrepcliError
 from prepcli.processes.workers import is_worker
 from prepcli.storage import client
 from prepcli.storage.access import call
@@ -22,6 +25,8 @@ BEGINNING_BYTES = 1 << 20
 """Bytes of an object that are requested ahead; longer ones, such as recordings of many segments, are read in ranges."""
 MAX_BYTES = 32 << 20
 """Bytes that may be held ahead; with long objects, fewer of them are requested at once."""
+BATCH = 16
+"""Items whose objects are requested together outside of workers."""
 _FIRST_AT_ONCE = 16
 _RECENT = 32
 
@@ -53,6 +58,11 @@ def files_ahead(items: Sequence[Item], path_of: Callable[[Item], str]) -> Iterat
     return reading_ahead(items, lambda item: list(filter(is_address, [path_of(item)])))
 
 
+def objects_ahead(paths: Sequence[Path]) -> Iterator[Path]:
+    """`reading_ahead` for paths that are opened one after the other, some of which may be in an object store."""
+    return files_ahead(paths, str)
+
+
 def piece_of(piece: Piece) -> bytes:
     """A piece of an object, requested now unless that was done ahead; raises `OSError` if it is not there."""
     future = _Ahead.futures.get(piece)
@@ -65,26 +75,29 @@ def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
     Raises:
         FileNotFoundError: there is no such object.
     """
+    return requested(address) or call(client.read_beginning, address, BEGINNING_BYTES)
+
+
+def requested(address: str) -> tuple[bytes, ObjectInfo] | None:
+    """The same, but None where it was not requested ahead."""
     future = _Ahead.futures.get(address)
-    if future is not None:
-        beginning, info = future.result()
-        if info is not None:
-            return beginning, info
-    return call(client.read_beginning, address, BEGINNING_BYTES)
+    beginning, info = future.result() if future is not None else (b"", None)
+    return None if info is None else (beginning, info)
 
 
 def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
     """The items in order; while one is in use, what those that follow need is on the way.
 
-    `wanted_of` gives the addresses of an item's objects, for `beginning_of`, or pieces, for `piece_of`. Outside of
-    workers nothing is requested ahead.
+    `wanted_of` gives the addresses of an item's objects, for `beginning_of` and `open_object`, or pieces, for
+    `piece_of`. Outside of workers, what some items need is requested together before the first of them is in use.
     """
+    source = iter(items)
     if not is_worker():
-        yield from items
+        while batch := list(islice(source, BATCH)):
+            yield from _in_batch(batch, wanted_of)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    source = iter(items)
     waiting: deque[tuple[Item, Sequence[Wanted]]] = deque()
     users: dict[Wanted, int] = {}
     sizes: deque[int] = deque(maxlen=_RECENT)
@@ -103,6 +116,35 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wa
             for one in list(users):
                 users[one] = 1
                 _release(one, users)
+
+
+def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
+    from concurrent.futures import Future
+
+    wanted = tuple(dict.fromkeys(one for item in items for one in wanted_of(item) if one not in _Ahead.futures))
+    found = call(fetch_together, wanted) if len(wanted) > 1 else []
+    for one, beginning in zip(wanted, found, strict=False):
+        if beginning is not None:
+            _Ahead.futures[one] = Future()
+            _Ahead.futures[one].set_result(beginning)
+    try:
+        yield from items
+    finally:
+        for one in wanted:
+            _Ahead.futures.pop(one, None)
+
+
+def fetch_together(wanted: Sequence[Wanted]) -> list[_Beginning | None]:
+    """What is wanted; None for what cannot be read, which will fail again where it is used."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def fetch(one: Wanted) -> _Beginning | None:
+        with contextlib.suppress(OSError, PrepcliError):
+            return _fetch(one)
+        return None
+
+    with ThreadPoolExecutor(len(wanted), thread_name_prefix="store") as pool:
+        return list(pool.map(fetch, wanted))
 
 
 def _request(

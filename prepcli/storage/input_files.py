@@ -115,10 +115,10 @@ def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], 
 
 def refuse_swapped(manifest: str, out: Path | None) -> None:
     """Raise `UsageError` if OUT is a file and MANIFEST can only be a directory: that of the output."""
-    if out is None or not out.is_file():
+    if out is None or is_address(manifest):
         return
-    names_a_folder = not is_address(manifest) and not os.path.exists(manifest) and os.path.splitext(manifest)[1] == ""
-    if os.path.isdir(manifest) or names_a_folder:
+    names_a_folder = not os.path.exists(manifest) and os.path.splitext(manifest)[1] == ""
+    if (os.path.isdir(manifest) or names_a_folder) and out.is_file():
         raise UsageError(
             f"MANIFEST {manifest} is {'not there' if names_a_folder else 'a directory'}, and OUT {out} is a file: did "
             "you swap MANIFEST and OUT?"

@@ -86,11 +86,6 @@ class StorePath(PosixPath):
         names |= {str(parent) for name in list(names) for parent in PurePosixPath(name).parents if str(parent) != "."}
         yield from (self / name for name in sorted(names) if _matcher(pattern).fullmatch(name))
 
-    def matching(self, patterns: Sequence[str]) -> Iterator["StorePath"]:
-        """The objects below the prefix whose relative names match one of the globs."""
-        matchers = [_matcher(pattern) for pattern in patterns]
-        yield from (self / name for name in self.sizes() if any(one.fullmatch(name) for one in matchers))
-
     def open(self, mode: str = "r", *_: Any, encoding: str | None = None, **__: Any) -> IO[Any]:  # type: ignore[override]
         """Open an object for reading.
 
@@ -113,8 +108,8 @@ class StorePath(PosixPath):
         return self.read_bytes().decode(encoding or "utf-8")
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove an object; with a store it is no error if there is none."""
-        call(client.delete_object, str(self))
+        """Remove an object; with a store it is not an error if there is none."""
+        call(client.delete_objects, (str(self),))
 
     def mkdir(self, *_: Any, **__: Any) -> None:
         """Do nothing: a store has no folders."""
@@ -127,6 +122,12 @@ class StorePath(PosixPath):
         """Every object below the prefix, by its relative name."""
         base = str(parse_address(str(self))) + "/"
         return {one.address.removeprefix(base): one for one in call(client.list_objects, str(self))}
+
+
+def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
+    """The names that match one of the globs."""
+    matchers = [_matcher(pattern) for pattern in patterns]
+    yield from (name for name in names if any(one.fullmatch(name) for one in matchers))
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:

@@ -5,6 +5,7 @@ from typing import Any, BinaryIO
 
 from prepcli.storage import client
 from prepcli.storage.access import call
+from prepcli.storage.ahead import requested
 from prepcli.storage.client import ObjectInfo
 
 FIRST_BYTES = 256 << 10
@@ -26,12 +27,12 @@ class RangeFile(io.RawIOBase):
 
     @classmethod
     def open(cls, address: str) -> "RangeFile":
-        """Open an object: one request, which brings its beginning.
+        """Open an object: one request, which brings its beginning, unless that was requested ahead.
 
         Raises:
             FileNotFoundError: there is no such object.
         """
-        beginning, info = call(client.read_beginning, address, FIRST_BYTES)
+        beginning, info = requested(address) or call(client.read_beginning, address, FIRST_BYTES)
         return cls(info, beginning)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from prepcli.audio.channels import SEVERAL_CHANNELS, channels_note
 from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
@@ -191,6 +192,8 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             advance(1, float(records.index.duration[record_number]))
         if tar is not None:
             tar.close()
+        if several := sum(member.info.num_channels > 1 for member in members.values()):
+            writer.extra[SEVERAL_CHANNELS] += several
         if options.index and tar is not None:
             writer.add_after(tar_name + INDEX_SUFFIX, tar.index)
         if options.index and options.shard_manifests:
@@ -281,4 +284,4 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         if details:
             keys = train_ds_keys(details, bucketing, not self.options.only_manifests)
             details["train_ds"] = write_train_ds(writer.workspace, self.command, keys)
-        return details
+        return details | channels_note((marker.extra for marker in markers), "files", "make mono files first")

@@ -1,9 +1,9 @@
 """The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from prepcli.formats.tarred import (
 )
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
 from prepcli.manifest.durations import duration_pieces
+from prepcli.storage.ahead import objects_ahead
 from prepcli.storage.paths import absolute
 from prepcli.tarred.layout import TarSet
 from prepcli.tarred.options import TarredOptions
@@ -54,10 +55,11 @@ def merge_set(
     parts += [root / name for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
     index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
-    num_records = _join(merged, parts, index)
+    durations = Growing(writer.folder, np.float64) if options.buckets_num == 1 else None
+    num_records = _join(merged, parts, index, durations)
     if index is not None:
         writer.add_after(tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index.array().data.cast("B"))
-    bucketing = _bucketing(parts, options, writer.folder) if options.buckets_num == 1 else {}
+    bucketing = _bucketing(durations, options) if durations is not None else {}
     config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
     config |= {"num_shards": num_shards} | bucketing
     per_shard = base.num_samples_per_shard if base else None
@@ -100,35 +102,57 @@ def train_ds_keys(details: Mapping[str, Any], bucketing: Mapping[str, Any], with
     return keys | {name: value for name, value in bucketing.items() if name != "use_lhotse"}
 
 
-def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None) -> int:
-    """Write all parts to `target`, and to `index` where their lines begin; returns the number of lines."""
+def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, durations: Growing | None) -> int:
+    """Write all parts to `target`, to `index` where their lines begin, and their records' `durations`.
+
+    Returns:
+        The number of lines.
+    """
     lines = LineOffsets()
-    for part in parts:
-        for chunk in _chunks(part):
-            starts = lines.of(chunk)
-            if index is not None:
-                index.append(starts)
-            target.write(chunk)
+
+    def copy(chunk: bytes) -> None:
+        starts = lines.of(chunk)
+        if index is not None:
+            index.append(starts)
+        target.write(chunk)
+
+    for part in objects_ahead(parts):
+        with part.open("rb") as file:
+            source = _Copied(file, copy)
+            if durations is None:
+                while source.read(CHUNK_BYTES):
+                    pass
+            else:
+                for piece in duration_pieces(str(part), cast(BinaryIO, source)):
+                    durations.append(piece)
+        if not source.last.endswith(b"\n"):  # a manifest that others have made may lack it
+            copy(b"\n")
     if index is not None:
         index.append([lines.num_bytes])
     return lines.num_lines
 
 
-def _chunks(part: Path) -> Iterator[bytes]:
-    """The content of a manifest, with a line end behind its last line: one that others have made may lack it."""
-    chunk = b"\n"
-    with part.open("rb") as file:
-        while block := file.read(CHUNK_BYTES):
-            yield (chunk := block)
-    if not chunk.endswith(b"\n"):
-        yield b"\n"
+class _Copied:
+    """A file of which each chunk is copied when it is first read; `last` is the last one."""
+
+    def __init__(self, file: IO[bytes], copy: Callable[[bytes], None]) -> None:
+        self._file, self._copy = file, copy
+        self._left = b""
+        self.last = b"\n"
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end."""
+        if not self._left:
+            self._left = self._file.read(CHUNK_BYTES)
+            if self._left:
+                self._copy(self._left)
+                self.last = self._left
+        data, self._left = self._left[:size], self._left[size:]
+        return data
 
 
-def _bucketing(parts: Sequence[Path], options: TarredOptions, folder: Path) -> dict[str, Any]:
-    """The bins of the records in `parts`; none where these are too few. Their durations are in a file in `folder`."""
-    collected = Growing(folder, np.float64)
-    for piece in duration_pieces([str(part) for part in parts]):
-        collected.append(piece)
+def _bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
+    """The bins of the records with these durations; none where they are too few."""
     durations = collected.array()
     num_bins = min(options.dynamic_buckets_num, len(durations))
     if num_bins < 2:

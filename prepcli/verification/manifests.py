@@ -1,7 +1,7 @@
 """Checks that each line of a manifest is complete, and that the audio it names is there and long enough."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -139,7 +139,7 @@ def check_part(part: ManifestPart) -> PartReport:
     report = PartReport()
     probe = _last_probed()
     codes = CodesFiles(part.frame_shift)
-    for line in _lines(part.lines):
+    for line in lines_of(part.lines):
         number = report.num_lines
         report.num_lines += 1
         if not line.strip():
@@ -166,11 +166,6 @@ def check_part(part: ManifestPart) -> PartReport:
             except RecordRejected as rejected:
                 report.problems.append((number, f"context: {rejected.detail}"))
     return report
-
-
-def _lines(part: Range) -> Iterator[bytes]:
-    for block in lines_of(part):
-        yield from block.removesuffix(b"\n").split(b"\n")
 
 
 def _last_probed() -> Callable[[str], AudioInfo]:
@@ -213,7 +208,7 @@ def _compare_voices(path: Path, voices: Voices, ranges: list[Range], base_dir: s
     if voices.problem:
         report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
         return
-    numbered = enumerate((line for one in ranges for line in _lines(one)), start=1)
+    numbered = enumerate((line for one in ranges for line in lines_of(one)), start=1)
     for number, line in numbered:
         try:
             problem = voices.check(Record.parse(line), base_dir)

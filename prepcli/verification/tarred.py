@@ -22,11 +22,14 @@ _SUB = re.compile(r"-sub\d+\.\w+$")
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
-    """One shard to check; `sha256` are the digests of its files as published, where known."""
+    """One shard to check; `sha256` are the digests of its files as published, where known.
+
+    Without `manifest` its lines are not written yet, and only the tar is checked.
+    """
 
     number: int
     tar: Path | None
-    manifest: Path
+    manifest: Path | None
     tar_sha256: str | None = None
     manifest_sha256: str | None = None
 
@@ -48,7 +51,7 @@ class ShardReport:
 
 def crashed(files: ShardFiles, cause: str) -> ShardReport:
     """The report of a shard over which the decoder crashed; the others can still be checked."""
-    name = files.tar.name if files.tar is not None else files.manifest.name
+    name = files.tar.name if files.tar is not None else TAR_NAME.format(files.number)
     problem = f"{name}: its audio crashes the decoder ({cause}); it is not checked further"
     return ShardReport(files.number, problems=[problem], has_crashed=True)
 
@@ -57,13 +60,14 @@ def check_shard(files: ShardFiles) -> ShardReport:
     """Read the whole shard and decode every member."""
     report = ShardReport(files.number)
     lengths = _check_tar(files, report) if files.tar is not None else None
-    _check_manifest(files, lengths, report)
+    if files.manifest is not None:
+        _check_manifest(files.manifest, files, lengths, report)
     if not report.problems:
         if files.tar is not None:
             report.problems += index_problems(files.tar, "nemo_tar", files.tar.name)
-        report.problems += index_problems(
-            files.manifest, "jsonl", f"{files.manifest.parent.name}/{files.manifest.name}"
-        )
+        if files.manifest is not None:
+            name = f"{files.manifest.parent.name}/{files.manifest.name}"
+            report.problems += index_problems(files.manifest, "jsonl", name)
     return report
 
 
@@ -104,12 +108,12 @@ def _check_member(
     lengths[member.name] = info.duration
 
 
-def _check_manifest(files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport) -> None:
-    name = files.manifest.name
+def _check_manifest(manifest: Path, files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport) -> None:
+    name = manifest.name
     digest = hashlib.sha256()
     seen: set[str] = set()
     try:
-        for number, line in enumerate(_lines(files.manifest), start=1):
+        for number, line in enumerate(_lines(manifest), start=1):
             digest.update(line)
             report.num_lines += 1
             report.lines_digest += line_hash(line)

@@ -47,26 +47,28 @@ def verify_tarred_set(
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))
     has_whole = is_finished or 0 < expected <= in_config  # the finishing step writes it, after all (further) shards
-    for kind, found in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
-        if has_whole and found and found != list(range(expected)):
-            missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(found)))
+    for kind, files in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
+        if has_whole and files and files != list(range(expected)):
+            missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(files)))
             named = missing or kind.format("*")
             report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
     totals, digests = lines_by_shard(whole, prefix, report.problems) if has_whole else (Counter(), Counter())
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
-        if not shard_manifests and whole.is_file():
-            split_manifest(whole, Path(scratch))
+        found = numbers or shard_manifests or sorted(totals)
+        if shard_manifests:
+            manifests = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
+        else:
+            # Lines of further shards come with the last step of the run.
+            manifests = split_manifest(whole, Path(scratch), found if has_whole else []) if whole.is_file() else {}
         shards = [
             ShardFiles(
                 number,
                 folder / TAR_NAME.format(number) if with_tars else None,
-                folder / SHARD_MANIFEST_NAME.format(number)
-                if shard_manifests
-                else Path(scratch) / f"manifest_{number}.json",
+                manifests.get(number),
                 sha256(TAR_NAME.format(number)),
                 sha256(SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
             )
-            for number in (numbers or shard_manifests or sorted(totals))
+            for number in found
         ]
         results = map_past_crashes(check_shard, shards, num_workers, crashed)
         for shard in with_bar(results, len(shards)):

@@ -1,7 +1,6 @@
 """Checks that WeNet's reader finds a text and decodable audio for every key, in shards and in data lists."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tarfile import TarInfo
@@ -110,7 +109,7 @@ def check_lines(part: Range) -> ExportReport:
     """Check the lines, and the headers of the audio that they name."""
     report = ExportReport(part.start)
     keys = []
-    for line in _lines(part):
+    for line in lines_of(part):
         try:
             item = json.loads(line)
             key, seconds, text = _check_item(item, Path(part.path).parent)
@@ -126,11 +125,6 @@ def check_lines(part: Range) -> ExportReport:
     report.num_lines = report.num_members = len(keys)
     report.add_ids(keys)
     return report
-
-
-def _lines(part: Range) -> Iterator[bytes]:
-    for block in lines_of(part):
-        yield from block.removesuffix(b"\n").split(b"\n")
 
 
 def _check_item(item: Any, folder: Path) -> tuple[str, float, str]:

@@ -1,7 +1,7 @@
 """The manifest over all shards of a tarred set: its lines by their shard."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -37,8 +37,19 @@ def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
             yield line, shard if isinstance(shard, int) else None
 
 
-def split_manifest(whole: Path, scratch: Path) -> None:
-    """Write the whole manifest's lines shard by shard, for sets without sharded manifests."""
+def split_manifest(whole: Path, scratch: Path, shards: Iterable[int]) -> dict[int, Path]:
+    """Write the whole manifest's lines shard by shard, for sets without sharded manifests.
+
+    Returns:
+        The file of each shard with lines, and of each of `shards`.
+    """
+    files: dict[int, Path] = {}
+
+    def file_of(shard: int) -> Path:
+        return files.setdefault(shard, scratch / f"manifest_{shard}.json")
+
+    for number in shards:
+        file_of(number).touch()
     current: tuple[int, IO[bytes]] | None = None
     for line, shard in _with_shard(whole):
         if shard is None:
@@ -46,7 +57,8 @@ def split_manifest(whole: Path, scratch: Path) -> None:
         if current is None or current[0] != shard:
             if current is not None:
                 current[1].close()
-            current = (shard, (scratch / f"manifest_{shard}.json").open("ab"))
+            current = (shard, file_of(shard).open("ab"))
         current[1].write(line)
     if current is not None:
         current[1].close()
+    return files

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.audio.info import NOT_PASSABLE, unreadable
 from prepcli.audio.probe import probe_file
@@ -41,6 +42,7 @@ class WenetJob(ExportJob):
     """Turns manifests into shards and their list, or with `raw` into a data list. A unit is a shard or a part of it."""
 
     command: ClassVar[str] = "manifest-to-wenet"
+    takes_ids: ClassVar[bool] = True
 
     def __init__(self, manifests: Sequence[str], options: WenetOptions, out: Path, num_workers: int = 1) -> None:
         """`out`: where the shards will be; the list has their paths, or their names if they are in an object store."""
@@ -86,6 +88,11 @@ class WenetJob(ExportJob):
                 "train in its folder"
             )
         details["data_type"] = "raw" if self.wenet.raw else "shard"
+        if not plan.contents.ids.given and plan.contents.records.index.keys["id"].any():
+            details["keys"] = (
+                "made of the names of files: not all records have an id of their own that is unique and without blanks "
+                "and slashes"
+            )
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
@@ -94,7 +101,7 @@ class WenetJob(ExportJob):
                 f"{counts[DROPPED]:,.0f} records would be dropped by WeNet's default filter_conf (10 to 10,240 frames, "
                 "1 to 200 characters)"
             )
-        return details
+        return details | self.channels_note(markers)
 
 
 def shard_name(options: WenetOptions, number: int) -> str:
@@ -121,6 +128,8 @@ class _Shard:
         if stored.format not in AUDIO_FORMATS:
             piece, stored = load_audio(path, record, self._lossless)
         self._tar.add(key, text, stored.format, stored.data)
+        if piece.has_several_channels:
+            self._writer.extra[SEVERAL_CHANNELS] += 1
         self._writer.extra[DROPPED] += is_dropped(piece.duration, num_tokens(text))
         return piece.duration
 
@@ -153,6 +162,8 @@ class _RawPart:
         is_whole = (piece.start, piece.num_samples) == (0, info.num_samples)
         key = self._contents.id_of(number, record)
         self._lines.write(raw_line(key, _listed(path, self._relative_to), text, None if is_whole else span))
+        if piece.has_several_channels:
+            self._writer.extra[SEVERAL_CHANNELS] += 1
         self._writer.extra[DROPPED] += is_dropped(piece.duration, num_tokens(text))
         return piece.duration
 

@@ -3,8 +3,9 @@
 import inspect
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, U
 from prepcli.interface.commands import COMMANDS, Command
 from prepcli.interface.options import declared
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli, run_process
+from tests.support.running import prepcli, run_process
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 NAMES = [command.python_name for command in COMMANDS]
@@ -54,6 +55,17 @@ def test_docstrings_have_all_sections(name: str) -> None:
     assert places == sorted(places)
     assert f"prepcli.{name}(" in text
     assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_the_list_of_commands_says_what_is_returned_and_what_prints_it(command: Command) -> None:
+    returned = get_type_hints(command.load_function())["return"]
+    report: type = next(iter(get_args(returned)), returned)
+    assert command.result.report == f"{report.__module__}.{report.__qualname__}".removeprefix("prepcli.")
+    assert getattr(library, report.__name__) is report
+    module, _, name = command.result.show.rpartition(".")
+    shown = list(inspect.signature(getattr(import_module(f"prepcli.cli.{module}"), name)).parameters.values())[1]
+    assert str(shown.annotation) in (report.__name__, f"Sequence[{report.__name__}]")
 
 
 def test_the_module_is_light_and_says_what_it_has() -> None:

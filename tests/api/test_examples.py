@@ -14,16 +14,33 @@ import pytest
 import prepcli as library
 from prepcli.batch_sizes import children
 from prepcli.corpora.fetch import Archive
+from prepcli.corpora.options import FetchOptions
 from prepcli.engine.rejects import Budget
+from prepcli.interface.commands import COMMANDS
 from tests.batch_sizes.fake_child import VARIABLE as FAKE_MODEL
 from tests.conftest import MINI_CORPUS
 from tests.corpora.conftest import archives, checksums, serve  # noqa: F401 - fixtures
 from tests.corpora.make_fisher import Said, make_fisher
 from tests.corpora.miniatures import aishell2, checksum_list, write_files
 from tests.corpora.test_hub5 import stm, write_tree
-from tests.tokenizer_models import corpus_texts, train_sentencepiece
-from tests.tools import need_package
-from tests.toy_codec import use_toy_codec
+from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
+from tests.support.tools import need_package
+from tests.support.toy_codec import use_toy_codec
+
+FETCHING = {one.name: one.python_name for one in COMMANDS if issubclass(one.load_options(), FetchOptions)}
+WITH_MORE = {
+    "blend",
+    "download aishell2",
+    "download fisher",
+    "download hub5",
+    "estimate-batch-sizes",
+    "estimate-bins-2d",
+    "estimate-token-bins",
+    "extend-codec-codes",
+    "extend-context-audio",
+    "manifest-to-mels",
+}
+"""Commands whose examples need more than the mini corpus, PyTorch or NeMo; each has a test of its own."""
 
 
 def run_example(name: str) -> None:
@@ -44,24 +61,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "work"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "manifest_to_tarred",
-        "manifest_to_shar",
-        "manifest_to_wenet",
-        "manifest_to_parquet",
-        "index",
-        "estimate_bins",
-        "inspect",
-        "make_manifest",
-        "fix_durations",
-        "prepare_texts",
-        "extend_text_context",
-        "verify",
-        "status",
-    ],
-)
+@pytest.mark.parametrize("name", [one.python_name for one in COMMANDS if one.name not in {*WITH_MORE, *FETCHING}])
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
 
@@ -105,7 +105,7 @@ def test_the_example_with_a_speaker_model(corpus: Path) -> None:
     run_example("extend_context_audio")
 
 
-@pytest.mark.parametrize("name", ["download_librispeech", "download_an4", "download_aishell", "download_ljspeech"])
+@pytest.mark.parametrize("name", FETCHING.values())
 def test_examples_that_fetch(
     name: str,
     corpus: Path,

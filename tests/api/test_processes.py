@@ -13,8 +13,8 @@ import prepcli as library
 from prepcli.models import ranks
 from prepcli.models.devices import Devices
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import clean_environment, prepcli, run_process
-from tests.tools import need_package
+from tests.support.running import clean_environment, prepcli, run_process
+from tests.support.tools import need_package
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 CALL = "prepcli.manifest_to_tarred({manifest!r}, {out!r}, num_shards=6, num_workers=2, {more})"

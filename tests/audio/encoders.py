@@ -7,7 +7,7 @@ import soundfile
 
 from prepcli.audio import mpeg
 from tests.audio.conftest import Samples
-from tests.tools import tool
+from tests.support.tools import tool
 
 ENCODERS = ("libsndfile", "ffmpeg")
 

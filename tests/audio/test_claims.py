@@ -17,7 +17,7 @@ from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.signals import RATE, tones, wav, with_flac_rate, with_granule, written
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 SAMPLES = tones(0.5)
 IMPOSSIBLE_RATES = (1, 999, 768_001, 16_793_216, 2**31 - 1, 2**31, 2**32 - 1)

@@ -16,7 +16,7 @@ from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.signals import RATE, flipped, id3v2, tones
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 WIDTHS = ("PCM_16", "PCM_24")
 

@@ -1,4 +1,4 @@
-"""ID3v2 tags before other audio than MP3: libsndfile misplaces the samples of most, so they are encoded anew."""
+"""ID3v2 tags before other audio than MP3: libsndfile misplaces the samples of most, so they are encoded again."""
 
 import io
 from pathlib import Path

@@ -11,7 +11,7 @@ from prepcli.audio.encode import encode
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from tests.audio.signals import tones
-from tests.running import run_process
+from tests.support.running import run_process
 
 # In a process of its own: a crash would be that of the test's.
 CODE = """

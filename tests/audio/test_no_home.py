@@ -1,4 +1,4 @@
-"""A user without a home directory, as containers have them, is no reason to fail."""
+"""A user without a home directory, as containers have them, is not a reason to fail."""
 
 import os
 from pathlib import Path

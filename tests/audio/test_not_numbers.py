@@ -16,8 +16,8 @@ from prepcli.models.prefetch import SegmentDecoder
 from prepcli.records import Records
 from tests.audio.signals import RATE, tones, written
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
-from tests.shar_sets import members
+from tests.support.running import prepcli
+from tests.support.shar_sets import members
 
 AT = 4321
 
@@ -61,7 +61,7 @@ def test_every_container_of_floats(value: float, container: str, subtype: str) -
     assert len(read_segment(data, info, 0, AT)) == AT
 
 
-def test_loud_samples_are_no_damage() -> None:
+def test_loud_samples_are_not_damage() -> None:
     loud = with_value(32768.0)
     data = written(loud, "WAV", "FLOAT")
     assert read_segment(data, probe_bytes(data, "a"))[AT, 0] == 32768.0

@@ -10,7 +10,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
-from tests.tools import need
+from tests.support.tools import need
 
 WRITTEN = [
     # libsndfile's container, subtype, and what we call it
@@ -71,7 +71,7 @@ def test_formats(tmp_path: Path, speech: Samples, container: str, subtype: str, 
 
 
 @pytest.mark.parametrize("with_sox", [True, False])
-def test_what_is_no_audio(tmp_path: Path, request: pytest.FixtureRequest, with_sox: bool) -> None:
+def test_what_is_not_audio(tmp_path: Path, request: pytest.FixtureRequest, with_sox: bool) -> None:
     if with_sox:
         need("sox")
         words_of_tools = ["is not audio that libsndfile or sox can read ("]
@@ -119,7 +119,7 @@ def test_no_permission_and_no_regular_file(tmp_path: Path) -> None:
         probe_file(tmp_path / "loop.wav")
 
 
-def test_running_out_of_descriptors_is_no_reject(tmp_path: Path, speech: Samples) -> None:
+def test_running_out_of_descriptors_is_not_a_reject(tmp_path: Path, speech: Samples) -> None:
     import os
     import resource
 

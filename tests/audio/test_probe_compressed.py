@@ -12,7 +12,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from tests.audio.conftest import Samples
 from tests.audio.encoders import ENCODERS, flac_of_unknown_length, write_flac, write_mp3
-from tests.tools import tool
+from tests.support.tools import tool
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -12,8 +12,8 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
-from tests.sphere_files import shorten, sphere, ulaw, ulaw_sphere, ulaw_values, with_real_rate
-from tests.tools import need, tool
+from tests.support.sphere_files import shorten, sphere, ulaw, ulaw_sphere, ulaw_values, with_real_rate
+from tests.support.tools import need, tool
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import ByteSource
 from tests.audio.signals import tones, written
-from tests.tools import need
+from tests.support.tools import need
 
 
 @pytest.mark.parametrize("kind", ["aiff", "aifc"])

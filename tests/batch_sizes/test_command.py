@@ -14,8 +14,8 @@ from prepcli.batch_sizes import children
 from tests.batch_sizes import fake_child
 from tests.batch_sizes.fake_child import FakeModel
 from tests.batch_sizes.nemo_search import nemo_profile
-from tests.running import Outcome, prepcli, start_prepcli
-from tests.tools import need_package
+from tests.support.running import Outcome, prepcli, start_prepcli
+from tests.support.tools import need_package
 
 BINS = [1.0, 2.5, 4.0, 8.0, 16.0]
 COMMAND = ("estimate-batch-sizes", "--model-class", "toys.Toy", "--config", "toy.yaml")

@@ -17,8 +17,8 @@ from prepcli.batch_sizes.probes import Record
 from prepcli.batch_sizes.searching import Search, Settings
 from tests.batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
-from tests.lazy import lazy
-from tests.running import prepcli
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ import pytest
 
 from prepcli.errors import UsageError
 from prepcli.models.batch_schemas import schema_of
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -112,7 +112,7 @@ def test_thirty_buckets_take_a_quarter_of_nemos_steps(tmp_path: Path) -> None:
     assert (len(child.asked), steps) == (62, 233)
 
 
-def test_memory_that_is_no_line(tmp_path: Path, draw: random.Random) -> None:
+def test_memory_that_is_not_linear(tmp_path: Path, draw: random.Random) -> None:
     """Steps of memory, as kernels with fixed tiles have, and noise in what is measured: the answers stay NeMo's."""
 
     class Uneven(FakeModel):

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.tokenizer_models import train_sentencepiece
+from tests.support.tokenizer_models import train_sentencepiece
 
 CTC = "nemo.collections.asr.models.EncDecCTCModelBPE"
 AED = "nemo.collections.asr.models.EncDecMultiTaskModel"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import need_package
+from tests.support.tools import need_package
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.nemo, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]

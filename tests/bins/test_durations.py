@@ -13,7 +13,7 @@ from prepcli.bins.durations import estimate_bins
 from prepcli.bins.options import BinsOptions
 from prepcli.bins.padding import padding
 from prepcli.errors import UsageError
-from tests.nemo_loaders import delivered_padding
+from tests.support.nemo_loaders import delivered_padding
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.bins.cut_points import duration_bins
 from tests.conftest import write_lines
-from tests.running import prepcli, prepcli_without
+from tests.support.running import prepcli, prepcli_without
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from prepcli.bins.options import Bins2dOptions
 from prepcli.bins.two_d import estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.conftest import write_lines
-from tests.running import prepcli, prepcli_without
-from tests.tokenizer_models import corpus_texts, train_hf, train_sentencepiece
+from tests.support.running import prepcli, prepcli_without
+from tests.support.tokenizer_models import corpus_texts, train_hf, train_sentencepiece
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.running import prepcli
-from tests.tokenizer_models import corpus_texts, train_sentencepiece
+from tests.support.running import prepcli
+from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 
 
 @pytest.fixture(scope="module")

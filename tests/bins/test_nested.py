@@ -144,7 +144,7 @@ def test_outliers_are_cut_above_and_never_below() -> None:
     assert (kept.pairs, kept.num_outliers) == ([(10.0, 2000)], 0)
 
 
-def test_equal_ratios_and_silence_are_no_outliers() -> None:
+def test_equal_ratios_and_silence_are_not_outliers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         silent = nested_bins(np.full(9, 30, np.float32), np.zeros(9, np.int32), 30, 2, 4, 3)

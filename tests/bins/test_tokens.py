@@ -16,7 +16,7 @@ from prepcli.bins.tokens import TokenBinsReport, estimate_token_bins
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.conftest import write_lines
-from tests.tokenizer_models import corpus_texts, train_sentencepiece
+from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 
 TEXTS = corpus_texts()
 

@@ -13,7 +13,7 @@ from prepcli.bins.two_d import estimate_bins_2d
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import WORDS_DIFFER, TokenizerSpec
 from tests.conftest import write_lines
-from tests.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
+from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
 
 
 @pytest.fixture(scope="module")

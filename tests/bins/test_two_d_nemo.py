@@ -19,8 +19,8 @@ from prepcli.bins.two_d import estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
 from tests.bins.test_nested import by_the_book
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import prepcli
-from tests.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
+from tests.support.running import prepcli
+from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
 
 pytestmark = pytest.mark.nemo
 

@@ -12,7 +12,7 @@ import yaml
 
 from prepcli.blending import reading
 from tests.conftest import MINI_CORPUS, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 Entries = list[dict[str, Any]]
 

@@ -18,10 +18,10 @@ from prepcli import __version__
 from prepcli.cli.groups import DOWNLOAD
 from prepcli.interface.commands import COMMANDS as ALL_COMMANDS
 from prepcli.interface.commands import TASKS, Command
-from tests.commands import COMMANDS
 from tests.conftest import MINI_CORPUS
-from tests.running import HANG_SECONDS, clean_environment, prepcli, run_process
 from tests.slurm.slow_disk import published
+from tests.support.commands import COMMANDS
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli, run_process
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -153,7 +153,7 @@ def test_options_of_other_programs(arguments: str, words: str) -> None:
     assert words in done.error_line
 
 
-def test_what_looks_like_an_option_and_is_none(tmp_path: Path) -> None:
+def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
     """The value of an option, and what follows two dashes, is taken as it is."""
     done = prepcli("estimate-bins", "x.json", "--text-field", "--num_shards")
     assert "manifest not found: x.json" in done.error_line
@@ -203,7 +203,7 @@ def test_manifest_and_out_swapped(tmp_path: Path, command: str) -> None:
     assert "manifest not found" in done.error_line
 
 
-def test_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     command = f"'{sys.executable}' -m prepcli manifest-to-tarred --help | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stderr == ""
@@ -259,6 +259,9 @@ def test_python_m_prepcli_and_the_entry_point_are_the_same() -> None:
     script = Path(sys.executable).with_name("prepcli")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == prepcli("--version").out
+    wrong = [run_process([*program, "verify"]) for program in ([script], [sys.executable, "-m", "prepcli"])]
+    assert wrong[0] == wrong[1]
+    assert wrong[0].error_line == "prepcli: missing argument 'OUT' (see prepcli verify --help)"
 
 
 @pytest.mark.parametrize("traceback", [False, True])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli
-from tests.tokenizer_models import train_sentencepiece
-from tests.tools import need_package
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.tokenizer_models import train_sentencepiece
+from tests.support.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 

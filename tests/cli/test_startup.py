@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import HANG_SECONDS, clean_environment, prepcli, run_process
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli, run_process
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = MINI_CORPUS / "manifest.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS
-from tests.running import HANG_SECONDS, clean_environment, prepcli
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli
 
 MINI = MINI_CORPUS / "manifest.json"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, copy_set, tree
-from tests.running import prepcli
-from tests.shar_sets import make
+from tests.support.running import prepcli
+from tests.support.shar_sets import make
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ import pytest
 from prepcli.errors import UsageError
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.hf_codec import is_hf_codec
-from tests.codes_sets import codes_fields
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.hf_models import KINDS, NUM_CODEBOOKS, save_tiny_codec
-from tests.lazy import lazy
-from tests.running import prepcli
-from tests.shar_sets import make
+from tests.support.codes_sets import codes_fields
+from tests.support.hf_models import KINDS, NUM_CODEBOOKS, save_tiny_codec
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
+from tests.support.shar_sets import make
 
 if TYPE_CHECKING:
     import torch
@@ -173,7 +173,7 @@ def check_refused(folders: dict[str, Path], shar: Path) -> None:
 def _cuts(shar: Path, codec: str | None = None) -> list[Any]:
     from lhotse import CutSet
 
-    from tests.shar_sets import shar_fields
+    from tests.support.shar_sets import shar_fields
 
     return list(CutSet.from_shar(fields=codes_fields(shar, shar / f"codes_{codec}") if codec else shar_fields(shar)))
 

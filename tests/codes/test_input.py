@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, copy_set, make_set, tree
-from tests.running import Outcome, prepcli
-from tests.shar_sets import make
-from tests.toy_codec import use_toy_codec
+from tests.support.running import Outcome, prepcli
+from tests.support.shar_sets import make
+from tests.support.toy_codec import use_toy_codec
 
 MANIFEST = MINI_CORPUS / "manifest_with_context.json"
 pytestmark = pytest.mark.usefixtures("one_thread", "toy")

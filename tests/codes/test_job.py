@@ -28,12 +28,12 @@ from prepcli.models.prefetch import decode_batch
 from prepcli.models.sinc import resample_sinc
 from prepcli.storage.input_files import FileState
 from prepcli.verification.verify import verify
-from tests.audio_files import write_audio
-from tests.codes_sets import alone, lhotse_cuts, read_codes
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
-from tests.lazy import lazy
-from tests.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
-from tests.toy_codec import ToyCodec, use_toy_codec
+from tests.support.audio_files import write_audio
+from tests.support.codes_sets import alone, lhotse_cuts, read_codes
+from tests.support.lazy import lazy
+from tests.support.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
     import torch
@@ -85,7 +85,7 @@ def rejects(folder: Path, name: str = "toy") -> list[dict[str, Any]]:
 
 
 def check_against_lhotse(folder: Path, codes: Path, codec: ToyCodec, fields: tuple[str, ...] = FIELDS) -> int:
-    """All codes are those of the segments alone, in step with the cuts; returns how many arrays there are."""
+    """All codes are those of the segments alone, aligned with the cuts; returns how many arrays there are."""
     count = 0
     for cut in lhotse_cuts(folder, codes):
         for field in fields:
@@ -236,7 +236,7 @@ def test_sets_of_lhotses_writers(tmp_path: Path, extend: Extend, codec: ToyCodec
     assert report.details["saved_by_encoding_once"] == 0
 
 
-def test_bad_audio_is_rejected_and_the_fields_stay_in_step(shar: Path, extend: Extend, codec: ToyCodec) -> None:
+def test_bad_audio_is_rejected_and_the_fields_stay_aligned(shar: Path, extend: Extend, codec: ToyCodec) -> None:
     ids = [cut["id"] for cut in read_cuts(shar / "cuts/cuts.000000.jsonl.gz")]
 
     def damage(content: list[tuple[str, bytes]]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import (
+from tests.support.killing import (
     Case,
     KillMatrix,
     Victim,
@@ -18,14 +18,14 @@ from tests.killing import (
     undisturbed_case,
     wait_for_markers,
 )
-from tests.running import HANG_SECONDS, start_prepcli
-from tests.shar_sets import make, rewrite_tar
-from tests.toy_codec import HOLD
+from tests.support.running import HANG_SECONDS, start_prepcli
+from tests.support.shar_sets import make, rewrite_tar
+from tests.support.toy_codec import HOLD
 
 pytestmark = pytest.mark.slow
 
 BAD = 3
-MODULE = "tests.toy_codec"
+MODULE = "tests.support.toy_codec"
 
 
 def make_case(folder: Path) -> Case:

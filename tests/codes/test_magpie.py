@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.lazy import lazy
-from tests.running import prepcli
-from tests.toy_codec import use_toy_codec
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
+from tests.support.toy_codec import use_toy_codec
 
 if TYPE_CHECKING:
     import torch

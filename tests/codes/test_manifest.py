@@ -15,12 +15,12 @@ import soundfile
 
 from prepcli.codes import manifest_job
 from prepcli.formats.plain_codes import codes_stem
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
-from tests.lazy import lazy
-from tests.running import Outcome, prepcli
-from tests.shar_sets import make
-from tests.toy_codec import ToyCodec, use_toy_codec
+from tests.support.audio_files import write_audio
+from tests.support.lazy import lazy
+from tests.support.running import Outcome, prepcli
+from tests.support.shar_sets import make
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
     import torch
@@ -170,7 +170,7 @@ def test_bytes_do_not_depend_on_ranks_and_pools(corpus: Path, extend: Extend) ->
 
 
 def test_codes_are_those_of_a_shar(corpus: Path, extend: Extend, tmp_path: Path) -> None:
-    from tests.codes_sets import read_codes
+    from tests.support.codes_sets import read_codes
 
     shar = tmp_path / "shar"
     make(corpus / "manifest_with_context.json", shar, "--shard-size", 48)

@@ -20,14 +20,14 @@ from prepcli.models.codecs import load_codec
 from prepcli.models.nemo_codec import NemoCodec
 from prepcli.models.protocols import Codec
 from prepcli.models.running import ModelRunner
-from tests.audio_files import write_audio
-from tests.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE
-from tests.codes_sets import alone, lhotse_cuts
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.lazy import lazy
-from tests.nemo_loaders import magpie_batches
-from tests.running import prepcli
-from tests.shar_sets import make
+from tests.support.audio_files import write_audio
+from tests.support.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE
+from tests.support.codes_sets import alone, lhotse_cuts
+from tests.support.lazy import lazy
+from tests.support.nemo_loaders import magpie_batches
+from tests.support.running import prepcli
+from tests.support.shar_sets import make
 
 if TYPE_CHECKING:
     import torch

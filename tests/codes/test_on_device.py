@@ -19,12 +19,12 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.models import devices
 from prepcli.models.protocols import Precision
 from prepcli.models.ragged import Rows, convolve
-from tests.audio_files import write_audio
-from tests.codes_sets import read_codes
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.lazy import lazy
-from tests.shar_sets import make
-from tests.toy_codec import ToyCodec, use_toy_codec
+from tests.support.audio_files import write_audio
+from tests.support.codes_sets import read_codes
+from tests.support.lazy import lazy
+from tests.support.shar_sets import make
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
     import torch

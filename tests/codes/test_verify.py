@@ -10,9 +10,9 @@ import pytest
 from prepcli.formats.npy import npy_bytes
 from prepcli.verification.verify import verify
 from tests.conftest import MINI_CORPUS, copy_set
-from tests.running import prepcli
-from tests.shar_sets import Members, make, rewrite_tar
-from tests.toy_codec import use_toy_codec
+from tests.support.running import prepcli
+from tests.support.shar_sets import Members, make, rewrite_tar
+from tests.support.toy_codec import use_toy_codec
 
 TARGET = "codes_toy/target_codes/codes.000001.tar"
 CONTEXT = "codes_toy/context_codes/codes.000000.tar"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import prepcli
-from tests.tools import need_package
+from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 RESEMBLYZER = ["--speaker-model", "resemblyzer"]

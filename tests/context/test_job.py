@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 pytestmark = pytest.mark.usefixtures("toy_voice", "one_thread")
 
@@ -191,7 +191,7 @@ def test_relative_paths_of_several_folders_stay_right(tmp_path: Path) -> None:
         assert Path(line["context_audio_filepath"]).exists()
 
 
-def test_copies_of_a_segment_are_no_context(tmp_path: Path) -> None:
+def test_copies_of_a_segment_are_not_its_context(tmp_path: Path) -> None:
     """The same file, offset and duration twice: each takes another; a group of nothing but copies has none."""
     records = [*read_lines(MANIFEST)[:6], *read_lines(MANIFEST)[6:7]]
     copies = [dict(record, text="a copy") for record in records]

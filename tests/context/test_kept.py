@@ -11,9 +11,9 @@ import pytest
 
 from prepcli.context.kept import FOLDER
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
-from tests.tools import without
-from tests.toy_speakers import ToyEncoder, use_toy_encoder
+from tests.support.running import Outcome, prepcli
+from tests.support.tools import without
+from tests.support.toy_speakers import ToyEncoder, use_toy_encoder
 
 pytestmark = without("torch")
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.killing import Case, KillMatrix, Victim, kill_a_worker, kill_main, kill_one_of_a_launch, undisturbed_case
+from tests.support.killing import (
+    Case,
+    KillMatrix,
+    Victim,
+    kill_a_worker,
+    kill_main,
+    kill_one_of_a_launch,
+    undisturbed_case,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +32,7 @@ def make_case(folder: Path) -> Case:
         records.insert(11 * number, dict(records[0], audio_filepath=f"missing_{number}.wav"))
     manifest = write_lines(folder / "manifest.json", records)
     options = ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 1)
-    more = {"units": "bundle_*", "module": "tests.toy_voice", "verified": False}
+    more = {"units": "bundle_*", "module": "tests.support.toy_voice", "verified": False}
     return undisturbed_case(folder, "extend-context-audio", manifest, (*options, "--max-rejects", BAD), 16, BAD, **more)
 
 

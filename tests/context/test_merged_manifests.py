@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.recipes.test_prepare_manifest import SPEAKER, prepare
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 
 @pytest.fixture

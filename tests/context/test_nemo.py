@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import read_lines, tree
 from tests.context.test_job import MANIFEST, identity, reference, saved_embeddings
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 pytestmark = pytest.mark.nemo
 

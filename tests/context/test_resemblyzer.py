@@ -7,8 +7,8 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.context.test_job import reference, saved_embeddings
-from tests.running import Outcome, prepcli, run_process
-from tests.tools import need_package
+from tests.support.running import Outcome, prepcli, run_process
+from tests.support.tools import need_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from prepcli.context import selection
 from prepcli.context.copies import Segments
 from prepcli.context.selection import select_contexts
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +65,7 @@ def test_random(count: int, dim: int) -> None:
     check(unit_rows(count, dim))
 
 
-def test_some_are_no_candidates() -> None:
+def test_some_are_not_candidates() -> None:
     rng = np.random.default_rng(1)
     check(unit_rows(600, 32), rng.random(600) < 0.1, rng.integers(0, 300, 600).astype(np.uint64))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.sphere_files import Samples, ulaw, ulaw_sphere, ulaw_values
+from tests.support.sphere_files import Samples, ulaw, ulaw_sphere, ulaw_values
 
 RATE = 8000
 FIRST_OF_PART_2 = 5851

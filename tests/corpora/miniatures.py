@@ -14,7 +14,7 @@ from pathlib import Path
 import soundfile
 import soxr
 
-from tests import sphere_files
+from tests.support import sphere_files
 
 MINI_CORPUS = Path(__file__).parents[1] / "data/mini_corpus"
 Files = dict[str, bytes]

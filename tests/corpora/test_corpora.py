@@ -13,7 +13,7 @@ from prepcli.corpora.published.ljspeech import data_set as ljspeech_set
 from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 def test_archives_come_over_https() -> None:
@@ -48,7 +48,7 @@ def test_an4(serve: Serve, tmp_path: Path) -> None:
         assert record["duration"] == len(samples) / rate
 
 
-def test_an4_lines_that_are_none(serve: Serve, tmp_path: Path) -> None:
+def test_an4_lines_without_an_utterance(serve: Serve, tmp_path: Path) -> None:
     from tests.corpora.miniatures import an4, tar_gz
 
     files = an4()

@@ -11,7 +11,7 @@ from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import ARCHIVES, Files, an4, checksum_list, librispeech, tar, tar_gz, write_files
 from tests.corpora.server import Site
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 def download_an4(data: Path, site: Site, *more: object) -> Outcome:

@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import SPEAKERS, checksum_list, librispeech, tar_gz
-from tests.killing import children, kill_a_worker, wait_until_gone
-from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
+from tests.support.killing import children, kill_a_worker, wait_until_gone
+from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -187,13 +187,13 @@ def test_the_proxy_of_the_environment(serve: Serve, tmp_path: Path, monkeypatch:
     assert (len(site.asked), len(other.asked)) == (1, 1)
 
 
-def test_a_length_that_is_no_length(serve: Serve, tmp_path: Path) -> None:
+def test_a_length_that_is_not_a_number(serve: Serve, tmp_path: Path) -> None:
     """Python refuses to make a number of so many digits."""
     site = serve({"a.tgz": DATA}, without=frozenset({"Content-Length"}), headers={"Content-Length": "9" * 5000})
     assert get(tmp_path, site.url) == DATA
 
 
-def test_what_is_no_address(tmp_path: Path) -> None:
+def test_what_is_not_an_address(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not an address"):
         get(tmp_path, "nonsense:")
 

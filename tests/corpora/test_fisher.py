@@ -18,9 +18,9 @@ from prepcli.corpora.slices import FisherJob, SlicingPlan
 from prepcli.engine.workspace import Workspace
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import RATE, Said, chat, folders, make_fisher, write_conversation, write_table
-from tests.running import Outcome, prepcli
-from tests.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere, with_real_rate
-from tests.tools import need
+from tests.support.running import Outcome, prepcli
+from tests.support.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere, with_real_rate
+from tests.support.tools import need
 
 
 def run(root: Path, dest: Path, *options: object, **more: Any) -> Outcome:
@@ -202,7 +202,7 @@ def test_rejects_tell_where_they_stand_and_what_is_wrong(tmp_path: Path) -> None
         assert line["reject_detail"]
 
 
-def test_a_line_that_is_no_utf8(tmp_path: Path) -> None:
+def test_a_line_that_is_not_utf8(tmp_path: Path) -> None:
     write_conversation(tmp_path / "ldc", 1, ["1.0 2.0 A: fine", "XX"], 3.0)
     transcript = folders(tmp_path / "ldc", 1)[1] / "fe_03_00001.txt"
     transcript.write_bytes(transcript.read_bytes().replace(b"XX", b"2.0 3.0 B: caf\xe9"))
@@ -307,7 +307,7 @@ def test_recordings_that_are_missing_or_damaged(tmp_path: Path) -> None:
     assert done.json["notes"] == ["1 recordings have no transcript; they are left out"]
 
 
-def test_what_is_no_fisher_is_wrong_use(tmp_path: Path) -> None:
+def test_a_folder_without_fisher_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = run(tmp_path / "empty", tmp_path / "out")
     assert (done.code, "no Fisher transcripts" in done.error_line) == (2, True)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import read_lines, tree
 from tests.corpora.make_fisher import folders, make_fisher
-from tests.killing import Case, KillMatrix
-from tests.running import prepcli
+from tests.support.killing import Case, KillMatrix
+from tests.support.running import prepcli
 
 pytestmark = pytest.mark.slow
 

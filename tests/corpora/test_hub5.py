@@ -9,8 +9,8 @@ import soundfile
 
 from tests.conftest import read_lines
 from tests.corpora.make_fisher import RATE, Said, tones
-from tests.running import Outcome, prepcli
-from tests.sphere_files import Samples, ulaw_sphere
+from tests.support.running import Outcome, prepcli
+from tests.support.sphere_files import Samples, ulaw_sphere
 
 REFERENCE = "2000_hub5_eng_eval_tr/reference/hub5e00.english.000405.stm"
 HEADER = """;; CATEGORY "0" "" ""
@@ -116,7 +116,7 @@ def test_lines_that_cannot_be_used(tmp_path: Path, line: str, reason: str) -> No
     assert [(entry["manifest_text"], entry["manifest_line"]) for entry in listed] == [(line, 4)]
 
 
-def test_what_is_no_hub5_is_wrong_use(tmp_path: Path) -> None:
+def test_a_folder_without_hub5_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = run(tmp_path / "empty", tmp_path / "out")
     assert (done.code, "hub5e00.english.000405.stm" in done.error_line) == (2, True)

@@ -12,7 +12,7 @@ from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.corpora.conftest import Serve
 from tests.corpora.miniatures import utterances
 from tests.corpora.server import Site
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 MINI = ["download", "librispeech", "--data-sets", "mini", "--num-workers", 2]
 

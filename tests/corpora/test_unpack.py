@@ -186,7 +186,7 @@ def test_the_checksum_is_taken_on_the_way(tmp_path: Path) -> None:
         unpack_checked(archive, tmp_path / "out", "md5:0000")
 
 
-def test_what_is_no_archive(tmp_path: Path) -> None:
+def test_what_is_not_an_archive(tmp_path: Path) -> None:
     archive = tmp_path / "a.tgz"
     archive.write_bytes(b"<html>a page for people</html>" * 100)
     with pytest.raises(DamagedArchiveError):

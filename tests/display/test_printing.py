@@ -12,7 +12,7 @@ import pytest
 
 from prepcli.display.printing import printable, printable_command
 from tests.conftest import MINI_CORPUS, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e"
 """Sets the title of a terminal, clears it in eight bits, and shows what follows from right to left."""

@@ -80,7 +80,7 @@ def test_a_process_killed_on_the_way_holds_nobody_up(tmp_path: Path, monkeypatch
     assert publish_json_once(path, "second", str) == "first"
 
 
-def test_a_full_disk_is_no_lost_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_a_lost_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

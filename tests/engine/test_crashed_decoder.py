@@ -17,7 +17,7 @@ from prepcli.processes.workers import worker_context
 from prepcli.shar import segments as shar_segments
 from prepcli.tarred import job as tarred
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 CRASHING = "s03/s03_u3.flac"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli, prepcli_process
+from tests.support.running import prepcli, prepcli_process
 
 CONTENTS = {
     "empty": b"",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 COMMAND = ("manifest-to-tarred", MINI_CORPUS / "manifest.json")
 OPTIONS = ("--num-shards", 2)

@@ -15,8 +15,8 @@ from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.tarred.job import TarredJob
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.recipes.test_prepare_manifest import prepare
-from tests.running import prepcli
-from tests.tools import need_package
+from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 
@@ -196,7 +196,7 @@ def test_a_manifest_rewritten_with_the_size_and_time_that_it_had(
     assert f"{manifest} was changed during the run" in stopped.error_line
 
 
-def test_other_permissions_and_another_name_are_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_permissions_and_another_name_are_not_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They change `ctime`, as a network file system may change the inode: then the content decides."""
     manifest = Path(shutil.copy(MINI, tmp_path / "m.json"))
     process = TarredJob.process
@@ -212,7 +212,7 @@ def test_other_permissions_and_another_name_are_no_change(tmp_path: Path, monkey
     assert (done.code, done.json["records_out"]) == (0, 48)
 
 
-def test_another_inode_alone_is_no_change(tmp_path: Path) -> None:
+def test_another_inode_alone_is_not_a_change(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("content")
     before = state_of(file)
@@ -241,7 +241,7 @@ def test_an_output_directory_with_other_files_is_named_and_kept(folder: Path) ->
     assert "already holds" not in added.err
 
 
-def test_an_empty_output_directory_is_no_news(folder: Path) -> None:
+def test_an_empty_output_directory_is_not_reported(folder: Path) -> None:
     (folder / "out").mkdir()
     done = prepcli("manifest-to-tarred", MINI, folder / "out", "--num-shards", 2)
     assert (done.code, done.err) == (0, "")

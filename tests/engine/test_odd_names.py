@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

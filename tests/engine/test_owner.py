@@ -22,7 +22,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.status import read_status
 from prepcli.engine.workspace import Workspace, write_json
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
-from tests.running import HANG_SECONDS
+from tests.support.running import HANG_SECONDS
 
 MAKE = """
 import sys

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.running import prepcli
-from tests.sharing_ranks import share
+from tests.support.running import prepcli
+from tests.support.sharing_ranks import share
 
 COMMANDS: dict[str, tuple[object, ...]] = {
     "manifest-to-tarred": ("--num-shards", 3, "--shuffle"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.engine.report import Report, summary_lines
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 def tarred(manifest: Path, *more: object, cwd: Path | None = None) -> Outcome:
@@ -50,7 +50,7 @@ def rows(lines: list[str]) -> dict[str, str]:
     return {name: value.strip() for name, value in found if name}
 
 
-def test_what_the_settings_leave_out_is_no_reject() -> None:
+def test_what_the_settings_leave_out_is_not_a_reject() -> None:
     reasons = {"no_similar_context": 228, "above_max_duration": 2, "missing_audio": 3}
     lines = rows(summary_lines(report(rejects=233, rejects_by_reason=reasons, rejects_filepath="/o/rejects.jsonl")))
     assert lines["left out"] == (

@@ -18,7 +18,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 SHARDS = ["--num-shards", 4, "--max-rejects", 48]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree
-from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
-from tests.sharing_ranks import KILL_AT, MOMENTS
+from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
+from tests.support.sharing_ranks import KILL_AT, MOMENTS
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def start(command: str, manifests: str, out: Path, *more: object, kill_at: str |
     where = ["--output-dir", out] if command == "extend-codec-codes" else [out]
     environ = {} if kill_at is None else {KILL_AT: kill_at}
     arguments = (command, manifests, *where, *COMMANDS[command], *COMMON, *more)
-    return start_prepcli(*arguments, module="tests.sharing_ranks", environ=environ)
+    return start_prepcli(*arguments, module="tests.support.sharing_ranks", environ=environ)
 
 
 def finish(process: Process) -> None:

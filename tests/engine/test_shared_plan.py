@@ -7,7 +7,7 @@ import pytest
 from prepcli.engine import arrays, hashing
 from prepcli.manifest import shared_index
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 TARRED = ["manifest-to-tarred", MANIFEST, "--num-shards", 3]

@@ -1,9 +1,11 @@
 """`status` before there is a plan: what the ranks do with the manifests, how far they are, and who does what."""
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +15,7 @@ from prepcli.engine.workspace import Workspace
 from prepcli.manifest import index as index_module
 from prepcli.manifest import reading, scan, shared_index
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 TARRED = ("--num-shards", 3, "--num-workers", 1)
@@ -58,6 +60,23 @@ def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
     assert [(one.stage, one.stage_done, one.stage_total) for one in planned] == [("planning", 0, 1)]
     assert prepcli("status", out, "--json").json["state"] == "finished"
+
+
+@pytest.mark.parametrize("ahead", [-1000.0, 1000.0])
+def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float) -> None:
+    """Times of files are compared with its clock, which a new file tells; where none can be made, with ours."""
+    folder = tmp_path / "out.prepcli/index/a"
+    folder.mkdir(parents=True)
+    stages.begin_stage(folder, "reading manifests", 4, "parts/*")
+    workspace, real = Workspace(tmp_path / "out"), time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() + ahead)
+        assert read_status(workspace).state == "planning"
+        os.utime(folder / "stage.json", (real() - 100,) * 2)
+        assert read_status(workspace).state == "stopped"
+    os.utime(folder / "stage.json")
+    monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=PermissionError))
+    assert read_status(workspace).state == "planning"
 
 
 def test_a_rank_on_another_machine(tmp_path: Path) -> None:

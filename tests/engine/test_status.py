@@ -17,7 +17,7 @@ from prepcli.engine.ranks import Rank
 from prepcli.engine.status import read_status
 from prepcli.engine.workspace import Workspace, read_json, write_json
 from tests.conftest import MINI_CORPUS
-from tests.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

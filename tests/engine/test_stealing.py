@@ -25,7 +25,7 @@ from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
-from tests.running import HANG_SECONDS, prepcli
+from tests.support.running import HANG_SECONDS, prepcli
 
 NUM_UNITS = 12
 LAUNCH = "slurm-1.0.0"

@@ -11,7 +11,7 @@ from prepcli.engine.stored_units import find_plan, read_units, write_units
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

@@ -1,4 +1,4 @@
-"""Ranks that do not keep step, and take no units of each other: far apart in time, never started, on a slow disk.
+"""Ranks of unequal speed that take no units of each other: far apart in time, never started, on a slow disk.
 
 Nothing is done twice or left out. `test_stealing.py` has ranks that take units.
 """
@@ -19,7 +19,7 @@ from prepcli.engine.status import Status, read_status
 from prepcli.engine.workspace import Workspace
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 NUM_UNITS = 7
 WORLD_SIZE = 3

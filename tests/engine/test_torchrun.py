@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import HANG_SECONDS, clean_environment, prepcli
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli
 
 OPTIONS = ("--num-shards", "6", "--num-workers", "1")
 

@@ -10,7 +10,7 @@ import pytest
 from prepcli.engine.owner import start_time
 from prepcli.engine.workspace import Workspace, atomic_file, write_json
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 
 def test_a_zombie_is_not_alive() -> None:

@@ -10,7 +10,7 @@ from prepcli.engine.progress import new_progress, progress_file
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, write_json
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 @pytest.fixture
@@ -33,6 +33,25 @@ def test_no_audio_is_found_before_the_work(manifest: Path, options: list[str]) -
     assert str(manifest.parent / first) in line
     assert "--audio-base-dir" in line
     assert [path.name for path in manifest.parent.iterdir()] == ["m.json"]
+
+
+@pytest.mark.parametrize("scheme", ["gs://bucket", "https://host", "file:///data"])
+def test_audio_that_is_named_by_addresses_of_other_stores(manifest: Path, scheme: str) -> None:
+    """All of it; where only some is, the others are packed, and these are rejects."""
+    lines = read_lines(manifest)
+    for line in lines:
+        line["audio_filepath"] = f"{scheme}/{line['audio_filepath']}"
+    write_lines(manifest, lines)
+    done = tarred(manifest)
+    assert done.code == 2
+    first = lines[0]["audio_filepath"]
+    assert f"the manifest names its audio by addresses that cannot be read, such as {first}, only" in done.error_line
+    assert [path.name for path in manifest.parent.iterdir()] == ["m.json"]
+
+    lines[0]["audio_filepath"] = str(MINI_CORPUS / read_lines(MINI_CORPUS / "manifest.json")[0]["audio_filepath"])
+    write_lines(manifest, lines)
+    done = tarred(manifest, "--max-rejects", len(lines) - 1, "--json")
+    assert (done.code, done.json["rejects_by_reason"]) == (0, {"missing_audio": len(lines) - 1})
 
 
 COMMANDS: list[list[object]] = [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.exporting.ids import ID_KEYS, file_id, path_id, plan_ids
+from prepcli.exporting.ids import GIVEN_ID, ID_KEYS, file_id, path_id, plan_ids
 from prepcli.manifest.record import Record
 from prepcli.records import Records
 from tests.conftest import Lines, write_lines
@@ -16,13 +16,27 @@ def ids_of(folder: Path, *manifests: Lines) -> list[str]:
     for number, lines in enumerate(manifests):
         (folder / str(number)).mkdir()
         paths.append(str(write_lines(folder / str(number) / "m.json", lines)))
-    records = Records(paths, keys=ID_KEYS)
+    records = Records(paths, keys=ID_KEYS | {"id": GIVEN_ID})
     ids = plan_ids(records.index, None)
     return [ids.id_of(records, number, Record.parse(records.line(number))) for number in range(len(records))]
 
 
-def record(path: str, **more: float) -> dict[str, object]:
+def record(path: str, **more: object) -> dict[str, object]:
     return {"audio_filepath": path, "duration": 1.0, "text": ""} | more
+
+
+@pytest.mark.parametrize("ids", [("x", "y", 3), ("utt.1-a", "Ä+@", "n2")])
+def test_ids_that_all_records_have(tmp_path: Path, ids: tuple[object, ...]) -> None:
+    lines = [record("a/1.wav", id=id) for id in ids]
+    assert ids_of(tmp_path, lines[:2], lines[2:]) == [str(id) for id in ids]
+
+
+@pytest.mark.parametrize("odd", ["x", None, "", "a b", "a/b", "a\0", "x" * 201, 1.0, True, ["y"], {"id": "y"}])
+def test_one_id_that_cannot_be_used(tmp_path: Path, odd: object) -> None:
+    """Then none is, so that each id is made in the same way."""
+    assert ids_of(tmp_path, [record("a/1.wav", id="x"), record("a/2.wav", id=odd)]) == ["1", "2"]
+    (tmp_path / "without").mkdir()
+    assert ids_of(tmp_path / "without", [record("a/1.wav", id=odd), record("a/2.wav")]) == ["1", "2"]
 
 
 def test_names_of_files_where_they_are_enough(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_there_and_back() -> None:
     ],
     ids=range(13),
 )
-def test_what_is_no_array(data: bytes) -> None:
+def test_what_is_not_an_array(data: bytes) -> None:
     assert data != WHOLE
     with pytest.raises(ValueError, match="not what numpy saves: "):
         read_npy(data)

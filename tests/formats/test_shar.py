@@ -67,7 +67,7 @@ def test_cuts_are_gzip_without_a_time_stamp() -> None:
 
 
 @pytest.mark.parametrize("before", ["", '"start": NaN, '])
-def test_a_line_that_is_nested_too_deeply_is_no_json(before: str) -> None:
+def test_a_line_that_is_nested_too_deeply_is_not_json(before: str) -> None:
     """Found by fuzzing; NaN takes it to Python's own parser."""
     assert decode_json(f'{{{before}"id": "c", "duration": 1.0, "x": []}}'.encode(), CutLine).id == "c"
     line = f'{{{before}"id": "c", "duration": 1.0, "x": {"[" * 100_000}{"]" * 100_000}}}'

@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 from prepcli.formats.tar import TarWriter, member_header
-from tests.tools import need
+from tests.support.tools import need
 
 MEMBERS = {
     "a.wav": b"",

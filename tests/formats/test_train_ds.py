@@ -9,7 +9,7 @@ import yaml
 
 from prepcli.formats.train_ds import FILE_NAME
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 
@@ -104,7 +104,7 @@ def test_a_shar_set(shard_size: int, tmp_path: Path) -> None:
 )
 def test_nemo_reads_all_with_it(command: str, manifest: str, options: list[object], tmp_path: Path) -> None:
     pytest.importorskip("nemo.collections.asr")
-    from tests.nemo_loaders import read_all
+    from tests.support.nemo_loaders import read_all
 
     make(tmp_path, command, MINI_CORPUS / manifest, *options)
     texts = read_all(section(tmp_path / "out") | {"use_lhotse": True, "shuffle": True, "batch_duration": 20})

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 UNSAFE = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories: control characters, lone surrogates, separators of lines and paragraphs."""

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 
-from tests import seeds
+from tests.support import seeds
 
 WANTED = "PREPCLI_FUZZ_EXAMPLES"
-"""Environment variable: examples for each test, drawn anew in each run (`tests.seeds` has the seed)."""
+"""Environment variable: examples for each test, new ones in each run (`tests.support.seeds` has the seed)."""
 SHRINK = "PREPCLI_FUZZ_SHRINK"
 """Environment variable: take the time to make a failing example smaller."""
 

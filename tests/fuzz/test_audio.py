@@ -15,14 +15,14 @@ from prepcli.audio import mpeg
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
-from tests.audio_files import samples
 from tests.conftest import MINI_CORPUS
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
-from tests.running import prepcli
-from tests.sphere_files import shorten, sphere, ulaw_sphere
-from tests.tools import need
+from tests.support.audio_files import samples
+from tests.support.running import prepcli
+from tests.support.sphere_files import shorten, sphere, ulaw_sphere
+from tests.support.tools import need
 
 FORMATS: dict[str, dict[str, object]] = {
     "wav": {"format": "WAV", "subtype": "PCM_16"},

@@ -1,4 +1,4 @@
-"""Corpora as they should not be: damaged archives, transcripts with odd lines, recordings that are none."""
+"""Corpora as they should not be: damaged archives, transcripts with odd lines, files that are not recordings."""
 
 import gzip
 import shutil

@@ -12,7 +12,7 @@ from tests.fuzz.calls import check_call, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
 from tests.fuzz.test_sets import VERIFIED, damage
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = {

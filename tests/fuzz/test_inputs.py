@@ -13,7 +13,7 @@ from tests.conftest import write_lines
 from tests.fuzz.calls import check_call, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
-from tests.tokenizer_models import train_sentencepiece
+from tests.support.tokenizer_models import train_sentencepiece
 
 RECORDS = [{"audio_filepath": f"{i}.wav", "duration": 1.0 + i, "text": "some words"} for i in range(5)]
 PAIRS = {"source.txt": "a few words\nand more\n", "target.txt": "others here\nand there\n"}

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.audio_files import write_audio
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import manifests
-from tests.running import prepcli
-from tests.tokenizer_models import train_sentencepiece
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.tokenizer_models import train_sentencepiece
 
 GOOD = {"audio_filepath": "good.wav", "duration": 0.5, "offset": 0.25, "text": "fine", "speaker": "a"}
 FIELDS = [*GOOD, "_skipme", "channel", "lang", "shard_id", "reject_reason", "reject_detail", "manifest_line", "", "é"]
@@ -36,7 +36,7 @@ LONG_NUMBER = with_field(b"9" * 5000)  # Python refuses to read it
 DEEP = with_field(b"[" * 3000 + b"]" * 3000)
 CARRIAGE_RETURN = with_field(b"[1,\r2]")  # where readers in text mode end the line
 HUGE_OFFSET, HUGE_DURATION = (with_field(b"1e308", name) for name in (b"offset", b"duration"))
-A_YEAR = with_field(b"30000000", b"duration")  # room was made for the samples before anybody looked at the file
+A_YEAR = with_field(b"30000000", b"duration")  # memory was reserved for the samples before the file was read
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_shar(audio: Path, data: bytes, audio_format: str) -> None:
 @example(HUGE_DURATION, False)
 def test_estimate_bins(data: bytes, packed: bool) -> None:
     with scratch() as folder:
-        name = "m.jsonl.gz" if packed else "m.json"  # and a .gz that is none
+        name = "m.jsonl.gz" if packed else "m.json"  # and a .gz that is not compressed
         (folder / name).write_bytes(data)
         check_call(folder, folder / "none", "estimate-bins", folder / name, "-b", 3)
 

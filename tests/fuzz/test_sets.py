@@ -15,8 +15,8 @@ from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import Draw, json_lines, mutated
-from tests.running import prepcli
-from tests.toy_codec import use_toy_codec
+from tests.support.running import prepcli
+from tests.support.toy_codec import use_toy_codec
 
 VERIFIED = {0, 1, 2}
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -39,7 +39,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_tar(data: bytes, draw: Draw) -> bytes:
-    """Change one member of a tar, in its content or its name, and write the tar anew."""
+    """Change one member of a tar, in its content or its name, and write the tar again."""
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         members = [(member, tar.extractfile(member).read()) for member in tar]  # type: ignore[union-attr]
     at = draw(st.integers(0, len(members) - 1))
@@ -113,7 +113,7 @@ def test_verify(sets: Path, data: st.DataObject, kind: str, with_records: bool) 
             assert all(len(line) < 3000 for line in problems)
 
 
-def test_a_link_in_a_tar_is_no_audio(sets: Path, tmp_path: Path) -> None:
+def test_a_link_in_a_tar_is_not_audio(sets: Path, tmp_path: Path) -> None:
     """Found by fuzzing: what a link points to is not there."""
     shutil.copytree(sets / "shar", tmp_path / "shar", ignore=shutil.ignore_patterns("codes_*"))
     path = tmp_path / "shar/target_audio/recording.000000.tar"

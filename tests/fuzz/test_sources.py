@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.audio_files import write_audio
 from tests.conftest import read_lines
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
+from tests.support.audio_files import write_audio
 
 FILES = {
     "list": ("list.txt", b"good.wav\nother.wav\n"),

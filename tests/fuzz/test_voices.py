@@ -9,7 +9,7 @@ from tests.fuzz.calls import check_call, check_report, json_lines, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.test_manifests import A_YEAR, HUGE_DURATION, HUGE_OFFSET, PLAIN
 from tests.fuzz.test_manifests import audio as audio  # a fixture
-from tests.toy_voice import use_toy_voice
+from tests.support.toy_voice import use_toy_voice
 
 
 @examples(25)

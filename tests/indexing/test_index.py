@@ -16,8 +16,8 @@ from prepcli.indexing import files as index_files
 from prepcli.indexing.sets import DataFile
 from prepcli.manifest.sources import expand_paths
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
-from tests.toy_codec import use_toy_codec
+from tests.support.running import Outcome, prepcli
+from tests.support.toy_codec import use_toy_codec
 
 PLAIN, CONTEXT = MINI_CORPUS / "manifest.json", MINI_CORPUS / "manifest_with_context.json"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, make_set, tree
-from tests.killing import wait_until_gone
-from tests.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.support.killing import wait_until_gone
+from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 from prepcli.formats.indexes import make_index
 from tests.conftest import MINI_CORPUS, make_set
 from tests.formats.test_indexes import NAMES, make_tar
-from tests.lhotse2 import with_lhotse2
-from tests.running import prepcli
+from tests.support.lhotse2 import with_lhotse2
+from tests.support.running import prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from prepcli.inspection.inspect import inspect
 from prepcli.inspection.options import InspectOptions
 from prepcli.inspection.report import Inspection
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
-from tests.toy_codec import use_toy_codec
+from tests.support.running import prepcli
+from tests.support.toy_codec import use_toy_codec
 
 
 def look(path: object, **options: object) -> Inspection:

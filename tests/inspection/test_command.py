@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 
 def test_words(tmp_path: Path) -> None:

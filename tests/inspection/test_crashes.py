@@ -9,7 +9,7 @@ import pytest
 from prepcli.inspection import audio, record
 from tests.conftest import MINI_CORPUS
 from tests.engine.test_crashed_decoder import die
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 CRASHING = "s03_u3"
 

@@ -9,7 +9,7 @@ import pytest
 from prepcli.errors import UsageError
 from tests.conftest import MINI_CORPUS
 from tests.inspection.conftest import look
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 

@@ -13,7 +13,7 @@ from prepcli.errors import UsageError
 from prepcli.inspection.report import Inspection
 from tests.conftest import MINI_CORPUS, read_lines, real_speech, write_lines
 from tests.inspection.conftest import look
-from tests.shar_sets import with_contexts
+from tests.support.shar_sets import with_contexts
 
 HOURS = sum(record["duration"] for record in read_lines(MINI_CORPUS / "manifest.json")) / 3600
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 HUGE_INTEGER = 10**400
 GOOD = {"audio_filepath": "a.wav", "duration": 1.0, "text": "one"}

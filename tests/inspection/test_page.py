@@ -13,9 +13,9 @@ from markupsafe import escape
 from prepcli.inspection.page import page_of
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.inspection.conftest import look
-from tests.running import HANG_SECONDS, prepcli
-from tests.shar_sets import with_contexts
-from tests.tools import need
+from tests.support.running import HANG_SECONDS, prepcli
+from tests.support.shar_sets import with_contexts
+from tests.support.tools import need
 
 EVIL = "</td></svg></title><script>document.title = 'OWNED'</script><img src=x onerror=\"document.title='OWNED'\">"
 

@@ -9,9 +9,9 @@ import soundfile
 import yaml
 
 from prepcli.formats import indexes
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 PLAIN, CONTEXT = MINI_CORPUS / "manifest.json", MINI_CORPUS / "manifest_with_context.json"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from prepcli.making.entries import Entry, write_catalog
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 NUM_FILES = 80
 UNITS = 3
@@ -48,7 +48,7 @@ def test_ranks_give_the_same_bytes(audio: Path, tmp_path: Path) -> None:
 def test_a_changed_source_or_option_is_refused(audio: Path, tmp_path: Path) -> None:
     make(audio, tmp_path / "m.json")
     done = make(audio, tmp_path / "m.json", "--lang", "en", code=2)
-    assert "m.json was made differently: --lang was not given, now en. Choose" in done.error_line
+    assert "m.json was made differently: --lang was not given, now en. Choose another file, or" in done.error_line
     (audio / "more.wav").symlink_to(tmp_path / "one.wav")
     assert f"{audio} has another content" in make(audio, tmp_path / "m.json", code=2).error_line
     make(audio, tmp_path / "m.json", "--overwrite")

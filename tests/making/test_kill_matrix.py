@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
+from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
 
 pytestmark = pytest.mark.slow
 

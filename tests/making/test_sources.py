@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from prepcli.making import walk
-from tests.audio_files import write_audio
 from tests.conftest import Lines, read_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 
 def make(source: Path, out: Path, *options: object, code: int = 0) -> Outcome:
@@ -212,12 +212,15 @@ class TestKaldi:
         folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments, text=text)
         make(folder, tmp_path / "m.json")
         assert read_lines(tmp_path / "m.json") == [
-            {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.25, "text": "one"},
-            {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.5, "text": ""},
-            {"audio_filepath": "audio/b/y.flac", "duration": 0.2, "offset": 0.1, "text": "8"},  # 0.3 - 0.1 is less
+            {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.25, "text": "one", "id": "u1"},
+            {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.5, "text": "", "id": "u2"},
+            # 0.3 - 0.1 is less
+            {"audio_filepath": "audio/b/y.flac", "duration": 0.2, "offset": 0.1, "text": "8", "id": "u8"},
         ]
         reasons = ["beyond_audio", "missing_field", "bad_field", "bad_offset", "missing_field", "bad_offset"]
-        assert [r["reject_reason"] for r in rejects(tmp_path / "m.json")] == reasons
+        found = rejects(tmp_path / "m.json")
+        assert [reject["reject_reason"] for reject in found] == reasons
+        assert [reject.get("id") for reject in found] == ["u3", "u4", None, None, "u7", None]
 
     def test_an_utterance_twice(self, audio: Path, tmp_path: Path) -> None:
         folder = self.folder(tmp_path, wav_scp=f"u {audio}/a/x.wav\nu {audio}/b/x.wav\nv {audio}/b/y.flac")
@@ -311,7 +314,7 @@ def cut(path: Path, **changes: Any) -> dict[str, Any]:
 def test_cuts(audio: Path, tmp_path: Path) -> None:
     path = audio / "b/y.flac"
     whole = cut(path)
-    speech = {"id": "s", "text": "hi", "speaker": "me", "language": "en", "custom": {"snr": 9}}
+    speech = {"id": "s", "text": "hi", "speaker": "me", "language": "en", "custom": {"id": "utt7", "snr": 9}}
     part = cut(path, start=0.25, duration=0.5, supervisions=[speech])
     source = {"type": "command", "channels": [0], "source": "cat x |"}
     two = whole["recording"]["sources"] * 2
@@ -327,8 +330,8 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
     make(write_lines_of(tmp_path / "cuts.jsonl", *lines), tmp_path / "m.json")
     segment = {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.25, "text": "hi", "speaker": "me"}
     assert read_lines(tmp_path / "m.json") == [
-        {"audio_filepath": "audio/b/y.flac", "duration": 1.0},
-        segment | {"lang": "en", "snr": 9},
+        {"audio_filepath": "audio/b/y.flac", "duration": 1.0, "id": "c"},
+        segment | {"lang": "en", "id": "utt7", "snr": 9},
     ]
     details = [r["reject_detail"] for r in rejects(tmp_path / "m.json")]
     wanted = ["of type command", "has 2 sources", "transforms", "2 supervisions", "is a MixedCut", "no recording"]

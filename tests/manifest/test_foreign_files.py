@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, copy_set, make_set
-from tests.running import Outcome, prepcli, prepcli_process
+from tests.support.running import Outcome, prepcli, prepcli_process
 
 
 @pytest.fixture(scope="module")

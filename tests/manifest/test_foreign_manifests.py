@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.manifest.foreign import HEAD_BYTES
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 RECORDS = read_lines(MINI_CORPUS / "manifest.json")[:3]
 WAV = b"RIFF" + bytes(4) + b"WAVEfmt " + bytes(2000)

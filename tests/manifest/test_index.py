@@ -350,6 +350,21 @@ def test_spooling_again_uses_what_is_there(tmp_path: Path) -> None:
     assert unpacked.stat().st_mtime_ns == before
 
 
+def test_a_copy_that_was_emptied(tmp_path: Path) -> None:
+    """Who reads it is told, and the next run makes it again."""
+    packed, spool = tmp_path / "m.json.gz", tmp_path / "spool"
+    packed.write_bytes(gzip.compress(b"\n".join(GOOD)))
+    index = index_manifests([str(packed)], spool_dir=spool)
+    (unpacked,) = spool.iterdir()
+    os.truncate(unpacked, 0)
+    with LineReader(index) as reader, pytest.raises(InputChangedError) as raised:
+        reader.line(0)
+    assert f"{unpacked}, the copy of {packed}, has become shorter" in str(raised.value)
+    with LineReader(index_manifests([str(packed)], spool_dir=spool)) as reader:
+        assert reader.line(0) == GOOD[0]
+    assert list(spool.iterdir()) == [unpacked]
+
+
 @pytest.mark.parametrize("spool", [True, False])
 @pytest.mark.parametrize(
     ("damage", "words"),

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
-from tests.shar_sets import make as make_shar
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.shar_sets import make as make_shar
 from tests.tarred.test_job import make, shard
 
 

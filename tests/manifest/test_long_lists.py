@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 LENGTHS = (557, 5000)
 
@@ -74,7 +74,7 @@ def test_a_file_where_the_output_goes(folder: Path) -> None:
 
 def test_texts(folder: Path) -> None:
     pytest.importorskip("sentencepiece")
-    from tests.tokenizer_models import train_sentencepiece
+    from tests.support.tokenizer_models import train_sentencepiece
 
     model = train_sentencepiece(folder / "t.model")
     for length in LENGTHS:
@@ -94,7 +94,7 @@ def test_an_output_name_that_cannot_be_is_refused_at_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [300, 5000])
-def test_what_is_no_list_is_one_line(folder: Path, length: int) -> None:
+def test_what_is_not_a_list_is_one_line(folder: Path, length: int) -> None:
     long = "x" * length
     shutil.copy(MINI_CORPUS / "manifest.json", "m.json")
     calls: list[tuple[object, ...]] = [

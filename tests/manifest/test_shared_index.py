@@ -6,12 +6,14 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +22,9 @@ from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
-from prepcli.manifest import index_files, reading, scan, shared_index
+from prepcli.manifest import index_files, packs, pieces, reader, reading, scan, shared_index
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
-from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.parts import Columns, FieldKey, KeyFunction, Part
 from prepcli.manifest.reader import LineReader
 from tests.conftest import folder_on_another_file_system
 
@@ -77,6 +79,35 @@ def many_small(folder: Path) -> list[str]:
     return [str(folder / f"{number}.json") for number in range(300)]
 
 
+def tidy(number: int) -> bytes:
+    """Usable lines, of most files."""
+    line = b'{"audio_filepath": "%d/%d.wav", "duration": 1.5, "speaker": "s%d"}'
+    lines = [line % (number, k, k % 3) for k in range(number % 7 + 1)]
+    endings = {3: b"\r\n", 5: b""}
+    beginnings = {9: b"\xef\xbb\xbf", 11: b"{oops\n", 12: b"\n"}
+    return beginnings.get(number % 40, b"") + b"\n".join(lines) + endings.get(number % 20, b"\n")
+
+
+def many_tidy(folder: Path) -> list[str]:
+    """Small files as people have them; some are odd, and one is empty."""
+    paths = [folder / f"{number}.json" for number in range(200)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"" if number == 101 else b'{"_skipme": 1}\n' if number == 70 else tidy(number))
+    return list(map(str, paths))
+
+
+def many_compressed(folder: Path) -> list[str]:
+    """The same, compressed; one of two members, and one longer than a range."""
+    paths = many_tidy(folder)
+    for number, path in enumerate(map(Path, paths)):
+        data = path.read_bytes() if number != 33 else content(100)
+        half = len(data) // 2 if number == 44 else len(data)
+        packed = b"".join(gzip.compress(one) for one in (data[:half], data[half:]) if one or not data)
+        path.with_suffix(".json.gz").write_bytes(packed)
+        path.unlink()
+    return [f"{path}.gz" for path in paths]
+
+
 def mixed(folder: Path) -> list[str]:
     return [*compressed(folder), *one_large(folder), *compressed(folder)[:1]]
 
@@ -87,7 +118,7 @@ def few(folder: Path) -> list[str]:
     return [str(folder / "a.json.gz"), str(folder / "b.json")]
 
 
-ALL = [one_large, compressed, many_small, mixed]
+ALL = [one_large, compressed, many_small, many_tidy, many_compressed, mixed]
 
 
 def workspace(folder: Path, rank: int = 0, world_size: int = 1) -> Workspace:
@@ -118,9 +149,9 @@ def assert_same(found: ManifestIndex, expected: ManifestIndex, records: int = 20
             other.num_bytes,
             other.num_lines,
         )
-    with LineReader(found) as reader, LineReader(expected) as other_reader:
+    with LineReader(found) as lines, LineReader(expected) as other_lines:
         for number in random.Random(0).sample(range(len(expected)), min(records, len(expected))):
-            assert reader.line(number) == other_reader.line(number)
+            assert lines.line(number) == other_lines.line(number)
             assert found.line_number(number) == expected.line_number(number)
 
 
@@ -151,6 +182,65 @@ def test_the_same_index_for_any_number_of_ranks(manifests: Manifests, ranks: int
     assert [path for path in folders[0].iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.parametrize("manifests", [many_tidy, many_compressed])
+def test_small_files_are_read_together(manifests: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those with something unusual are opened for themselves, and few files are made of compressed ones."""
+    alone: list[str] = []
+    real = scan.scan
+
+    def note(part: scan.Range, columns: Columns) -> Iterator[Part]:
+        alone.append(part.path)
+        return real(part, columns)
+
+    monkeypatch.setattr(pieces, "scan", note)
+    paths = manifests(tmp_path)
+    assert_same(make(tmp_path, paths), index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere"), 200)
+    assert 0 < len(alone) < 40
+    if manifests is many_compressed:
+        assert len(list((tmp_path / "out.prepcli" / "spool").iterdir())) < 80
+
+
+@pytest.mark.parametrize("name", ["MAX_PACKED_BYTES", "MAX_CONTENT_BYTES"])
+def test_what_is_long_is_unpacked_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, name, 200)
+    paths = many_compressed(tmp_path)
+    assert_same(make(tmp_path, paths), index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere"))
+    assert len(list((tmp_path / "out.prepcli" / "spool").iterdir())) > 30
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_more_files_than_a_process_may_open(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = many_compressed(tmp_path) if suffix else many_tidy(tmp_path)
+    found = make(tmp_path, paths)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + reader.MAX_OPEN_FILES + 9, hard))
+    try:
+        with LineReader(found) as lines:
+            for number in random.Random(0).sample(range(len(found)), len(found)):
+                assert (
+                    json.loads(lines.line(number).removeprefix(b"\xef\xbb\xbf"))["duration"] == found.duration[number]
+                )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_small_file_that_is_written_to_meanwhile(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = many_compressed(tmp_path) if suffix else many_tidy(tmp_path)
+    begun = reading.read_together
+
+    def write_first(*arguments: Any) -> None:
+        with Path(paths[20]).open("ab") as file:
+            file.write(b"{}\n")
+        begun(*arguments)
+
+    monkeypatch.setattr(shared_index, "read_together", write_first)
+    with pytest.raises(InputChangedError, match=rf"20\.json{suffix} was changed"):
+        make(tmp_path, paths)
+
+
 def test_workers_of_one_rank(tmp_path: Path) -> None:
     paths = one_large(tmp_path)
     assert_same(make(tmp_path, paths, workers=2), index_manifests(paths, keys=KEYS))
@@ -167,11 +257,11 @@ def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the manifests are read again")
 
-    for module, name in ((reading, "scan"), (index_module, "scan"), (shared_index, "content_digest")):
+    for module, name in ((pieces, "scan"), (index_module, "scan"), (shared_index, "content_digest")):
         monkeypatch.setattr(module, name, refuse)
 
 
-@pytest.mark.parametrize("manifests", [one_large, mixed])
+@pytest.mark.parametrize("manifests", [one_large, mixed, many_compressed])
 def test_the_next_start_reads_nothing(manifests: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = manifests(tmp_path)
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
@@ -186,7 +276,7 @@ def test_a_touched_manifest_is_compared_by_its_content_once(tmp_path: Path, monk
     for path in paths:
         os.utime(path, (1, 1))
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
-    monkeypatch.setattr(reading, "scan", None)  # nothing is read as a manifest
+    monkeypatch.setattr(pieces, "scan", None)  # nothing is read as a manifest
     assert_same(make(tmp_path, paths), expected)
     refuse_to_read(monkeypatch)
     assert_same(make(tmp_path, paths), expected)
@@ -259,11 +349,13 @@ def test_damaged_columns_are_made_again(tmp_path: Path) -> None:
     assert_same(make(tmp_path, paths), expected)
 
 
-def test_a_missing_unpacked_copy_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [None, 0, 1000])
+def test_an_unpacked_copy_that_is_missing_or_cut_short_is_made_again(tmp_path: Path, size: int | None) -> None:
     paths = compressed(tmp_path)
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
     make(tmp_path, paths)
-    shutil.rmtree(tmp_path / "out.prepcli" / "spool")
+    for copy in (tmp_path / "out.prepcli" / "spool").iterdir():
+        copy.unlink() if size is None else os.truncate(copy, size)
     assert_same(make(tmp_path, paths), expected)
 
 
@@ -301,7 +393,7 @@ def test_a_manifest_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: py
             file.write(b"{}\n")
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading, "scan", append_first)
+    monkeypatch.setattr(pieces, "scan", append_first)
     with pytest.raises(InputChangedError, match=r"m\.json was changed"):
         make(tmp_path, paths)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 
 def rejects(out: Path) -> Lines:

@@ -18,10 +18,10 @@ from prepcli.mels.job import MelsJob
 from prepcli.mels.on_device import MelsOnDevice
 from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import MelSpectrogram
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
-from tests.lazy import lazy
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
 
 if TYPE_CHECKING:
     import torch

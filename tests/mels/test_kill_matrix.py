@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from prepcli.mels import job
-from tests.audio_files import write_audio
 from tests.conftest import write_lines
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
+from tests.support.audio_files import write_audio
+from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
 
 pytestmark = pytest.mark.slow
 

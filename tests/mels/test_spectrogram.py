@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import FLOOR, MelSpectrogram, mel_filters
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -23,13 +23,13 @@ from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.models.in_flight import InFlight, crashed_notes, noting_in_flight
 from prepcli.processes.workers import LIFELINE
-from tests.codes_sets import read_codes
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.engine.test_crashed_decoder import die
-from tests.lazy import lazy
-from tests.running import prepcli
-from tests.shar_sets import Stored, make, recordings
-from tests.toy_codec import ToyCodec, use_toy_codec
+from tests.support.codes_sets import read_codes
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
+from tests.support.shar_sets import Stored, make, recordings
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
     import torch

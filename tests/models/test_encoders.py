@@ -20,9 +20,9 @@ from prepcli.models.running import ModelRunner
 from prepcli.models.speakers import load_speaker_encoder
 from prepcli.records import Records
 from tests.conftest import real_speech
-from tests.lazy import lazy
-from tests.speaker_models import corpus_audio
-from tests.tools import need_package
+from tests.support.lazy import lazy
+from tests.support.speaker_models import corpus_audio
+from tests.support.tools import need_package
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,7 @@ def embed(encoder: SpeakerEncoder, audio: Audio, padded: NDArray[np.int64], batc
 
 
 def furthest(left: torch.Tensor, right: torch.Tensor) -> float:
-    """One minus the least cosine of corresponding rows."""
+    """One minus the smallest cosine of corresponding rows."""
     return 1 - float((left.double() * right.double()).sum(1).min())
 
 
@@ -133,7 +133,7 @@ def test_partials_as_the_package_cuts_them(resemblyzer_encoder: ResemblyzerEncod
 
 
 def test_resemblyzer_makes_nothing_of_silence_or_says_so(resemblyzer_encoder: ResemblyzerEncoder) -> None:
-    """Digital silence gives an embedding or NaN, and no other row is the worse for it."""
+    """Digital silence gives an embedding or NaN, and does not change other rows."""
     rows = torch.zeros(2, int(resemblyzer_encoder.padded_lengths(np.array([16_000]))[0]))
     rows[1, :16_000] = torch.randn(16_000) * 0.1
     together = resemblyzer_encoder.embed(rows, torch.tensor([16_000, 16_000]))

@@ -17,8 +17,8 @@ from prepcli.models import nemo_codec
 from prepcli.models.batches import full_batches
 from prepcli.models.nemo_codec import NemoCodec
 from prepcli.models.ragged import Rows
-from tests.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE, small_codec
-from tests.lazy import lazy
+from tests.support.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE, small_codec
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -16,9 +16,9 @@ from prepcli.models.nemo_codec import NemoCodec
 from prepcli.models.nemo_encoder import fold_weight_norm, move
 from prepcli.models.nemo_speaker import NemoSpeakerEncoder
 from prepcli.models.sinc import resample_sinc
-from tests.codec_models import CODECS, SAMPLES_PER_FRAME, SAMPLING_RATE, small_codec
-from tests.lazy import lazy
-from tests.speaker_models import CONFIG
+from tests.support.codec_models import CODECS, SAMPLES_PER_FRAME, SAMPLING_RATE, small_codec
+from tests.support.lazy import lazy
+from tests.support.speaker_models import CONFIG
 
 if TYPE_CHECKING:
     import torch

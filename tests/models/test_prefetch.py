@@ -14,8 +14,8 @@ from prepcli.errors import IncompleteError, RejectReason
 from prepcli.models.prefetch import Batch, Decoded, SegmentDecoder, decoded_batches
 from prepcli.processes.workers import worker_context
 from prepcli.records import Records
-from tests.audio_files import write_audio
 from tests.conftest import write_lines
+from tests.support.audio_files import write_audio
 
 RATE = 16000
 

@@ -12,7 +12,7 @@ from prepcli.engine.ranks import Rank
 from prepcli.models import devices, pretrained
 from prepcli.models.nemo import notes_on_name
 from tests.conftest import MINI_CORPUS
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 CLASS = "EncDecSpeakerLabelModel"
 MANIFEST = MINI_CORPUS / "manifest.json"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prepcli.models.ragged import EXACT_MODES, Rows, convolve
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prepcli.models.running import ModelRunner
-from tests.cuda_stand_ins import TO_HOST, stand_in_for_cuda
-from tests.lazy import lazy
-from tests.running import HANG_SECONDS
+from tests.support.cuda_stand_ins import TO_HOST, stand_in_for_cuda
+from tests.support.lazy import lazy
+from tests.support.running import HANG_SECONDS
 
 if TYPE_CHECKING:
     import torch

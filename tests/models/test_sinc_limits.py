@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from prepcli.models.sinc import MAX_KERNEL_SIZE, _kernel, can_resample
-from tests.audio_files import write_audio
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
-from tests.tools import without
-from tests.toy_codec import use_toy_codec
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.tools import without
+from tests.support.toy_codec import use_toy_codec
 
 pytestmark = without("torch")
 

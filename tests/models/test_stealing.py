@@ -25,9 +25,9 @@ from prepcli.engine.workspace import Workspace
 from prepcli.models.running import ModelRunner
 from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
-from tests.shar_sets import make
-from tests.toy_codec import use_toy_codec
-from tests.toy_voice import use_toy_voice
+from tests.support.shar_sets import make
+from tests.support.toy_codec import use_toy_codec
+from tests.support.toy_voice import use_toy_voice
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,8 +8,8 @@ import pytest
 
 from prepcli.models import streams
 from prepcli.models.running import ModelRunner
-from tests.cuda_stand_ins import COMPUTING, TO_DEVICE, TO_HOST, Noted, OnDevice, stand_in_for_cuda
-from tests.lazy import lazy
+from tests.support.cuda_stand_ins import COMPUTING, TO_DEVICE, TO_HOST, Noted, OnDevice, stand_in_for_cuda
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

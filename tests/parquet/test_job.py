@@ -11,10 +11,10 @@ import soundfile
 
 from prepcli.formats import parquet
 from prepcli.parquet.columns import choose_columns
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
-from tests.lazy import lazy
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,7 +13,7 @@ import pytest
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import interrupt, no_interruption
-from tests.running import HANG_SECONDS
+from tests.support.running import HANG_SECONDS
 
 
 def slow_double(number: int) -> tuple[int, int]:

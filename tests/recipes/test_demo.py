@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree
-from tests.nemo_loaders import magpie_batches
-from tests.running import run_here
-from tests.tools import need_package
+from tests.support.nemo_loaders import magpie_batches
+from tests.support.running import run_here
+from tests.support.tools import need_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.nemo]
 

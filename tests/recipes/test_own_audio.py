@@ -10,7 +10,7 @@ import yaml
 
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.recipes.test_recipes import ROOT, run
-from tests.warm import warm_python
+from tests.support.warm import warm_python
 
 pytestmark = pytest.mark.slow
 

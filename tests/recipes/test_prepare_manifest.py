@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli, run_here
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli, run_here
 
 SCRIPT = Path(__file__).parents[2] / "recipes/magpietts/prepare_manifest.py"
 SPEAKER = "| Language:en Dataset:x Speaker:1 |"

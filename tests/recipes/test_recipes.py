@@ -13,8 +13,8 @@ import soundfile
 
 from tests.conftest import Lines, read_lines, tree
 from tests.corpora.miniatures import utterances
-from tests.running import HANG_SECONDS, clean_environment, prepcli
-from tests.warm import LIGHT, TORCH, warm_python
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli
+from tests.support.warm import LIGHT, TORCH, warm_python
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def check_manifest(path: Path, count: int, sampling_rate: int) -> Lines:
 
 
 def check_shards(out: Path, manifest: Path, records: Lines) -> None:
-    """Members and lines of each shard are in step; all together they are the files and texts of the manifest."""
+    """Members and lines of each shard are aligned; all together they are the files and texts of the manifest."""
     audio, lines = [], []
     for number in range(2):
         listed = read_lines(out / f"sharded_manifests/manifest_{number}.json")

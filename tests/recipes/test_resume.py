@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lhotse2 import lhotse2_folder
-from tests.running import clean_environment, run_process
-from tests.warm import TORCH, warm_python
+from tests.support.lhotse2 import lhotse2_folder
+from tests.support.running import clean_environment, run_process
+from tests.support.warm import TORCH, warm_python
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import read_lines, write_lines
-from tests.running import prepcli
-from tests.shar_sets import read_set
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.shar_sets import read_set
 from tests.tarred.test_bad_input import BAD_LINES, corpus, line
 
 __all__ = ["corpus"]  # the fixture: a folder with one good file and every bad one

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli
-from tests.shar_sets import make, read_set, read_shard, with_contexts
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.shar_sets import make, read_set, read_shard, with_contexts
 
 MAGPIE = "| Language:en Dataset:toy Speaker:one |"
 

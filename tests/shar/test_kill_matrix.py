@@ -1,4 +1,4 @@
-"""The kill matrix over Shar: three files a shard, which must appear together or not at all."""
+"""The kill matrix over Shar: three files per shard, which must appear together or not at all."""
 
 import signal
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
+from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main, undisturbed_case
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.lazy import lazy
-from tests.nemo_loaders import magpie_batches
-from tests.running import prepcli
-from tests.shar_sets import make, shar_fields, with_contexts
+from tests.support.audio_files import write_audio
+from tests.support.lazy import lazy
+from tests.support.nemo_loaders import magpie_batches
+from tests.support.running import prepcli
+from tests.support.shar_sets import make, shar_fields, with_contexts
 
 lhotse = lazy("lhotse")
 Expected = dict[str, tuple[NDArray[np.int16], NDArray[np.int16]]]
@@ -135,7 +135,7 @@ def test_a_shard_of_rejects_alone_does_no_harm(tmp_path: Path) -> None:
     ]
 
 
-def test_lhotse_reads_what_is_no_strict_json(tmp_path: Path) -> None:
+def test_lhotse_reads_what_is_not_strict_json(tmp_path: Path) -> None:
     """Python writes NaN into manifests; lhotse reads it."""
     write_audio(tmp_path / "a.wav", 1.0)
     write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "x", "cer": float("nan")}])

@@ -9,7 +9,7 @@ from prepcli.audio.convert import TargetFormat
 from prepcli.audio.probe import probe_bytes
 from prepcli.errors import RecordRejected
 from prepcli.shar.segments import Audio, Segment, SegmentStore
-from tests.audio_files import write_audio
+from tests.support.audio_files import write_audio
 
 
 def plain(wanted: TargetFormat, segment: Segment) -> Audio:
@@ -19,15 +19,15 @@ def plain(wanted: TargetFormat, segment: Segment) -> Audio:
         return store.take(segment)
 
 
-@pytest.mark.parametrize("kept_bytes", [0, 60_000, 1 << 30])
-def test_each_segment_is_encoded_once(tmp_path: Path, kept_bytes: int) -> None:
+@pytest.mark.parametrize("cache_bytes", [0, 60_000, 1 << 30])
+def test_each_segment_is_encoded_once(tmp_path: Path, cache_bytes: int) -> None:
     """In memory, partly in the file, wholly in the file: the same bytes."""
     write_audio(tmp_path / "a.wav", 10.0)
     wanted = TargetFormat("flac")
     places = [(n * 0.5, 1.0 + n * 0.1) for n in range(12)]
     uses = [place for place in places for _ in range(4)]
     random.Random(0).shuffle(uses)
-    with SegmentStore(wanted, tmp_path, kept_bytes) as store:
+    with SegmentStore(wanted, tmp_path, cache_bytes) as store:
         segments = [store.locate(str(tmp_path / "a.wav"), *place, None) for place in uses]
         for segment in segments:
             store.expect(segment)
@@ -35,7 +35,7 @@ def test_each_segment_is_encoded_once(tmp_path: Path, kept_bytes: int) -> None:
             assert store.take(segment) == plain(wanted, segment)
         assert store.num_encoded == len(places)
         assert not store._kept
-        assert store._room == kept_bytes
+        assert store._free_bytes == cache_bytes
     assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
 
 

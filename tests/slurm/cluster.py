@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.running import HANG_SECONDS, clean_environment
+from tests.support.running import HANG_SECONDS, clean_environment
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "squeue")
 NODES = ("n1", "n2")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.cluster import Cluster, missing_programs
-from tests.tools import lack
+from tests.support.tools import lack
 
 REPOSITORY = Path(__file__).parents[2]
 SCRIPTS = REPOSITORY / "scripts/slurm"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import prepcli
 from tests.slurm.cluster import Cluster, wait_until
 from tests.slurm.conftest import SCRIPTS
 from tests.slurm.slow_disk import published
+from tests.support.running import prepcli
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.running import HANG_SECONDS, clean_environment, prepcli
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
-from tests.warm import TORCH, warm_python
+from tests.support.running import HANG_SECONDS, clean_environment, prepcli
+from tests.support.warm import TORCH, warm_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
@@ -37,7 +37,7 @@ def write_config(path: Path, config: dict[str, Any]) -> Path:
 
 def submit(cluster: Cluster, *arguments: object, python: Path | str = sys.executable) -> dict[str, str]:
     """Submit a pipeline; the job of each `<data set>.<step>`, in the order of submission."""
-    environ = {"PREPCLI_MODULE": "tests.toy_models", "PREPCLI_WITH": str(python)}
+    environ = {"PREPCLI_MODULE": "tests.support.toy_models", "PREPCLI_WITH": str(python)}
     said = cluster.run(SCRIPTS / "submit_pipeline.sh", *arguments, cwd=cluster.folder, environ=environ)
     jobs = dict(re.findall(r"^(\S+): job (\d+), logs \S+$", said, re.MULTILINE))
     assert len(jobs) == len(said.splitlines()), said
@@ -70,7 +70,7 @@ def toy_python(folder: Path, warm: Path) -> Path:
     path = folder / "python"
     path.write_text(
         "#!/bin/sh\n"
-        f'if [ "$1 $2" = "-m prepcli" ]; then shift 2; exec "{warm}" -m tests.toy_models "$@"; fi\n'
+        f'if [ "$1 $2" = "-m prepcli" ]; then shift 2; exec "{warm}" -m tests.support.toy_models "$@"; fi\n'
         f'exec "{sys.executable}" "$@"\n'
     )
     path.chmod(0o755)
@@ -80,7 +80,7 @@ def toy_python(folder: Path, warm: Path) -> Path:
 def test_whole_recipe_for_two_data_sets(cluster: Cluster, tmp_path: Path) -> None:
     """On the cluster with several ranks, and once more here: the same bytes.
 
-    What Slurm starts are programs that run the commands in forks of a server: else each would import PyTorch anew.
+    What Slurm starts are programs that run the commands in forks of a server: otherwise each would import PyTorch.
     """
     warm = warm_python(tmp_path / "warm", TORCH)
     records = read_lines(MINI_CORPUS / "manifest.json")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.running import Outcome
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
+from tests.support.running import Outcome
 
 CONFIG = {
     "defaults": {"out": "/o", "language": None},

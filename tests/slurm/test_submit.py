@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import HANG_SECONDS, Outcome, clean_environment
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
+from tests.support.running import HANG_SECONDS, Outcome, clean_environment
 
 COMMANDS = {
     "download": ("cpu", 1),

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.conftest import tree
 from tests.corpora.miniatures import an4, tar_gz
 from tests.corpora.server import Site, serving
-from tests.killing import Case
-from tests.running import prepcli
+from tests.support.killing import Case
+from tests.support.running import prepcli
 
 MODULES = {
     "tarred": "tests.tarred.test_kill_matrix",

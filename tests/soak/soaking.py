@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import read_lines, tree
-from tests.killing import Case, children, gone, wait_for_markers
-from tests.running import HANG_SECONDS, Process
+from tests.support.killing import Case, children, gone, wait_for_markers
+from tests.support.running import HANG_SECONDS, Process
 
-MOST_KILLS = 4
-"""So many kills an output directory, at most, before it is brought to its end."""
+MAX_KILLS = 4
+"""Maximum number of kills per output directory before its run is completed."""
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 KINDS = ("SIGKILL", "SIGKILL to a worker", *(number.name for number in SIGNALS))
 # What a process may leave behind that was stopped before its handlers were set, or while Python itself ended.
@@ -48,7 +48,7 @@ def soak(case: Case, kills: int, folder: Path, draw: random.Random, tell: Callab
         if case.one_place and turn == 0:
             _remove(out)
         started = time.monotonic()
-        wanted = min(draw.randint(1, MOST_KILLS), kills - findings.num_kills)
+        wanted = min(draw.randint(1, MAX_KILLS), kills - findings.num_kills)
         so_far = len(findings.faults)
         story = [_kill_once(case, out, draw, findings) for _ in range(wanted)]
         story.append(_finish(case, out, draw, findings))

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.running import clean_environment
 from tests.storage.object_store import ObjectStore
+from tests.support.running import clean_environment
 
 _CODE = """
 import json, sys, traceback, urllib.request

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import MINI_CORPUS
-from tests.running import Prepcli, prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
+from tests.support.running import Prepcli, prepcli
 
 
 @pytest.fixture(scope="session")

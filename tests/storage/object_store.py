@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import HANG_SECONDS
-from tests.tools import need
+from tests.support.running import HANG_SECONDS
+from tests.support.tools import need
 
 BIN = Path(sys.prefix) / "object_store" / "bin"
 REGION = "us-east-1"
@@ -55,9 +55,9 @@ container_update_timeout = 30
 _FILTERS = ("catch_errors", "gatekeeper", "healthcheck", "cache", "listing_formats", "s3api", "tempauth", "slo")
 _SETTINGS = {
     "cache": "memcache_servers = 127.0.0.1:{memcached}\n",
-    "s3api": f"location = {REGION}\ns3_acl = false\nmax_upload_part_num = 10000\n",
+    "s3api": f"location = {REGION}\ns3_acl = false\nmax_upload_part_num = 10000\nmin_segment_size = 1\n",
     "tempauth": f"user_{ACCESS_KEY.replace(':', '_')} = {SECRET_KEY} .admin\n",
-    "slo": "max_manifest_segments = 10000\nmax_manifest_size = 33554432\n",
+    "slo": "max_manifest_segments = 10000\nmax_manifest_size = 33554432\nrate_limit_under_size = 0\n",
 }
 _EGGS = {"cache": "memcache"}
 

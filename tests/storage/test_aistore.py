@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tree
-from tests.running import prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.gateway import TOKEN, gateway
 from tests.storage.test_store import without_dates
+from tests.support.running import prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from prepcli.engine.store_claim import Claim, StoreClaim
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.storage.paths import StorePath
 from tests.conftest import read_lines, tree, write_lines
-from tests.running import HANG_SECONDS, prepcli, start_prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.test_store import without_dates
+from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 

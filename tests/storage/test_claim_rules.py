@@ -23,17 +23,21 @@ class Store:
 
     def __init__(self) -> None:
         self.objects: dict[str, tuple[bytes, int]] = {}
+        self.asked: list[Callable[..., Any]] = []
         self.seconds = 1000.0
 
     def put(self, address: str, data: bytes) -> None:
         self.objects[address] = data, int(self.seconds * 1e9)
 
-    def call(self, function: Callable[..., Any], address: str, *data: bytes) -> Any:
+    def call(self, function: Callable[..., Any], address: Any, *data: bytes) -> Any:
+        self.asked.append(function)
+        if function is client.delete_objects:
+            return [self.objects.pop(one, None) for one in address]
         if function is client.put_object:
             return self.put(address, *data)
-        if function is client.delete_object:
-            return self.objects.pop(address, None)
         if function is client.read_object:
+            if address not in self.objects:
+                raise FileNotFoundError(address)
             return self.objects[address][0]
         assert function is client.list_objects
         return [ObjectInfo(name, len(data), time, "") for name, (data, time) in sorted(self.objects.items())]
@@ -46,6 +50,7 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     found = Store()
     monkeypatch.setattr(store_claim, "call", found.call)
+    monkeypatch.setattr(store_claim, "later", found.call)
     return found
 
 
@@ -58,8 +63,44 @@ def announce(store: Store, other: str, kind: str, age: float = 0.0) -> str:
     return address
 
 
-def take(by_force: bool = False) -> None:
-    StoreClaim(StorePath("s3://bucket/out"), Claim(OWN, str(Path("/own")), "here")).take(by_force)
+def take(by_force: bool = False, is_new: bool = False) -> None:
+    StoreClaim(StorePath("s3://bucket/out"), Claim(OWN, str(Path("/own")), "here")).take(by_force, is_new)
+
+
+def test_what_a_new_claim_asks_the_store(store: Store) -> None:
+    """As few requests as possible: each takes a part of a run's start."""
+    take(is_new=True)
+    put, listed, removed = client.put_object, client.list_objects, client.delete_objects
+    assert store.asked == [put, listed, put, listed, removed]
+    assert store.names() == [f"{OWN}.held"]
+
+
+def test_a_claim_that_is_held_already_is_checked_for_writing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new one shows by itself that objects can be written."""
+    checked: list[StorePath] = []
+    monkeypatch.setattr(store_claim, "check_writing", checked.append)
+    take(is_new=True)
+    assert not checked
+    take()
+    assert checked == [StorePath("s3://bucket/out")]
+
+
+def test_one_that_goes_from_candidate_to_holder_between_two_listings(store: Store) -> None:
+    """Each listing shows one of its two objects, so it is never overlooked."""
+    announce(store, SMALLER, "candidate")
+    listed = store.call
+
+    def then_held(function: Callable[..., Any], address: Any, *data: bytes) -> Any:
+        found = listed(function, address, *data)
+        if function is client.list_objects and f"{FOLDER}/{SMALLER}.candidate" in store.objects:
+            announce(store, SMALLER, "held")
+            del store.objects[f"{FOLDER}/{SMALLER}.candidate"]
+        return found
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UsageError, match="belongs to a run"):
+        patch.setattr(store_claim, "call", then_held)
+        take(is_new=True)
+    assert store.names() == [f"{SMALLER}.held"]
 
 
 @pytest.mark.parametrize("other", [SMALLER, LARGER])

@@ -8,9 +8,9 @@ import pytest
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines
-from tests.running import Outcome, Prepcli, prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import SECRET_KEY, ObjectStore
+from tests.support.running import Outcome, Prepcli, prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import children
-from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
+from tests.support.killing import children
+from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,8 @@ class Case:
     def start(self, *more: object) -> Process:
         words = ("manifest-to-tarred", self.manifest, self.out, *OPTIONS, "--audio-base-dir", self.corpus)
         settings = ("--work-dir", self.folder, "--num-workers", 2)
-        return start_prepcli(*words, *settings, *more, environ=self.bucket.store.environ)
+        environ = self.bucket.store.environ
+        return start_prepcli(*words, *settings, *more, module="tests.support.small_parts", environ=environ)
 
     def wait_for_markers(self, count: int, process: Process) -> None:
         deadline = time.monotonic() + HANG_SECONDS

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_set, read_lines, tree
-from tests.running import HANG_SECONDS, Outcome, Prepcli, prepcli, start_prepcli
 from tests.storage.buckets import Bucket
+from tests.support.running import HANG_SECONDS, Outcome, Prepcli, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def run_toy(module: str, *words: object, bucket: Bucket | None = None) -> Outcome:
     """Run a command with a toy in the place of its model, in a process that has PyTorch already."""
     environ = {"CUDA_VISIBLE_DEVICES": "", **(bucket.store.environ if bucket else {})}
-    process = start_prepcli(*words, "--json", module=f"tests.{module}", environ=environ)
+    process = start_prepcli(*words, "--json", module=f"tests.support.{module}", environ=environ)
     out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode is not None
     return Outcome(process.returncode, out, err)

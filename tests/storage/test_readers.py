@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import read_lines
-from tests.running import Prepcli, clean_environment, run_process
 from tests.storage.buckets import Bucket
-from tests.tools import need_package
+from tests.support.running import Prepcli, clean_environment, run_process
+from tests.support.tools import need_package
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ print(json.dumps(found))
 """
 _TARRED = """
 import json, sys
-from tests.nemo_loaders import read_all
+from tests.support.nemo_loaders import read_all
 out, last = sys.argv[1], int(sys.argv[2]) - 1
 section = {
     "manifest_filepath": f"{out}/sharded_manifests/manifest__OP_0..{last}_CL_.json",

@@ -7,7 +7,7 @@ import pytest
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import Address, names_addresses, other_scheme, parse_address
 from prepcli.storage.paths import StorePath, path_of
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 REFUSED = [
     ("make-manifest", "s3://bucket/audio", "m.json"),

@@ -1,5 +1,7 @@
 """Requests without a store: which are repeated, and that what has arrived is compared with what was sent."""
 
+import hashlib
+
 import pytest
 
 from prepcli.storage import client, writing
@@ -10,23 +12,39 @@ from prepcli.storage.failures import StoreError
 ADDRESS = "s3://bucket/audio_0.tar"
 
 
-class Upload:
+class Parts:
     """Stands for obstore's file."""
 
     def close(self) -> None:
         pass
 
 
+def uploaded(data: bytes, in_parts: bool) -> int:
+    number = writing.open_upload(ADDRESS)
+    writing.write_upload(number, data)
+    if in_parts:
+        writing._uploads[number].file = Parts()  # type: ignore[assignment]
+    return number
+
+
 @pytest.mark.parametrize("found", [999, 1001])
 def test_an_object_of_another_size_is_an_error(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    uploads = {number: (parse_address(ADDRESS), Upload()) for number in range(2)}
-    sizes = iter((found, 1000))
-    monkeypatch.setattr(writing, "_uploads", uploads)
-    monkeypatch.setattr(writing, "object_info", lambda text: ObjectInfo(text, next(sizes), 0, "an etag"))
-    with pytest.raises(StoreError, match=rf"{ADDRESS} has {found:,} bytes at the store, but 1,000 were sent"):
-        writing.finish_upload(0, 1000)
-    assert writing.finish_upload(1, 1000) == "an etag"
-    assert not uploads
+    for in_parts in (True, False):
+        sizes = iter((found, 1000))
+        monkeypatch.setattr(writing, "put_object", lambda text, data: "of another kind")
+        monkeypatch.setattr(writing, "object_info", lambda text, sizes=sizes: ObjectInfo(text, next(sizes), 0, "etag"))
+        with pytest.raises(StoreError, match=rf"{ADDRESS} has {found:,} bytes at the store, but 1,000 were sent"):
+            writing.finish_upload(uploaded(bytes(1000), in_parts), 1000)
+        assert writing.finish_upload(uploaded(bytes(1000), in_parts), 1000) == "etag"
+    assert not writing._uploads
+
+
+def test_an_etag_that_is_the_md5_of_what_was_sent_needs_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an object in one request: the store has computed it from what has arrived."""
+    monkeypatch.setattr(writing, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
+    monkeypatch.setattr(writing, "object_info", None)
+    assert writing.finish_upload(uploaded(b"hello", False), 5) == "5d41402abc4b2a76b9719d911017c592"
+    assert not writing._uploads
 
 
 @pytest.mark.parametrize(

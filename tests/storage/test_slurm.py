@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tree
-from tests.running import Outcome
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import REPOSITORY, cluster  # noqa: F401 - the fixture
 from tests.storage.buckets import Bucket
 from tests.storage.test_models import run_toy
 from tests.storage.test_store import without_dates
+from tests.support.running import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
@@ -51,7 +51,7 @@ def test_the_chain_with_two_ranks(
         "SHARD_SIZE": "12",
         "DEVICES": "cpu",
         "LAUNCH": "srun --ntasks=2 --cpus-per-task=1",
-        "PREPCLI_MODULE": "tests.toy_models",
+        "PREPCLI_MODULE": "tests.support.toy_models",
         "PREPCLI_PYTHON": sys.executable,
         "OMP_NUM_THREADS": "1",
     }

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, tree
-from tests.running import Prepcli, prepcli, prepcli_process
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
+from tests.support.running import Prepcli, prepcli, prepcli_process
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, make_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 GOOD = {"audio_filepath": "good.wav", "duration": 2.0, "text": "fine"}
 
@@ -56,7 +56,7 @@ def corpus(tmp_path: Path) -> Path:
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "empty.wav").write_bytes(b"")
-    (folder / "text.wav").write_text("this is no audio, whatever its name says\n" * 50)
+    (folder / "text.wav").write_text("this is not audio, whatever its name says\n" * 50)
     whole = (folder / "whole.flac").read_bytes()
     (folder / "cut.flac").write_bytes(whole[: len(whole) * 2 // 3])
     (folder / "cut.wav").write_bytes((folder / "good.wav").read_bytes()[:20000])

@@ -14,9 +14,9 @@ import pytest
 import soundfile
 import yaml
 
-from tests.audio_files import write_audio
 from tests.conftest import make_set, read_lines, tree, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import Outcome, prepcli
 
 
 def tar_members(path: Path) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.killing import (
+from tests.support.killing import (
     Case,
     KillMatrix,
     children,
@@ -18,7 +18,7 @@ from tests.killing import (
     wait_for_markers,
     wait_until_gone,
 )
-from tests.running import HANG_SECONDS
+from tests.support.running import HANG_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ class TestKills(KillMatrix):
 
 
 def test_rank_processes_of_one_machine(case: Case, tmp_path: Path) -> None:
-    """The launcher of GPU commands: one rank process a device, ended with their parent, restartable."""
+    """The launcher of GPU commands: one rank process per device, ended with their parent, restartable."""
     out = tmp_path / "out"
     code = (
         "import sys; from prepcli.engine.launch import spawn_ranks\n"

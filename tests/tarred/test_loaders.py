@@ -11,10 +11,10 @@ import pytest
 import soundfile
 import yaml
 
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.nemo_loaders import tarred_batches
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.nemo_loaders import tarred_batches
+from tests.support.running import prepcli
 
 FOLDER = {"whole files": "files", "segments": "segments", "slices": "slices"}
 

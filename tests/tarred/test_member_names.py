@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import Lines, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 from tests.tarred.test_job import make
 
 

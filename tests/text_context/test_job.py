@@ -13,8 +13,8 @@ import pytest
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.text_context.texts import parse_suffix
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
-from tests.running import prepcli
-from tests.shar_sets import make
+from tests.support.running import prepcli
+from tests.support.shar_sets import make
 
 FOLDER = "cuts_textContext"
 

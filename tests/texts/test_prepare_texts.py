@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 def prepare(source: Path, out: Path, *options: object) -> Outcome:

@@ -11,7 +11,7 @@ from prepcli.manifest.columns import LineBlocks
 from prepcli.manifest.parts import Columns, Numbers
 from prepcli.tokenizers.counting import Tokenizers, TokenizerSpec, kind_of_tokenizer
 from prepcli.tokenizers.lines import TokensOfCuts, TokensOfTexts
-from tests.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
+from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from prepcli.errors import UsageError
 from prepcli.tokenizers import hub
 from prepcli.tokenizers.counting import Tokenizers, TokenizerSpec
 from tests.conftest import write_lines
-from tests.running import prepcli
-from tests.tokenizer_models import train_hf
-from tests.tools import without
+from tests.support.running import prepcli
+from tests.support.tokenizer_models import train_hf
+from tests.support.tools import without
 
 pytestmark = without("huggingface_hub")
 

@@ -9,7 +9,7 @@ import pytest
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.tokenizers.counter import WordsDiffer
 from prepcli.tokenizers.sentencepieces import SentencePieceCounter
-from tests.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
+from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
 
 TEXTS = [*awkward_texts(2000), *corpus_texts(), ""]
 

@@ -9,7 +9,7 @@ import pytest
 from prepcli.verification import manifests, shar, tarred
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.engine.test_crashed_decoder import die
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])

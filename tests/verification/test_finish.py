@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.running import prepcli
 
 BUCKETS = ["--buckets-num", 2, "--max-duration", 7.0]
 
@@ -78,7 +78,7 @@ def test_static_buckets(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("toy_voice", "one_thread")
-def test_outputs_that_are_no_shards(tmp_path: Path) -> None:
+def test_outputs_that_are_not_shards(tmp_path: Path) -> None:
     """An extended manifest: only its bytes can be checked."""
     out = tmp_path / "out"
     manifest = MINI_CORPUS / "manifest.json"

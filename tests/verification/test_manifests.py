@@ -15,7 +15,7 @@ from prepcli.engine.report import Report
 from prepcli.engine.workspace import Workspace, write_json
 from prepcli.manifest.index import index_manifests
 from tests.conftest import MINI_CORPUS, Lines, copy_set, read_lines, write_lines
-from tests.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 NAME = "m_withContextAudioMinDur3.0MinSSIM0.6.json"
 SIMILARITY = "context_speaker_similarity"
@@ -219,7 +219,7 @@ def test_a_set_without_a_record_by_the_settings(tmp_path: Path) -> None:
     assert problems(out) == ["empty: all 48 records were left out by the settings (48 no_similar_context)"]
 
 
-def test_what_is_no_data_set(tmp_path: Path) -> None:
+def test_what_is_not_a_data_set(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/x.txt").write_text("x")
     done = prepcli("verify", tmp_path / "folder")

@@ -15,8 +15,8 @@ import pytest
 import soundfile
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.running import prepcli
-from tests.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
+from tests.support.running import prepcli
+from tests.support.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def lose_the_cuts(out: Path) -> None:
 
 
 def an_id_in_two_shards(out: Path) -> None:
-    """Whole and in step, shard by shard."""
+    """Whole and aligned, shard by shard."""
     for field, extension in (("cuts", "jsonl.gz"), ("target_audio", "tar"), ("context_audio", "tar")):
         files = sorted((out / field).iterdir())
         assert files[0].name.endswith(extension)

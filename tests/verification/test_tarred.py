@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.audio_files import samples
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import samples
+from tests.support.running import prepcli
 
 
 @pytest.fixture(scope="module")
@@ -238,17 +238,33 @@ def test_how_a_damaged_file_is_made_again(tmp_path: Path) -> None:
     assert prepcli("verify", out).code == 0
 
 
-def test_unfinished_run_is_not_ok(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
+def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
+    """Without manifests of shards, the lines of a shard are in no file before the last step."""
     out = tmp_path / "out"
-    arguments = [MINI_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2]
+    arguments = [MINI_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2, *options]
     assert prepcli("manifest-to-tarred", *arguments).code == 0
     done = prepcli("verify", out)
     assert done.code == 1
     (problem,) = [line for line in done.out.splitlines() if "PROBLEM" in line]
     assert "the run is not finished: 1 of 3 units are done" in problem
+    (tar,) = out.glob("audio_*.tar")
+    tar.write_bytes(tar.read_bytes()[:-10_000])
+    assert len(prepcli("verify", out, "--json").json["problems"]) > 1
 
 
-def test_what_is_no_data_set(tmp_path: Path) -> None:
+def test_a_shard_without_a_line_and_no_manifests_of_shards(tmp_path: Path) -> None:
+    records = read_lines(MINI_CORPUS / "manifest.json")[:4]
+    for record in records[:2]:
+        record["audio_filepath"] = "gone.wav"
+    manifest, out = write_lines(tmp_path / "m.json", records), tmp_path / "out"
+    options = ["--num-shards", 2, "--no-shard-manifests", "--audio-base-dir", MINI_CORPUS, "--max-rejects", 2]
+    assert prepcli("manifest-to-tarred", manifest, out, *options).code == 0
+    done = prepcli("verify", out, "--json")
+    assert (done.code, done.json["problems"], done.json["records"]) == (0, [], 2)
+
+
+def test_what_is_not_a_data_set(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         done = prepcli("verify", path)
         assert done.code == 2

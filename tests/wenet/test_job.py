@@ -9,9 +9,9 @@ import pytest
 import soundfile
 
 from prepcli.formats.wenet import is_dropped, seconds_at
-from tests.audio_files import write_audio
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree, write_lines
-from tests.running import prepcli
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 from tests.wenet.reader import read_raw, read_shards
 
 MANIFEST = MINI_CORPUS / "manifest.json"
@@ -51,6 +51,28 @@ def test_files_are_copied_byte_for_byte(whole: Path) -> None:
     assert len({utterance.key for utterance in found}) == 48
     lines = (whole / "shards.list").read_text().splitlines()
     assert lines == [f"{whole}/shards_{number:09d}.tar" for number in range(3)]
+
+
+@pytest.mark.parametrize("raw", [[], ["--raw"]])
+def test_ids_of_kaldi_are_the_keys(tmp_path: Path, raw: list[str]) -> None:
+    paths = [MINI_CORPUS / record["audio_filepath"] for record in read_lines(MANIFEST)[:3]]
+    data, manifest = tmp_path / "data", tmp_path / "m.json"
+    data.mkdir()
+    for name, values in (("wav.scp", paths), ("text", ["one", "two", "three"])):
+        (data / name).write_text("".join(f"spk-{number}.{number} {value}\n" for number, value in enumerate(values)))
+    assert prepcli("make-manifest", data, manifest).code == 0
+
+    def keys(out: Path) -> list[str]:
+        return [one.key for one in (read_raw(out / "data.list") if raw else read_shards(out / "shards.list"))]
+
+    done = make_set("manifest-to-wenet", manifest, tmp_path / "out", *raw)
+    assert keys(tmp_path / "out") == ["spk-0.0", "spk-1.1", "spk-2.2"]
+    assert "keys" not in done.json["details"]
+    lines = read_lines(manifest)
+    write_lines(manifest, [*lines, lines[0]])
+    done = make_set("manifest-to-wenet", manifest, tmp_path / "again", *raw)
+    assert keys(tmp_path / "again")[0] == f"{paths[0].stem}"
+    assert "not all records have an id of their own" in done.json["details"]["keys"]
 
 
 def test_members_are_text_then_audio(whole: Path) -> None:

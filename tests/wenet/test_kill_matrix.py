@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.killing import Case, KillMatrix, kill_a_worker, kill_main, with_reference
-from tests.running import prepcli
+from tests.support.killing import Case, KillMatrix, kill_a_worker, kill_main, with_reference
+from tests.support.running import prepcli
 
 pytestmark = pytest.mark.slow
 

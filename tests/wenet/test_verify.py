@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.audio_files import write_audio
 from tests.conftest import copy_set, write_lines
-from tests.running import prepcli
-from tests.shar_sets import Members, members, rewrite_tar
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.shar_sets import Members, members, rewrite_tar
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def write_flac(path: Path, samples: Samples, sampling_rate: int) -> None:
 
 
 def write_manifest(path: Path, records: list[dict[str, Any]]) -> None:
-    """A NeMo manifest: one JSON object a line, UTF-8 as it is."""
+    """A NeMo manifest: one JSON object per line, UTF-8 as it is."""
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
     path.write_text("".join(lines), encoding="utf-8")
 

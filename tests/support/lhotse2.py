@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import clean_environment, run_process
+from tests.support.running import clean_environment, run_process
 
 
 def lhotse2_folder() -> Path:
@@ -23,7 +23,7 @@ def lhotse2_folder() -> Path:
 
 def with_lhotse2(code: str, *arguments: object) -> Any:
     """Run Python code in a process that imports lhotse 2; it prints one JSON document as its last line."""
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     environment = clean_environment(PYTHONPATH=os.pathsep.join([str(lhotse2_folder()), root]))
     done = run_process([sys.executable, "-c", code, *arguments], env=environment)
     assert done.code == 0, done.err

@@ -1,7 +1,7 @@
 """Processes without the cost of their start: forks of a server that has imported what they need.
 
 A test that kills processes, or sends them signals, is about what they do, not about Python's imports, which take from
-0.3 s (the light commands) to 5 s (PyTorch). What is about the start itself uses `tests.running.run_process`.
+0.3 s (the light commands) to 5 s (PyTorch). What is about the start itself uses `tests.support.running.run_process`.
 """
 
 import atexit
@@ -160,7 +160,7 @@ class WarmProcess:
 
 
 class _Server:
-    """A process of `tests.warm_server`; it ends when this process does, because its socket closes."""
+    """A process of `tests.support.warm_server`; it ends when this process does, because its socket closes."""
 
     def __init__(self, preload: Sequence[str]) -> None:
         self.environ = dict(os.environ)
@@ -171,8 +171,8 @@ class _Server:
             listener.listen()
             files = [theirs.fileno(), listener.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.warm_server", *map(str, files), *preload],
-                cwd=Path(__file__).parents[1],
+                [sys.executable, "-m", "tests.support.warm_server", *map(str, files), *preload],
+                cwd=Path(__file__).parents[2],
                 # The threads that OpenBLAS would start with NumPy would not be in a fork.
                 env=self.environ | {"OPENBLAS_NUM_THREADS": "1"},
                 pass_fds=files,

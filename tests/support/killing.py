@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import read_lines, tree
-from tests.running import HANG_SECONDS, Process, prepcli, start_prepcli
+from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 Victim = Callable[[Process, random.Random], None]
 

@@ -2,7 +2,8 @@
 
 A MODULE that ends with `.py` is a script.
 
-`tests.warm.warm_python` makes a program of it that scripts can take for Python. It imports little, for it starts often.
+`tests.support.warm.warm_python` makes a program of it that scripts can take for Python. It imports little, because it
+starts often.
 """
 
 import json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prepcli.models import streams
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,4 @@
-"""`python -m tests.sharing_ranks`: prepcli, whose ranks share the index of any manifest, and which may kill itself.
+"""`python -m tests.support.sharing_ranks`: prepcli, whose ranks share any manifest's index, and which may kill itself.
 
 The tasks of the first stage are small. `KILL_AT` names the moment at which the process kills itself: when it is about
 to publish what it has read (and holds a claim of it), when the index is complete, when the plan is, or when it is about
@@ -57,11 +57,11 @@ def main() -> None:
     if KILL_AT in os.environ:
         _kill_at(os.environ[KILL_AT])
     if "extend-codec-codes" in sys.argv:
-        from tests.toy_codec import use_toy_codec
+        from tests.support.toy_codec import use_toy_codec
 
         use_toy_codec(setattr)
     if "extend-context-audio" in sys.argv:
-        from tests.toy_voice import use_toy_voice
+        from tests.support.toy_voice import use_toy_voice
 
         use_toy_voice(setattr)
     main()

@@ -1,9 +1,9 @@
-"""`python -m tests.warm_server SOCKET LISTENER MODULE…`: it has imported what commands need, and forks for each.
+"""`python -m tests.support.warm_server SOCKET LISTENER MODULE…` has imported what commands need, and forks for each.
 
 Each request comes over the socket of the client, or over a connection to the listening one, with open files: the
 request itself (JSON), the three standard streams, and a pipe for what becomes of the process: its number, and later its
 exit code. The process is a child of this one, in a session of its own, with the arguments, environment, folder, streams
-and signal handlers that it would have if it were started anew; it leaves the server's stack, so exceptions, threads
+and signal handlers that it would have if it were started alone; it leaves the server's stack, so exceptions, threads
 and `atexit` end it as any other, but what was imported is not destroyed first. The server ends with its client.
 """
 

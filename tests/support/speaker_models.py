@@ -10,7 +10,7 @@ import soundfile
 
 from prepcli.audio.resample import resample
 from tests.conftest import MINI_CORPUS, read_lines
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -1,6 +1,6 @@
 """A codec of a few lines of PyTorch, for tests of the job: quick to load, and as touchy about padding as NeMo's.
 
-    python -m tests.toy_codec extend-codec-codes SHAR_DIR --codec-model toy ...
+    python -m tests.support.toy_codec extend-codec-codes SHAR_DIR --codec-model toy ...
 
 is the command line with this codec in the place of NeMo's.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prepcli.models.protocols import Precision
-from tests.lazy import lazy
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ HOLD = "TOY_CODEC_HOLD"
 
 
 class ToyCodec:
-    """Four codebooks of 1000 entries: one layer that reflects, and one code a frame and codebook of its output."""
+    """Four codebooks of 1000 entries: one layer that reflects, and one code per frame and codebook of its output."""
 
     min_frames = 1
     rows_on_cpu: int | None = 1

@@ -1,6 +1,6 @@
 """A speaker encoder of a few lines of PyTorch, for tests of the job: quick, and as touchy about padding as real ones.
 
-    python -m tests.toy_voice extend-context-audio MANIFEST OUT --speaker-model toy ...
+    python -m tests.support.toy_voice extend-context-audio MANIFEST OUT --speaker-model toy ...
 
 is the command line with this encoder in the place of the others.
 """

@@ -13,12 +13,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from typer.main import get_command
 
 from prepcli.audio import flac
-from prepcli.cli.app import main
-from tests import warm
+from prepcli.cli.app import build_app, main
+from tests.support import warm
 
 HANG_SECONDS = 900.0
 """Limit of everything that a test waits for: against hangs only, far beyond what a slow machine needs."""
@@ -62,7 +66,18 @@ def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str]
 
     Use `prepcli_process` where the test is about the process itself: start-up, imports, signals, pipes.
     """
-    return run_here(main, ["prepcli", *arguments], cwd=cwd, environ=environ)
+    with patch("prepcli.cli.app.build_app", _app):
+        return run_here(main, ["prepcli", *arguments], cwd=cwd, environ=environ)
+
+
+def _app(words: Sequence[str]) -> Any:
+    """What `build_app` gives, made once for each command: that takes longer than most of what tests call."""
+    return build_app(words) if any(name.endswith("_COMPLETE") for name in os.environ) else _program(*words[:1])
+
+
+@cache
+def _program(*first_word: str) -> Any:
+    return get_command(build_app(first_word))
 
 
 def run_here(
@@ -96,7 +111,7 @@ def run_here(
 
 
 def import_for_workers() -> None:
-    """Import once what each of hundreds of worker processes would else import anew, PyTorch's parts only after it."""
+    """Import once what each of hundreds of worker processes would otherwise import, PyTorch's parts only after it."""
     modules = ["miniaudio", "urllib.request", *(["torchaudio"] if sys.modules.get("torch") else [])]
     for name in modules:
         if name not in sys.modules:
@@ -193,7 +208,8 @@ def start_prepcli(
 ) -> Process:
     """Start the command line (or a `module` that does the same with a part of it replaced) and let it run.
 
-    The process is a fork of a server (`tests.warm`), but with `is_cold` a new interpreter, which imports all anew.
+    The process is a fork of a server (`tests.support.warm`), but with `is_cold` a new interpreter, which imports all
+    modules itself.
     """
     words = list(map(str, arguments))
     env = clean_environment(**environ or {})

@@ -14,7 +14,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from tests.conftest import make_set
-from tests.running import Outcome
+from tests.support.running import Outcome
 
 FIELDS = ("target_audio", "context_audio")
 Members = list[tuple[str, bytes]]
@@ -92,7 +92,7 @@ def read_cuts(path: Path) -> list[dict[str, Any]]:
 
 
 def read_shard(out: Path, number: int) -> list[Item]:
-    """The items of a shard; its fields must be in step."""
+    """The items of a shard; its fields must be aligned."""
     cuts = read_cuts(out / f"cuts/cuts.{number:06d}.jsonl.gz")
     tars = [out / f"{field}/recording.{number:06d}.tar" for field in FIELDS]
     found = [recordings(tar) if tar.exists() else [None] * len(cuts) for tar in tars]

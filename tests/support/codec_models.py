@@ -5,7 +5,7 @@ from typing import Any
 
 from prepcli.models.nemo import quiet
 from recipes.demo.make_codec import MODULES, SAMPLING_RATE, config, make_codec
-from tests.speaker_models import corpus_audio
+from tests.support.speaker_models import corpus_audio
 
 __all__ = ["CODECS", "SAMPLES_PER_FRAME", "SAMPLING_RATE", "save_codec", "small_codec"]
 
@@ -22,7 +22,7 @@ def save_codec(path: Path) -> Path:
 
 
 def small_codec(kind: str) -> Any:
-    """A codec of NeMo's in memory: 64 samples a frame, codes that use their whole codebooks; `kind` is in `CODECS`."""
+    """A codec of NeMo's in memory: 64 samples per frame, codes that use all entries; `kind` is in `CODECS`."""
     import torch
     from omegaconf import OmegaConf
 

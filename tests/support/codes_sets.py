@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.models.protocols import Codec
-from tests.lazy import lazy
-from tests.shar_sets import members, shar_fields
+from tests.support.lazy import lazy
+from tests.support.shar_sets import members, shar_fields
 
 if TYPE_CHECKING:
     import torch
