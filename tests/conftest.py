@@ -89,6 +89,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.nemo)
         if item.get_closest_marker("nemo"):
             item.add_marker(pytest.mark.slow)
+            test = f"{item.path.relative_to(ROOT).as_posix()}::{item.nodeid.partition('::')[2]}"
+            if group_of_test(test) != "nemo":
+                raise pytest.UsageError(f"{test} is marked nemo: tests/support/torch_tests.py has no sign of it")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def turn(item: pytest.Item) -> tuple[int, bool]:

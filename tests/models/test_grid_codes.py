@@ -1,4 +1,4 @@
-"""Hundreds of thousands of codes of mixed batches, as a GPU encodes them, against those of each segment alone.
+"""A hundred thousand codes of mixed batches, as a GPU encodes them, against those of each segment alone.
 
 In float32 another size of a batch means another order of sums. A code differs where a value lies so near to a boundary
 of the quantizer that this decides: of 2.5 million codes of these codecs 2 in 100,000.
@@ -28,7 +28,7 @@ else:
 pytestmark = [pytest.mark.nemo, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 KINDS = ("reflect", "replicate", "zeros", "causal")
-CODES_PER_KIND = 52_000
+CODES_PER_KIND = 26_000
 END = 10
 """Frames at the end of a segment: all that padding can reach."""
 NEAR = 1e-4
@@ -132,7 +132,7 @@ def test_codes_of_mixed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         assert max(float(errors.max()) for errors in found.errors["end"]) < 1e-3, kind
         num_codes += found.num_codes
         num_different += found.num_different
-    assert num_codes >= 200_000
+    assert num_codes >= 100_000
     assert num_different <= num_codes / 10_000
 
 

@@ -81,11 +81,14 @@ def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
 
 
 @pytest.mark.slow
-def test_lhotse_reads_opus(corpus: Path) -> None:
+def test_lhotse_reads_opus(corpus: Path, tmp_path: Path) -> None:
     """All of it at 48 kHz, and recognisably what it was."""
-    make_shar(corpus, "opus")
+    write_lines(tmp_path / "manifest.json", read_lines(corpus / "manifest.json")[::3])
+    make_shar(tmp_path, "opus")
     records = expected(corpus)
-    for cut in lhotse.CutSet.from_shar(fields=shar_fields(corpus / "opus")):
+    cuts = list(lhotse.CutSet.from_shar(fields=shar_fields(tmp_path / "opus")))
+    assert len(cuts) == 18
+    for cut in cuts:
         for recording, prefix in ((cut.target_audio, ""), (cut.context_audio, "context_audio_")):
             audio = recording.load_audio()[0]
             assert (recording.sampling_rate, len(audio)) == (48000, recording.num_samples)

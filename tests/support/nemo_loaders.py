@@ -44,7 +44,9 @@ def first_batches(section: dict[str, Any], count: int) -> list[list[tuple[str, f
         def __getitem__(self, cuts: Any) -> list[tuple[str, float]]:
             return [(cut.supervisions[0].text, cut.duration) for cut in cuts]
 
-    config = OmegaConf.create(section | {"num_workers": 0})
+    # Without a thread, which would go on to read ahead when the files are gone.
+    reading = {"num_workers": 0, "concurrent_bucketing": False, "bucket_buffer_size": 2000, "shuffle_buffer_size": 500}
+    config = OmegaConf.create(section | reading)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loader = get_lhotse_dataloader_from_config(config, global_rank=0, world_size=1, dataset=Cuts())

@@ -18,7 +18,8 @@ import pytest
 from tests.support.torch_tests import imports_nemo, imports_torch
 
 ROOT = Path(__file__).parents[2]
-NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path|\"blend\"")  # `blend` lets NeMo read what it has written
+NEMO = re.compile(r"mark\.nemo|(speaker|codec)_model: Path|\"blend\"|hf_models")
+"""Signs of NeMo: `blend` lets it read what it has written. It imports transformers, so codecs of these are with it."""
 MODELS = re.compile(r"lazy\(|(import|from|importorskip\(\") ?lhotse|toy_codec|toy_voice|one_thread|\"resemblyzer\"")
 STORE = re.compile(r"object_store: ObjectStore|bucket: Bucket")
 APART = frozenset({"nemo", "models"})

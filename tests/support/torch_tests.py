@@ -12,8 +12,8 @@ SIGNS = re.compile(
 )
 """What a statement has that imports PyTorch, or names a fixture or a module of tests that does."""
 NEMO_SIGNS = re.compile(
-    r"mark\.nemo|(speaker|codec)_model\b|\"blend\"(?!.*--no-check)"  # `blend` lets NeMo read what it has written
-    r"|nemo\.collections|(import|from) nemo|nemo_loaders|codec_models|speaker_models"
+    r"mark\.nemo|\b(speaker|codec)_model\b|\"blend\"(?!.*--no-check)"  # `blend` lets NeMo read what it has written
+    r"|nemo\.collections|(import|from) nemo|nemo_loaders|(codec|speaker|hf)_models"
 )
 """The same for NeMo."""
 
