@@ -67,7 +67,7 @@ def test_who_continues_gives_the_same_codes(
     records = tmp_path / f"{codes.bucket.name}_{tmp_path.name}.prepcli" / "codes_toy"
     process = start(codes.source, out, tmp_path, **environ)
     wait_for_markers(records / "done", markers, process)
-    time.sleep(draw.uniform(0, 0.2))
+    codes.bucket.wait_for_upload(tmp_path.name, process)
     disturb(victim, process, object_store, draw)
     _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode in {"main": (-9, 0), "worker": (4, 0), "store": (4, 0)}[victim], err

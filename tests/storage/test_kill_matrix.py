@@ -93,7 +93,7 @@ def case(tmp_path: Path, bucket: Bucket, stored_corpus: str, undisturbed: Undist
 def test_a_killed_run(victim: str, world_size: int, case: Case, draw: random.Random) -> None:
     process = case.start()
     case.wait_for_markers(draw.randrange(SHARDS // 2), process)
-    time.sleep(draw.uniform(0, 0.3))
+    case.bucket.wait_for_upload("out", process)
     if victim == "worker":
         workers = children(process.pid)
         if workers:
