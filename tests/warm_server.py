@@ -26,6 +26,8 @@ import threading
 from pathlib import Path
 from typing import Any, TextIO
 
+from tests import huge_pages
+
 NUM_STREAMS = 3
 
 
@@ -42,6 +44,7 @@ def main() -> None:
     os.environ.clear()
     gc.collect()
     gc.freeze()  # what is here now is neither searched for cycles nor copied by any fork
+    huge_pages.collapse()
     request = _serve(channel, listener)
     if request is not None:
         try:
