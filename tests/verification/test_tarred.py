@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.audio_files import samples
+from tests.audio_files import samples, write_short_corpus
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
 from tests.running import prepcli
 
@@ -18,9 +18,8 @@ from tests.running import prepcli
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    manifest = write_lines(folder / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:24])
-    options = ("--num-shards", 3, "--audio-base-dir", MINI_CORPUS)
-    assert prepcli("manifest-to-tarred", manifest, folder / "out", *options).code == 0
+    manifest = write_short_corpus(folder, 24)
+    assert prepcli("manifest-to-tarred", manifest, folder / "out", "--num-shards", 3).code == 0
     return folder / "out"
 
 
