@@ -11,9 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.support.running import HANG_SECONDS, Process, clean_environment
 from tests.storage.object_store import ObjectStore
-from tests.support.running import clean_environment
+from tests.support.running import HANG_SECONDS, Process, clean_environment
 
 _CODE = """
 import json, sys, traceback, urllib.request
