@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests import huge_pages, seeds
+from tests.support import huge_pages, seeds
 from tests.fuzz import examples as fuzzing
 from tests.support.running import Outcome, prepcli
 from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import huge_pages
+from tests.support import huge_pages
 
 
 def test_what_a_process_holds_stays_as_it_is() -> None:

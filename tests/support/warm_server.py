@@ -27,7 +27,7 @@ import weakref
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests import huge_pages
+from tests.support import huge_pages
 
 NUM_STREAMS = 3
 
