@@ -76,8 +76,8 @@ def main() -> None:
     medians = [[statistics.median(one.processor_seconds) for one in pair] for pair in pairs]
     print("| index of | processor seconds | started again |\n|---|---|---|")
     for row, (first, _) in enumerate(pairs):
-        index, again = medians[row]
-        print(f"| {first.name} | {index:.2f} ({index / medians[row // 2 * 2][0]:.2f} x) | {again:.2f} |")
+        seconds, later = medians[row]
+        print(f"| {first.name} | {seconds:.2f} ({seconds / medians[row // 2 * 2][0]:.2f} x) | {later:.2f} |")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import huge_pages, seeds
 from tests.fuzz import examples as fuzzing
+from tests.support import huge_pages, seeds
 from tests.support.running import Outcome, prepcli
 from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test
 from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks

@@ -229,14 +229,14 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     index.keys = {name: map_array(folder / f"{KEY_PREFIX}{name}.npy", stored.num_records) for name in stored.keys}
     gaps = map_array(folder / f"{_GAPS}.npy", sum(one.num_gaps for one in stored.sources))
     copies = {name: str(spool / name) for name in {one.spooled for one in stored.sources} if name}
-    for copy in copies.values():
-        if not is_whole(Path(copy)):
-            raise ValueError(copy)
+    if not all(is_whole(Path(copy)) for copy in copies.values()):
+        raise ValueError(copies)
     done = 0
     for one in stored.sources:
         plain = copies.get(one.spooled, one.path)
-        found = SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state, one.begin)
-        index.sources.append(found)
+        index.sources.append(
+            SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state, one.begin)
+        )
         index.records_before_gaps.append(gaps[done : done + one.num_gaps])
         done += one.num_gaps
     index.first = [*(one.first for one in stored.sources), stored.num_records]
