@@ -1,6 +1,5 @@
 """A store that lacks an object, refuses, or does not answer: a reject, or one clear line, and never a secret."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from prepcli.storage.addresses import parse_address
 from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines
 from tests.storage.buckets import Bucket
-from tests.storage.object_store import SECRET_KEY, ObjectStore
-from tests.support.running import Outcome, Prepcli, prepcli
+from tests.storage.object_store import SECRET_KEY
 
 pytestmark = pytest.mark.slow
 
@@ -132,21 +130,6 @@ def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None
     assert "s3://bucket/m.json: the store at http://127.0.0.1:9 has failed: " in done.error_line
     assert "a-password" not in done.err
     without_secret(done)
-
-
-def test_a_store_that_comes_back_is_waited_for(object_store: ObjectStore, run: Prepcli, stored_corpus: str) -> None:
-    """The first requests find no store; it starts while they are repeated."""
-    import threading
-
-    object_store.kill()
-    timer = threading.Timer(1.0, object_store.start)
-    timer.start()
-    try:
-        done = run("inspect", f"{stored_corpus}/manifest.json", "--json")
-    finally:
-        timer.join()
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["records"] == 48
 
 
 def test_uploads_that_were_left_are_listed(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
