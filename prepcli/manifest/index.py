@@ -25,6 +25,7 @@ from prepcli.storage.input_files import FileState, check_unchanged, state_of
 _MAX_POOLED_GZIP_BYTES = 32 << 20
 _MIN_PROBLEM_LINES = 1000
 _BLOCK_BYTES = 1 << 20
+_GROUP_BYTES = 1 << 20
 _NO_LINES: Ints = np.empty(0, np.int64)
 KEY_PREFIX = "key."
 """The name of a key as a column begins with it."""
@@ -179,7 +180,7 @@ def _groups(ranges: Iterable[Range], sizes: Mapping[str, int]) -> Iterator[list[
     for one in ranges:
         group.append(one)
         num_bytes += sizes[one.path] if one.stop is None else one.stop - one.start
-        if num_bytes >= _BLOCK_BYTES:
+        if num_bytes >= _GROUP_BYTES:
             yield group
             group, num_bytes = [], 0
     if group:
