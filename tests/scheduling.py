@@ -43,8 +43,13 @@ def group_of(file: str, has_nemo: bool = True) -> str:
 def group_of_test(test: str, has_nemo: bool = True) -> str:
     """The group of a test, by its id: that of its file, but only tests that import PyTorch are in `models`."""
     file, _, name = test.partition("::")
+    return _group_of_name(file, re.split(r"\W", name, maxsplit=1)[0], has_nemo)
+
+
+@cache
+def _group_of_name(file: str, name: str, has_nemo: bool) -> str:
     group = group_of(file, has_nemo)
-    is_light = group == "models" and name and not imports_torch(ROOT / file, re.split(r"\W", name)[0])
+    is_light = group == "models" and name and not imports_torch(ROOT / file, name)
     return file if is_light else group
 
 
