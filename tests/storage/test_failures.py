@@ -10,6 +10,7 @@ from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import SECRET_KEY
+from tests.support.running import Outcome, Prepcli, prepcli
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 SIZE = 2 << 20
 GROWTH = 64 << 20
-"""Bytes by which a process grows before it is worth the milliseconds that each huge page takes."""
+"""Bytes by which a process grows, and at least by a quarter, before it is worth the milliseconds of each huge page."""
 _MADV_COLLAPSE = 25
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 +(?:\[heap\])?$", re.MULTILINE)
 """Memory in /proc/self/maps that belongs to no file."""
@@ -34,6 +34,6 @@ def collapse_if_grown() -> None:
     """Do so at first, and whenever the process has grown much."""
     global _at_last
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-    if resident - _at_last > GROWTH:
+    if resident - _at_last > max(GROWTH, _at_last // 4):
         collapse()
         _at_last = resident
