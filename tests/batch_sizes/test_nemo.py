@@ -83,8 +83,8 @@ def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
 def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path) -> None:
     """Pairs: memory grows with both numbers. The search, with a limit of memory that steps must keep."""
     made = trainer(AED, aed_config(tmp_path))
-    wanted = ((2.0, 10, (1, 12)), (2.0, 60), (4.0, 60))
-    peaks = [peak_of(check_lines(made, *one), 12) for one in wanted]
+    wanted = ((2.0, 10, (1, 12)), (2.0, 60, (12,)), (4.0, 60, (12,)))
+    peaks = [peak_of(check_lines(made, duration, tokens, sizes), 12) for duration, tokens, sizes in wanted]
     assert peaks == sorted(set(peaks))
     bounds = [(1.0, 10), (1.0, 20), (3.0, 40)]
     limit = computed(made, 3.0, 40, 9)
