@@ -2,10 +2,15 @@
 
     python benchmarks/exports.py                       # 4,000 WAV files of 5 s
     python benchmarks/exports.py --files 500 --runs 2
+    python benchmarks/exports.py --files 10000 --runs 3 --parts copied
 
 WeNet's script is not on PyPI. The loop here does what it does, by the same calls (torchaudio's Resample for every file,
 a WAV in memory, `tarfile`), in as many processes; only soundfile reads and writes instead of torchaudio, which needs
 torchcodec since 2.9. Like the script it encodes every file again, also where the rate is right already.
+
+The loop leaves its shards in the page cache, prepcli flushes them to the disk: so the loop is also shown with `sync` of
+its shards. "The floor" reads the same files, hashes them with SHA-256, writes them to one file per shard, and flushes
+that: what remains if all else in prepcli took no time.
 """
 
 import argparse
@@ -52,6 +57,30 @@ if __name__ == "__main__":
         pool.starmap(write_tar, [(shard, f"{out}/shards_{n:09d}.tar") for n, shard in enumerate(shards)])
 """
 
+FLOOR = """
+import hashlib, json, multiprocessing, os, sys
+
+def copy(paths, name):
+    digest = hashlib.sha256()
+    with open(name, "wb", buffering=0) as out:
+        for path in paths:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+            digest.update(data)
+            out.write(data)
+        os.fsync(out.fileno())
+
+if __name__ == "__main__":
+    manifest, out = sys.argv[1:]
+    os.makedirs(out)
+    folder = os.path.dirname(manifest)
+    paths = [os.path.join(folder, json.loads(line)["audio_filepath"]) for line in open(manifest)]
+    with multiprocessing.Pool(2) as pool:
+        shards = [paths[at : at + 500] for at in range(0, len(paths), 500)]
+        pool.starmap(copy, [(shard, f"{out}/{n}") for n, shard in enumerate(shards)])
+"""
+PARTS = ("copied", "resampled", "parquet")
+
 
 def make_files(folder: Path, count: int, rate: int) -> Path:
     """WAV files of 5 s with a voice-like envelope."""
@@ -69,46 +98,75 @@ def make_files(folder: Path, count: int, rate: int) -> Path:
     return manifest
 
 
-def print_processor_time(one: Contestant, other: Contestant) -> None:
-    """Of all their processes; on a busy machine it tells more than the clock."""
-    ours, theirs = statistics.median(other.processor_seconds), statistics.median(one.processor_seconds)
-    print(f"  processor time: {theirs:.2f} s against {ours:.2f} s, {theirs / ours:.2f} x")
+def print_processor_time(one: Contestant, reference: Contestant) -> None:
+    """Of all its processes; on a busy machine it tells more than the clock."""
+    seconds, its = statistics.median(one.processor_seconds), statistics.median(reference.processor_seconds)
+    print(f"  {one.name:<44} {seconds:7.2f} s of processor time {seconds / its:20.2f} x")
+
+
+class Exports:
+    """The commands over files at two rates; each run begins without the output of the one before."""
+
+    def __init__(self, folder: Path, files: int, runs: int) -> None:
+        self.folder, self.files, self.runs = folder, files, runs
+        self.out = folder / "out"
+
+    def clear(self) -> None:
+        for path in (self.out, self.folder / "out.prepcli"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def prepcli(self, command: str, source: Path, *extra: str) -> Contestant:
+        arguments = [str(source), str(self.out), "--num-workers", "2", "--shard-size", "500", *extra]
+        return Contestant(f"prepcli {command}, 2 workers", [*PREPCLI, command, *arguments], self.clear)
+
+    def program(self, label: str, code: str, source: Path) -> Contestant:
+        return Contestant(label, [sys.executable, "-c", code, str(source), str(self.out)], self.clear)
+
+    def synced(self, one: Contestant) -> Contestant:
+        """The same, and the flush of its shards."""
+        return Contestant(
+            f"{one.name}, sync", ["sh", "-c", '"$@" && sync "$0"/*', str(self.out), *one.command], self.clear
+        )
+
+    def copied(self, source: Path) -> None:
+        ours = self.prepcli("manifest-to-wenet", source)
+        loop = self.program("the loop, 2 processes", MAKE_SHARD_LIST, source)
+        floor = self.program("the floor, 2 processes", FLOOR, source)
+        contestants = [ours, loop, self.synced(loop), floor]
+        print(f"{self.files:,} WAV files of 5 s for WeNet at 16 kHz, copied; last column: time over prepcli's")
+        self.measure(contestants, ours)
+
+    def resampled(self, source: Path) -> None:
+        ours = self.prepcli("manifest-to-wenet", source, "--target-sample-rate", "16000")
+        loop = self.program("the loop, 2 processes", MAKE_SHARD_LIST, source)
+        print(f"{self.files:,} WAV files of 5 s for WeNet, resampled from 22050 Hz to 16 kHz")
+        self.measure([ours, loop], ours)
+
+    def parquet(self, source: Path) -> None:
+        tarred, parquet = self.prepcli("manifest-to-tarred", source), self.prepcli("manifest-to-parquet", source)
+        print(f"{self.files:,} WAV files of 5 s copied into Parquet; last column: time over that of manifest-to-tarred")
+        self.measure([tarred, parquet], tarred)
+
+    def measure(self, contestants: list[Contestant], reference: Contestant) -> None:
+        in_turn(contestants, self.runs)
+        print_table(contestants, reference)
+        for one in contestants:
+            print_processor_time(one, reference)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=4000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--work", type=Path, help="folder for the files (default: a temporary one)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.work) as name:
-        folder = Path(name)
-        out = folder / "out"
-
-        def clear() -> None:
-            for path in (out, folder / "out.prepcli"):
-                shutil.rmtree(path, ignore_errors=True)
-
-        def prepcli(label: str, command: str, source: Path, *extra: str) -> Contestant:
-            return Contestant(label, [*PREPCLI, command, str(source), str(out), "--num-workers", "2", *extra], clear)
-
-        size = ("--shard-size", "500")
-        rates = {rate: make_files(folder, options.files, rate) for rate in (16000, 22050)}
-        for rate, what in ((16000, "copied"), (22050, "resampled from 22050 Hz")):
-            more = () if rate == 16000 else ("--target-sample-rate", "16000")
-            ours = prepcli("prepcli manifest-to-wenet, 2 workers", "manifest-to-wenet", rates[rate], *size, *more)
-            loop = [sys.executable, "-c", MAKE_SHARD_LIST, str(rates[rate]), str(out)]
-            theirs = Contestant("the loop of make_shard_list.py, 2 processes", loop, clear)
-            print(f"{options.files:,} WAV files of 5 s for WeNet at 16 kHz, {what}; last column: time over prepcli's")
-            in_turn([ours, theirs], options.runs)
-            print_table([ours, theirs], ours)
-            print_processor_time(theirs, ours)
-        tarred = prepcli("prepcli manifest-to-tarred, 2 workers", "manifest-to-tarred", rates[16000], *size)
-        parquet = prepcli("prepcli manifest-to-parquet, 2 workers", "manifest-to-parquet", rates[16000], *size)
-        print("the same files copied into Parquet; last column: time over that of manifest-to-tarred")
-        in_turn([tarred, parquet], options.runs)
-        print_table([tarred, parquet], tarred)
-        print_processor_time(parquet, tarred)
+        exports = Exports(Path(name), options.files, options.runs)
+        needed = {22050 if part == "resampled" else 16000 for part in options.parts}
+        rates = {rate: make_files(exports.folder, options.files, rate) for rate in sorted(needed)}
+        for part in options.parts:
+            getattr(exports, part)(rates[22050 if part == "resampled" else 16000])
 
 
 if __name__ == "__main__":

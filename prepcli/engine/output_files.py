@@ -227,7 +227,7 @@ def write_back(descriptor: int) -> None:
     """Start writeback of a file, and take what is on the disk already out of the page cache.
 
     So the cache does not fill with output, and the next pages are those that were used a moment ago: on a virtual
-    machine they cost a third of others, which the host must find.
+    machine they cost a third to a half of others, which the host must find.
     """
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
