@@ -44,7 +44,7 @@ MYPY_NUM_WORKERS=2 step mypy "$python" -m mypy # from mypy 2 on; more than a few
 
 if command -v shellcheck >/dev/null; then
     shopt -s nullglob
-    shell_files=(scripts/*.sh scripts/*/*.sh scripts/*/*.env recipes/*.sh recipes/*/*.sh .ci/run)
+    shell_files=(benchmarks/*.sh scripts/*.sh scripts/*/*.sh scripts/*/*.env recipes/*.sh recipes/*/*.sh .ci/run)
     step shellcheck shellcheck -x "${shell_files[@]}"
 elif [[ ${CI:-} == true ]]; then
     say "shellcheck is missing: sudo apt-get install shellcheck"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# All benchmarks but those of GPUs and of ten million lines (scale.py), one after the other, on an idle machine: some 30 minutes.
+#
+#   bash benchmarks/all.sh FOLDER      # FOLDER/<name>.txt has what each has printed
+set -uo pipefail # without -e: when one fails, the others still run
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+folder=${1:?"where to: bash benchmarks/all.sh FOLDER"}
+mkdir -p "$folder"
+export PYTHONPATH=$PWD
+
+measure() {
+    local name=$1 script=benchmarks/$2 start=$SECONDS
+    shift 2
+    .venv/bin/python "$script" "$@" >"$folder/$name.txt" 2>"$folder/$name.err" ||
+        echo "$name: FAILED, see $folder/$name.err"
+    echo "$name: $((SECONDS - start)) s"
+}
+
+measure tarred tarred.py --files 8000
+measure exports exports.py
+measure mels mels.py
+measure make_manifest make_manifest.py
+measure bins bins.py
+measure bins_2d bins.py --two-d --lines 200000
+measure shar shar.py
+measure resample resample.py
+measure corpora corpora.py
+measure context context.py --large 50000
+measure codes codes.py
+measure index index.py --lhotse .venv/lhotse2
+measure small_files small_files.py
+measure stealing stealing.py
+measure object_store object_store.py --files 1000 --few 100 --runs 1
