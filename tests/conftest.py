@@ -115,19 +115,22 @@ def pytest_collection_finish() -> None:
     huge_pages.collapse_if_grown()
 
 
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Refuse imports that make each later fork of this process dearer: NeMo's is for slow tests, PyTorch's for few."""
+    result = yield  # a stand-in of a test is gone then
     if nextitem is not None and nextitem.path != item.path:
         huge_pages.collapse_if_grown()
     known = item.config.stash.setdefault(IMPORTED, set())
     new = {name for name in ("nemo.core", "torch") if sys.modules.get(name)} - known
     known |= new
     if not fuzzing.examples_only or not new:
-        return
+        return result
     if "nemo.core" in new:
         pytest.fail("the test has imported NeMo: mark it nemo", pytrace=False)
     if _group(item) not in APART:
         pytest.fail('the test has imported PyTorch: it needs the fixture "one_thread"', pytrace=False)
+    return result
 
 
 def pytest_report_header() -> str:
