@@ -114,7 +114,7 @@ def overlap(folder: Path, runs: int) -> None:
     import torch
 
     from prepcli.models.batches import equal_length_batches
-    from prepcli.models.prefetch import Batch, SegmentDecoder, decoded_batches
+    from prepcli.models.prefetch import Batch, DecodingPool, SegmentDecoder
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
     from prepcli.processes.workers import worker_context
@@ -136,9 +136,10 @@ def overlap(folder: Path, runs: int) -> None:
     def decode(with_model: bool) -> float:
         start = time.perf_counter()
         decoder = SegmentDecoder(records, 16000, encoder.min_samples)
-        with ModelRunner("cpu", encoder.rows_on_cpu) as runner:
+        pool = DecodingPool(decoder, most, 2, worker_context(), None)
+        with ModelRunner("cpu", encoder.rows_on_cpu) as runner, pool as workers:
             running = []
-            for decoded in decoded_batches(decoder, iter(batches), most, 2, worker_context(), lambda: None):
+            for decoded in workers.decoded(iter(batches), lambda: None):
                 if with_model:
                     lengths = torch.from_numpy(np.maximum(decoded.lengths, 400))
                     running.append(runner.run(encoder.embed, torch.from_numpy(decoded.audio), lengths))

@@ -2,17 +2,19 @@
 
     PYTHONPATH=. python benchmarks/object_store.py                 # 5,000 WAV files of 50 kB
     PYTHONPATH=. python benchmarks/object_store.py --files 1000
-    PYTHONPATH=. python benchmarks/object_store.py --files 0        # writing only
+    PYTHONPATH=. python benchmarks/object_store.py --files 0        # writing only, 600 files of 500 kB
+    PYTHONPATH=. python benchmarks/object_store.py --files 0 --written 2000
 
 Against smart_open without a shared client, as lhotse opens s3://; against copying the files down with obstore (64
-threads) and the local command; and, for writing tars of some 300 MB, against obstore's bare streaming of the same
-tars, with its defaults. Whole processes in turn, one worker. The rates of writing are also shown without the start,
+threads) and the local command; and, for writing tars, against obstore's bare streaming of the same tars, with its
+defaults. Whole processes in turn, one worker, a new prefix each. The rates of writing are also shown without the start,
 which is that of the same command with 20 files, and of an interpreter that imports obstore. The store is that of the
 tests and runs on the same machine: it takes most of the processor, so the processor seconds of the clients tell more
 than the clock. smart_open reads `--few` files, and its rate is compared.
 """
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -20,6 +22,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +62,7 @@ import obstore
 from obstore.store import S3Store
 store = S3Store(sys.argv[1], client_options={"allow_http": True})
 for path in sorted(Path(sys.argv[2]).glob("audio_*.tar")):
-    with obstore.open_writer(store, f"bare/{path.name}") as file:
+    with obstore.open_writer(store, f"{sys.argv[3]}/{path.name}") as file:
         with path.open("rb") as source:
             while block := source.read(1 << 20):
                 file.write(block)
@@ -101,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--few", type=int, default=500)
+    parser.add_argument("--written", type=int, default=600)
     parser.add_argument("--runs", type=int, default=3)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="prepcli-store-") as name:
@@ -153,7 +158,7 @@ def measure_reading(folder: Path, bucket: Bucket, args: argparse.Namespace) -> N
 
 def measure_writing(folder: Path, bucket: Bucket, args: argparse.Namespace) -> None:
     """Audio from the disk into tars in the store."""
-    count = 600
+    count = args.written
     manifest = make_files(folder, count, num_samples=250_000)
     few = folder / "few.json"
     few.write_text("".join(manifest.read_text().splitlines(True)[:20]))
@@ -162,24 +167,38 @@ def measure_writing(folder: Path, bucket: Bucket, args: argparse.Namespace) -> N
     options = [*SHARDS, "--audio-base-dir", str(folder / "audio")]
     subprocess.run([*PREPCLI, "manifest-to-tarred", str(manifest), str(local), *options], check=True)
 
-    def before_write() -> None:
-        fresh(work)
-        work.mkdir()
+    prefixes = map(str, itertools.count())
 
-    def writer(name: str, source: Path, key: str) -> Contestant:
-        words = [*PREPCLI, "manifest-to-tarred", str(source), str(bucket / key), *options, "--overwrite"]
-        return Contestant(name, [*words, "--work-dir", str(work)], before_write)
+    def contestant(name: str, command: Callable[[str], list[str]]) -> Contestant:
+        one = Contestant(name, [])
+
+        def before() -> None:
+            one.command = command(next(prefixes))
+            fresh(work)
+            work.mkdir()
+
+        one.prepare = before
+        return one
+
+    def packed(source: Path, prefix: str) -> list[str]:
+        words = [*PREPCLI, "manifest-to-tarred", str(source), str(bucket / prefix), *options]
+        return [*words, "--work-dir", str(work)]
+
+    def streamed(source: Path, prefix: str) -> list[str]:
+        return [sys.executable, "-c", STREAM, bucket.name, str(source), prefix]
 
     writers = [
-        writer("to the store", manifest, "out"),
-        writer("to the store, 20 files", few, "few"),
-        Contestant("obstore, the finished tars", [sys.executable, "-c", STREAM, bucket.name, str(local)]),
-        Contestant("obstore, nothing", [sys.executable, "-c", STREAM, bucket.name, str(nothing)]),
+        contestant("to the store", partial(packed, manifest)),
+        contestant("to the store, 20 files", partial(packed, few)),
+        contestant("obstore, the finished tars", partial(streamed, local)),
+        contestant("obstore, nothing", partial(streamed, nothing)),
     ]
     num_bytes = sum(path.stat().st_size for path in local.glob("audio_*.tar"))
     print(f"writing {num_bytes / 1e6:.0f} MB of tars")
     in_turn(writers, args.runs)
     show(writers, {one.name: count for one in writers})
+    ratio = statistics.median(bare / own for own, bare in zip(writers[0].seconds, writers[2].seconds, strict=True))
+    print(f"  whole commands: {ratio:.2f} times the rate of obstore")
     for whole, start in (writers[:2], writers[2:]):
         net = whole.median - start.median
         cpu = statistics.median(whole.processor_seconds) - statistics.median(start.processor_seconds)

@@ -19,7 +19,8 @@ def __getattr__(name: str) -> Any:
     else:
         from prepcli.interface.commands import BY_PYTHON_NAME
 
-        reports = dict(command.result.report.rpartition(".")[::-2] for command in BY_PYTHON_NAME.values())
+        classes = (command.result.report.rpartition(".") for command in BY_PYTHON_NAME.values())
+        reports = {name_of_class: module for module, _, name_of_class in classes}
         if name == "__all__":
             found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *sorted(reports)]
         elif name in reports:

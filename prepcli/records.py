@@ -228,7 +228,9 @@ class Records:
 
 def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
     """For each manifest the absolute base folder of its relative audio paths: the given one, or the manifest's."""
-    return [absolute_folder(str(audio_base_dir or os.path.dirname(manifest) or ".")) for manifest in manifests]
+    folders = [str(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
+    known = {folder: absolute_folder(folder) for folder in dict.fromkeys(folders)}
+    return [known[folder] for folder in folders]
 
 
 def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:

@@ -40,7 +40,7 @@ unset PYTHONDONTWRITEBYTECODE
 
 step "ruff check" "$python" -m ruff check .
 step "ruff format" "$python" -m ruff format --check .
-step mypy "$python" -m mypy
+MYPY_NUM_WORKERS=2 step mypy "$python" -m mypy # from mypy 2 on; more than a few do not help
 
 if command -v shellcheck >/dev/null; then
     shopt -s nullglob

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.fuzz import examples as fuzzing
-from tests.support import seeds
+from tests.support import huge_pages, seeds
 from tests.support.running import Outcome, prepcli
-from tests.support.scheduling import FAST_TIER, ROOT, group_of_test
+from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test
 from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
 from tests.support.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.support.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
@@ -32,7 +32,8 @@ NEMO_FIXTURES = frozenset({"speaker_model", "codec_model"})
 MINI_CORPUS = DATA / "mini_corpus"
 IN_MEMORY = Path("/dev/shm")
 """Where the files of tests lie: every run flushes its files, which takes half of a kill matrix's time on a disk."""
-NEMO_IS_REPORTED = pytest.StashKey[bool]()
+IMPORTED = pytest.StashKey[set[str]]()
+"""What of NeMo and PyTorch this process has imported, to report it once."""
 MIN_FREE_BYTES = 4 << 30
 """Room there that is enough by far: the files of a test are removed when it has passed."""
 
@@ -95,11 +96,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def turn(item: pytest.Item) -> tuple[int, bool]:
-        name = item.nodeid.partition("::")[2]
-        group = group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{name}")
+        group = _group(item)
         return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
 
     items.sort(key=turn)
+
+
+def _group(item: pytest.Item) -> str:
+    return group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{item.nodeid.partition('::')[2]}")
 
 
 def pytest_collection_finish() -> None:
@@ -108,13 +112,22 @@ def pytest_collection_finish() -> None:
         raise pytest.UsageError(
             "a test file imports torch at its top: use tests/support/lazy.py, or tests.support.tools.without"
         )
+    huge_pages.collapse_if_grown()
 
 
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """NeMo takes half a minute to import, and makes each fork of the process dearer: that is for slow tests."""
-    if fuzzing.examples_only and sys.modules.get("nemo.core") and not item.config.stash.get(NEMO_IS_REPORTED, False):
-        item.config.stash[NEMO_IS_REPORTED] = True
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Refuse imports that make each later fork of this process dearer: NeMo's is for slow tests, PyTorch's for few."""
+    if nextitem is not None and nextitem.path != item.path:
+        huge_pages.collapse_if_grown()
+    known = item.config.stash.setdefault(IMPORTED, set())
+    new = {name for name in ("nemo.core", "torch") if sys.modules.get(name)} - known
+    known |= new
+    if not fuzzing.examples_only or not new:
+        return
+    if "nemo.core" in new:
         pytest.fail("the test has imported NeMo: mark it nemo", pytrace=False)
+    if _group(item) not in APART:
+        pytest.fail('the test has imported PyTorch: it needs the fixture "one_thread"', pytrace=False)
 
 
 def pytest_report_header() -> str:

@@ -108,6 +108,11 @@ def test_nemo_is_imported_in_models_only() -> None:
     assert importing == {"models"}
 
 
+def test_helpers_of_tests_lie_in_their_folder() -> None:
+    found = {path.name for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_")}
+    assert found == {"__init__.py", "conftest.py"}, "move modules that many tests use to tests/support/"
+
+
 def test_commands_that_run_models_have_an_option_for_devices() -> None:
     """Only these may start the threads of BLAS (`prepcli.cli.app`)."""
     running = {"prepcli.models.devices", "prepcli.models.running", "prepcli.models.training"}

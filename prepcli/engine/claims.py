@@ -102,7 +102,7 @@ class Claims:
 
     def give_up(self) -> None:
         """Remove all claims of this rank, so that others need not wait for it."""
-        for path in self._folder.glob("*.*"):
+        for path in _files(self._folder):
             if _is_number(path.suffix[1:]) and self._state(path) == "own":
                 path.unlink(missing_ok=True)
 
@@ -148,13 +148,20 @@ def holders(folder: Path) -> dict[str, int]:
 def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
     """For each work that is claimed in a folder, the rank and the process that have claimed it last."""
     found: dict[str, tuple[int, tuple[int, Owner]]] = {}
-    for path in folder.glob("*.*"):
+    for path in _files(folder):
         name, _, number = path.name.rpartition(".")
         with contextlib.suppress(FileNotFoundError):
             holder = _holder(path.read_bytes())
             if holder is not None and _is_number(number) and (name not in found or int(number) > found[name][0]):
                 found[name] = int(number), holder
     return {name: holder for name, (_, holder) in found.items()}
+
+
+def _files(folder: Path) -> list[Path]:
+    """The claims in a folder, and what else is in it; none where a rank that has ended the run removes it now."""
+    with contextlib.suppress(FileNotFoundError):
+        return list(folder.glob("*.*"))
+    return []
 
 
 def _is_number(text: str) -> bool:

@@ -1,16 +1,27 @@
 """A run never replaces or removes its inputs, and stops when one of them changes."""
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from prepcli.engine.job import AnyJob
 from prepcli.engine.plan import AnyPlan, StoredPlan
-from prepcli.engine.workspace import Workspace, read_document
+from prepcli.engine.workspace import CLEARED_FILES, CLEARED_FOLDERS, Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import check_unchanged, same_file
 from prepcli.storage.paths import StorePath, absolute, real_path
+
+
+class _Place(NamedTuple):
+    """An input: its path as it was given, absolute, and without symbolic links; and the number of its names."""
+
+    path: str
+    absolute: str
+    real: str
+    num_links: int
 
 
 def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, overwrite: bool) -> None:
@@ -20,15 +31,14 @@ def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, over
         UsageError: an input is among them, by name or through a link.
     """
     inputs = [str(path) for path in job.input_files(plan)]
-    lost = next((path for path in inputs if workspace.is_record_of_a_run(path)), None)
+    places = list(_places(inputs))
+    lost = _first_among_records(workspace.root, places)
     if lost is not None:
         raise UsageError(
             f"the input {lost} belongs to the records of {workspace.out} in {workspace.root}, which this run would "
             "replace; choose another output directory, or copy the input first"
         )
-    if not (
-        overwrite or read_document(workspace.plan_file, StoredPlan) is None or any(_may_be_in(workspace.out, inputs))
-    ):
+    if not (overwrite or read_document(workspace.plan_file, StoredPlan) is None or _may_be_in(workspace.out, places)):
         return  # a run that is continued need not look at each of its files
     outputs = workspace.outputs(job.output_patterns(plan))
     found = _same_object(outputs, inputs) if isinstance(workspace.out, StorePath) else same_file(outputs, inputs)
@@ -48,16 +58,43 @@ def _same_object(outputs: Iterable[Path], inputs: Sequence[str]) -> tuple[Path, 
     return next(((by_address[path], path) for path in map(absolute, inputs) if path in by_address), None)
 
 
-def _may_be_in(out: Path, inputs: Sequence[str]) -> Iterator[bool]:
-    """For each input, whether it can be a file in `out`: it is in that folder, or has several names."""
-    folder = real_path(out) + os.sep
-    for path in inputs:
+def _places(paths: Iterable[str]) -> Iterator[_Place]:
+    """The places of inputs; of thousands in one folder, the folder is resolved once."""
+    folders: dict[str, tuple[str, str]] = {}
+    for path in paths:
         if is_address(path):
-            yield absolute(path).startswith(folder)
+            yield _Place(path, absolute(path), absolute(path), 1)
             continue
-        yield os.path.realpath(path).startswith(folder)
-        yield os.path.abspath(path).startswith(folder)
-        yield os.path.exists(path) and os.stat(path).st_nlink > 1
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = (os.path.abspath(folder), os.path.realpath(folder))
+        place, real = (os.path.join(one, name) for one in folders[folder])
+        try:
+            found = os.lstat(real)
+        except OSError:
+            found = None
+        if found is not None and stat.S_ISREG(found.st_mode):
+            yield _Place(path, place, real, found.st_nlink)
+        else:
+            num_links = os.stat(path).st_nlink if os.path.exists(path) else 0
+            yield _Place(path, os.path.abspath(path), os.path.realpath(path), num_links)
+
+
+def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
+    """The first input among the records in OUT.prepcli that a run replaces and that `--overwrite` removes."""
+    roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
+    for place in places:
+        for name, above in zip((place.absolute, place.real), roots, strict=True):
+            below = name.removeprefix(above).split(os.sep) if name.startswith(above) else [""]
+            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in CLEARED_FILES):
+                return place.path
+    return None
+
+
+def _may_be_in(out: Path, places: Iterable[_Place]) -> bool:
+    """Whether some input can be a file in `out`: it is in that folder, or has several names."""
+    folder = real_path(out) + os.sep
+    return any(one.real.startswith(folder) or one.absolute.startswith(folder) or one.num_links > 1 for one in places)
 
 
 def check_inputs(plan: AnyPlan) -> None:

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +20,10 @@ WRITTEN_BYTES = 1 << 20
 """Bytes of a file that are collected before they are written: the kernel takes half the time for them at once."""
 MAX_PARTS = 512
 """Maximum number of such pieces; Linux takes up to 1,024."""
+FLUSHING_THREADS = 4
+"""Threads that flush whole files during the work (measured: 5 % less time than at the end, for 2,703 of 230 kB)."""
+FLUSHED_TOGETHER = 8
+"""Number of whole files that a thread takes at a time; handing them over one by one interrupts the work as often."""
 SENT_BYTES = 1 << 20
 """Bytes of an upload that are collected before they are handed on."""
 
@@ -87,18 +92,19 @@ class HashedFile:
                 rest = rest[self._file.write(rest) :]
         self._num_written = self.num_bytes
         if self._num_written - self._begun >= WRITEBACK_BYTES:
-            self._begin_writeback()
+            self._write_back()
 
-    def _begin_writeback(self) -> None:
+    def _write_back(self) -> None:
         """Start writeback now, during the work: the flush at the end then takes a fraction of the time."""
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._file.fileno(), self._begun, 0, os.POSIX_FADV_DONTNEED)
+        write_back(self._file.fileno())
         self._begun = self._num_written
 
     def close(self) -> PublishedFile:
         """Flush to the disk and return what was written."""
         self._write()
         os.fsync(self._file.fileno())
+        if self._begun:
+            self._write_back()
         self._file.close()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
@@ -112,21 +118,49 @@ class HashedFile:
         self._file.close()
 
 
+class Flusher:
+    """Flushes whole files to the disk in threads, a group at a time, while others are made."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(FLUSHING_THREADS)
+        self._waiting: list[Path] = []
+        self._groups: list[Future[None]] = []
+
+    def add(self, path: Path) -> None:
+        """Take a file that has its content."""
+        self._waiting.append(path)
+        if len(self._waiting) == FLUSHED_TOGETHER:
+            self._submit()
+
+    def wait(self) -> None:
+        """Return when all files are on the disk; raises the error of one that is not."""
+        if self._waiting:
+            self._submit()
+        for group in self._groups:
+            group.result()
+
+    def _submit(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._groups.append(self._threads.submit(_flush, waiting))
+
+    def stop(self) -> None:
+        """End the threads; files that wait for one are not flushed any more."""
+        self._threads.shutdown(cancel_futures=True)
+
+
 class WholeFile:
-    """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them.
+    """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them."""
 
-    A thread of `flushing` flushes it to the disk while the next one is made.
-    """
-
-    def __init__(self, path: Path, data: bytes, flushing: ThreadPoolExecutor) -> None:
+    def __init__(self, path: Path, data: bytes, flusher: Flusher) -> None:
         self._path = path
         path.write_bytes(data)
-        self._flushed = flushing.submit(_flush, path)
+        self._flusher = flusher
+        flusher.add(path)
         self._published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
 
     def close(self) -> PublishedFile:
-        """Wait for the flush and return what was written."""
-        self._flushed.result()
+        """Wait for the flush of all whole files and return what was written."""
+        self._flusher.wait()
         return self._published
 
     def publish_as(self, target: Path) -> str:
@@ -178,12 +212,25 @@ class UploadedFile:
         call(writing.abort_upload, self._upload)
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _flush(paths: Sequence[Path]) -> None:
+    """Flush files to the disk, and take their pages out of the page cache."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            write_back(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_back(descriptor: int) -> None:
+    """Start writeback of a file, and take what is on the disk already out of the page cache.
+
+    So the cache does not fill with output, and the next pages are those that were used a moment ago: on a virtual
+    machine they cost a third of others, which the host must find.
+    """
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _move(source: Path, target: Path) -> None:

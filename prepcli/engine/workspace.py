@@ -184,14 +184,6 @@ class Workspace:
             "one of them run alone"
         )
 
-    def is_record_of_a_run(self, path: str | Path) -> bool:
-        """Whether a file is among the records in OUT.prepcli that a run replaces and that `--overwrite` removes."""
-        for place in (os.path.abspath, os.path.realpath):
-            below = Path(os.path.relpath(place(path), place(self.root))).parts
-            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in CLEARED_FILES):
-                return True
-        return False
-
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
         """Files below OUT that match the job's output patterns."""
         return self.found.matching(patterns)
@@ -292,8 +284,3 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         note_damaged(path)
         return None
-
-
-def read_json(path: Path) -> Any:
-    """The document in `path`, or None where there is none, or only a damaged one (see `read_document`)."""
-    return read_document(path, object)

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from prepcli.storage.input_files import FileState, check_unchanged, state_of
 _MAX_POOLED_GZIP_BYTES = 32 << 20
 _MIN_PROBLEM_LINES = 1000
 _BLOCK_BYTES = 1 << 20
+_GROUP_BYTES = 1 << 20
 _NO_LINES: Ints = np.empty(0, np.int64)
 KEY_PREFIX = "key."
 """The name of a key as a column begins with it."""
@@ -108,7 +110,9 @@ def index_manifests(
     process dies. A line that cannot be used is a `Problem`.
     """
     for path in paths:
-        check_is_json_lines(check_file(path))
+        check_file(path)
+        if spool_dir and is_copied(path):
+            check_is_json_lines(path)
     states = [state_of(path) for path in paths]
     plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
     columns = columns_of(keys, looks_for)
@@ -155,7 +159,9 @@ def scan_files(
     sizes = {path: state.num_bytes for path, state in states.items()}
     ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
     pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
-    results = map_in_order(partial(_scan_whole, columns=columns), pooled, workers_for(sizes.items(), num_workers))
+    groups = list(_groups(pooled, sizes))
+    scanned = map_in_order(partial(_scan_group, columns=columns), groups, workers_for(sizes.items(), num_workers))
+    results = chain.from_iterable(scanned)
     for path, of_file in zip(paths, ranges, strict=True):
         here = bool(of_file) and _read_here(of_file[0], sizes[path])
         yield scan(of_file[0], columns) if here else _next_parts(results, len(of_file))
@@ -167,8 +173,22 @@ def _read_here(one: Range, num_bytes: int) -> bool:
     return one.stop is None and num_bytes > _MAX_POOLED_GZIP_BYTES
 
 
-def _scan_whole(one: Range, columns: Columns) -> list[Part]:
-    return list(scan(one, columns))
+def _groups(ranges: Iterable[Range], sizes: Mapping[str, int]) -> Iterator[list[Range]]:
+    """Ranges that one worker reads in one go: sending each of many small ones would take longer than reading it."""
+    group: list[Range] = []
+    num_bytes = 0
+    for one in ranges:
+        group.append(one)
+        num_bytes += sizes[one.path] if one.stop is None else one.stop - one.start
+        if num_bytes >= _GROUP_BYTES:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
+
+
+def _scan_group(ranges: Sequence[Range], columns: Columns) -> list[list[Part]]:
+    return [list(scan(one, columns)) for one in ranges]
 
 
 def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:

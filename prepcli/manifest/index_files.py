@@ -220,29 +220,26 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
 
     Raises:
         OSError: a column is missing.
-        ValueError: a column is cut short, as a power failure may leave it, or the uncompressed copy of a manifest is
-            not there as it was made.
+        ValueError: a column, or the uncompressed copy of a manifest, is cut short, as a power failure may leave it.
     """
     index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):
         setattr(index, name, map_array(folder / f"{name}.npy", stored.num_records))
     index.keys = {name: map_array(folder / f"{KEY_PREFIX}{name}.npy", stored.num_records) for name in stored.keys}
     gaps = map_array(folder / f"{_GAPS}.npy", sum(one.num_gaps for one in stored.sources))
-    copies = {name: str(spool / name) for name in {one.spooled for one in stored.sources} if name}
-    for copy in copies.values():
-        if not is_whole(Path(copy)):
-            raise ValueError(copy)
+    copies = {name: spool / name for name in {one.spooled for one in stored.sources} if name}
+    if not all(map(is_whole, copies.values())):
+        raise ValueError(spool)
     done = 0
     for one in stored.sources:
-        plain = copies.get(one.spooled, one.path)
-        found = SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state, one.begin)
-        index.sources.append(found)
+        plain = str(copies.get(one.spooled, one.path))
+        source = SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state, one.begin)
+        index.sources.append(source)
         index.records_before_gaps.append(gaps[done : done + one.num_gaps])
         done += one.num_gaps
     index.first = [*(one.first for one in stored.sources), stored.num_records]
     index.num_skipped, index.found = stored.num_skipped, stored.found
-    problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem])
-    index.problems = _problems(problems)
+    index.problems = _problems(msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem]))
     return index
 
 

@@ -1,6 +1,7 @@
 """Read lines by their number in the index."""
 
 import os
+import resource
 import shutil
 import tempfile
 import weakref
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from prepcli.manifest.parts import Problem
 
 
-MAX_OPEN_FILES = 128
-"""There may be more manifests than a process may open files."""
+_ALLOWED = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+MAX_OPEN_FILES = 16384 if _ALLOWED == resource.RLIM_INFINITY else min(max(_ALLOWED // 2, 64), 16384)
+"""There may be more manifests than a process may open files, which are 1,024 on many systems."""
 _BLOCK_BYTES = 1 << 16
 """Read at once where lines are read in order: a call of the system for each takes 5 % of the time of a copied file."""
 
@@ -127,10 +129,10 @@ class LineReader:
             self._check(source)
         return file
 
-    def _path(self, source: int) -> Path:
+    def _path(self, source: int) -> str | Path:
         found = self._index.sources[source]
         if found.plain_path is not None:
-            return Path(found.plain_path)
+            return found.plain_path
         if self._unpacked is None:
             self._unpacked = Path(tempfile.mkdtemp(prefix="prepcli-manifest-"))
             weakref.finalize(self, _remove, self._unpacked, os.getpid())

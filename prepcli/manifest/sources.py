@@ -1,6 +1,8 @@
 """Resolve what a user types to manifest files, and open them."""
 
+import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -37,6 +39,9 @@ def check_file(path: str, what: str = "manifest") -> str:
     """
     if is_address(path):
         return _check_object(path, what)
+    with contextlib.suppress(OSError, ValueError):
+        if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
+            return path
     if os.path.isdir(path):
         if what == "manifest" and (refusal := refusal_of_tarred(Path(path))) is not None:
             raise UsageError(refusal)

@@ -18,13 +18,13 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.audio.resample import resample
-from prepcli.engine.crashes import DECODING, note_crash, with_notes
+from prepcli.engine.crashes import DECODING, with_notes
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
 from prepcli.models.in_flight import crash_is_a_workers
 from prepcli.processes.in_hand import take_in_hand
-from prepcli.processes.pools import WorkerDiedError, WorkerPool
+from prepcli.processes.pools import WorkerPool
 from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
 from prepcli.records import Records
 
@@ -253,26 +253,3 @@ class DecodingPool(Generic[Item]):
         traceback: TracebackType | None,
     ) -> None:
         self._pool.__exit__(kind, error, traceback)
-
-
-def decoded_batches(
-    decoder: Decoder[Item],
-    batches: Iterator[Batch[Item]],
-    max_samples: int,
-    num_workers: int,
-    context: BaseContext,
-    tick: Callable[[], None],
-    workspace: Workspace | None = None,
-) -> Iterator[Decoded]:
-    """Decode `batches` in new worker processes and yield them in order; see `DecodingPool`.
-
-    Raises:
-        IncompleteError: a worker was killed or has crashed; the next call knows what it was decoding.
-    """
-    try:
-        with DecodingPool(decoder, max_samples, num_workers, context, workspace) as pool:
-            yield from pool.decoded(batches, tick)
-    except WorkerDiedError as died:
-        if workspace is not None:
-            note_crash(workspace, died, DECODING)
-        raise

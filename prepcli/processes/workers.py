@@ -1,6 +1,7 @@
 """Worker processes: how they start, receive signals, wait, and end with their parent."""
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -124,6 +125,8 @@ def begin_worker() -> None:
     import multiprocessing
 
     _Worker.is_one = True
+    # What is here already stays: searching it for cycles would take 5 % of the time where PyTorch was imported.
+    gc.freeze()
     # Before NumPy is imported: there is a worker per CPU core, so BLAS threads would only compete.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Ctrl-C in a terminal and Slurm's USR1 reach the whole process group; the parent decides what to do.

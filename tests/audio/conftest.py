@@ -25,6 +25,12 @@ def speech() -> Samples:
     return loud
 
 
+@pytest.fixture(scope="session")
+def short_speech(speech: Samples) -> Samples:
+    """Its last two seconds and a half: for tests that compare many decodes of all that they are given."""
+    return speech[-40_000:]
+
+
 @pytest.fixture
 def odd_path(tmp_path: Path) -> Path:
     """A folder whose name holds what shells, globs and option parsers stumble over."""

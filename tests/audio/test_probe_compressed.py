@@ -68,15 +68,15 @@ def utf8_like(number: int) -> bytes:
 @pytest.mark.parametrize("kind", ["constant", "variable"])
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
 def test_mp3_is_as_long_as_its_decode(
-    tmp_path: Path, speech: Samples, rate: int, kind: str, xing: bool, encoder: str
+    tmp_path: Path, short_speech: Samples, rate: int, kind: str, xing: bool, encoder: str
 ) -> None:
     path = tmp_path / "a.mp3"
-    write_mp3(path, speech, rate, kind, xing=xing, encoder=encoder)
+    write_mp3(path, short_speech, rate, kind, xing=xing, encoder=encoder)
     info = probe_file(path)
     assert info.format in ("mp3", "sox")
     assert len(read_segment(path, info)) == info.num_samples
     # The whole utterance is there: an encoder adds silence of at most two frames and its delay.
-    assert 0 <= info.num_samples - len(speech) < 3500
+    assert 0 <= info.num_samples - len(short_speech) < 3500
     if info.format == "mp3" and xing:
         assert info.num_samples == soundfile.info(path).frames
     assert probe_bytes(path.read_bytes() + b"TAG" + bytes(125), "x").num_samples == info.num_samples

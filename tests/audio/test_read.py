@@ -43,10 +43,11 @@ def check_segments(
     rng = random.Random(0)
     total = info.num_samples
     pairs = [(0, 1), (total - 1, 1), (0, total), (total // 2, 0), (4095, 2)]
+    assert np.array_equal(read_segment(str(path), info, 7, total - 7), read_segment(path, info, 7, total - 7))
     pairs += [(start := rng.randrange(total), rng.randint(1, min(longest, total - start))) for _ in range(count)]
     for start, length in pairs:
         expected = whole[start : start + length]
-        for source in (path, str(path), data):
+        for source in (path, data):
             got = read_segment(source, info, start, length, name="x")
             assert got.shape == expected.shape == (length, info.num_channels)
             assert got.dtype == expected.dtype
@@ -70,9 +71,10 @@ def test_segments_of_lossless_formats(
 @pytest.mark.parametrize("format", ["ogg", "opus", "mp3"])
 def test_segments_of_lossy_formats(tmp_path: Path, speech: Samples, format: str, rate: int) -> None:
     path = tmp_path / "a"
-    path.write_bytes(encode(np.stack([speech, speech[::-1]], axis=1), rate, format))
+    voice = speech if format == "opus" else speech[-rounds(len(speech), fast=40_000) :]
+    path.write_bytes(encode(np.stack([voice, voice[::-1]], axis=1), rate, format))
     info = probe_file(path)
-    assert info.num_samples == len(speech)
+    assert info.num_samples == len(voice)
     with soundfile.SoundFile(path) as sound:
         whole = sound.read(dtype="float32", always_2d=True)
     check_segments(path, info, whole, 1e-6, count=6)
@@ -105,7 +107,8 @@ def test_segments_of_opus_at_low_bit_rates(tmp_path: Path, speech: Samples, kilo
 @pytest.mark.parametrize(("kind", "xing"), [("variable", True), ("variable", False), ("constant", False)])
 def test_segments_of_other_mp3(tmp_path: Path, speech: Samples, kind: str, xing: bool, encoder: str) -> None:
     path = tmp_path / "a.mp3"
-    samples = np.concatenate([speech, speech // 50, speech])
+    voice = speech[-rounds(len(speech), fast=40_000) :]
+    samples = np.concatenate([voice, voice // 50, voice])
     write_mp3(path, samples, 16000, kind, xing=xing, encoder=encoder)
     info = probe_file(path)
     whole = read_segment(path, info)

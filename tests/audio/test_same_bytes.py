@@ -28,9 +28,9 @@ for dtype in ("int16", "float32"):
 """
 
 
-def test_two_processes_write_the_same_bytes(tmp_path: Path, speech: Samples) -> None:
+def test_two_processes_write_the_same_bytes(tmp_path: Path, short_speech: Samples) -> None:
     path = tmp_path / "speech.wav"
-    soundfile.write(path, np.stack([speech, speech[::-1]], axis=1), 24000)
+    soundfile.write(path, np.stack([short_speech, short_speech[::-1]], axis=1), 24000)
     command = [sys.executable, "-c", SCRIPT, str(path), *FORMATS]
     there = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     time.sleep(1.1)  # libsndfile's seeds and time stamps are in seconds

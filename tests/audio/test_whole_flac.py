@@ -37,8 +37,8 @@ def by_libsndfile(data: bytes) -> Samples:
     "encoder",
     ["libsndfile 0", "libsndfile 1", "flac -0", "flac -5", "flac -8", "flac --blocksize=192", "flac -l32"],
 )
-def test_the_same_samples(tmp_path: Path, speech: Samples, channels: int, encoder: str) -> None:
-    samples = np.stack([np.roll(speech, 555 * channel) for channel in range(channels)], axis=1)
+def test_the_same_samples(tmp_path: Path, short_speech: Samples, channels: int, encoder: str) -> None:
+    samples = np.stack([np.roll(short_speech, 555 * channel) for channel in range(channels)], axis=1)
     samples[1000:3000] = 0
     samples[4000:5000, 0] &= -16  # what FLAC calls wasted bits
     samples[6000:9000] = np.random.default_rng(0).integers(-32768, 32768, (3000, channels))

@@ -117,6 +117,7 @@ def no_cuts(shar: Path) -> None:
         (no_cuts, "cuts.000001.jsonl:2 is not a cut"),
     ],
 )
+@pytest.mark.usefixtures("one_thread")
 def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(shar)
     before = tree(tmp_path)
@@ -149,6 +150,7 @@ def test_an_unknown_precision(corpus: Path) -> None:
     assert "'fp16' is not one of 'fp32', 'tf32', 'bf16'" in done.err
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_dry_run(corpus: Path) -> None:
     before = tree(corpus.parent)
     arguments = ("--codec-model", "some_name", "--devices", "cpu", "--pool-duration", 1, "--dry-run", "--json")

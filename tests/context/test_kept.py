@@ -15,7 +15,7 @@ from tests.support.running import Outcome, prepcli
 from tests.support.tools import without
 from tests.support.toy_speakers import ToyEncoder, use_toy_encoder
 
-pytestmark = without("torch")
+pytestmark = [without("torch"), pytest.mark.usefixtures("one_thread")]
 
 COUNT = 24
 AUDIO = ("--audio-base-dir", MINI_CORPUS)

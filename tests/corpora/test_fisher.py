@@ -221,7 +221,7 @@ def test_known_mistakes_of_the_transcripts(tmp_path: Path) -> None:
         10677: ["101.04 106.41 B: (( uh my mine ))"],
         11487: ["31.09 234.06 B: dropped"],
     }.items():
-        write_conversation(tmp_path / "ldc", number, lines, 600.0)
+        write_conversation(tmp_path / "ldc", number, lines, float(lines[0].split()[1]) + 1)
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--max-rejects", 3)
     assert done.code == 0, done.err
     assert {Path(record["audio_filepath"]).stem: record["text"] for record in all_records(tmp_path / "out")} == {

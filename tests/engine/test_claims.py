@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from prepcli.engine import claims as module
-from prepcli.engine.claims import Claims, do_together, holders
+from prepcli.engine.claims import Claims, do_together, holders, owners
 from prepcli.engine.owner import Owner
 
 
@@ -130,6 +131,22 @@ def test_the_folder_is_removed_while_it_is_made_again(tmp_path: Path, monkeypatc
         assert not late.take("finish")
     assert not late.take("finish")
     assert late.take("finish"), "the folder is there again"
+
+
+def test_the_folder_is_removed_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's `glob` then finds a folder, and fails to open it."""
+    late = rank(tmp_path, 0)
+    scandir = os.scandir
+
+    def removing(path: Path) -> Any:
+        shutil.rmtree(path, ignore_errors=True)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", removing)
+    late.give_up()
+    assert not (tmp_path / "claims").exists()
+    (tmp_path / "claims").mkdir()
+    assert owners(tmp_path / "claims") == {}
 
 
 def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:

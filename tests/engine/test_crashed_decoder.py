@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from prepcli.engine.crashes import DECODING, note_crash
 from prepcli.engine.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected
-from prepcli.models.prefetch import Batch, decoded_batches
+from prepcli.errors import RecordRejected
+from prepcli.models.prefetch import Batch, DecodingPool
 from prepcli.processes.in_hand import noting, read_note, take_in_hand
+from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import worker_context
 from prepcli.shar import segments as shar_segments
 from prepcli.tarred import job as tarred
@@ -129,12 +131,13 @@ def test_batches_for_a_model_go_on_at_the_third_run(tmp_path: Path) -> None:
 
     def run() -> list[Any]:
         batches: Iterator[Batch[int]] = iter([Batch((0, 1), 10), Batch((2, 3), 10)])
-        feed = decoded_batches(Decoder(), batches, 100, 1, worker_context(), lambda: None, workspace)
-        return [(decoded.audio.copy(), decoded.rejects) for decoded in feed]
+        with DecodingPool(Decoder(), 100, 1, worker_context(), workspace) as pool:
+            return [(one.audio.copy(), one.rejects) for one in pool.decoded(batches, lambda: None)]
 
     for _ in range(2):
-        with pytest.raises(IncompleteError, match="SIGSEGV"):
+        with pytest.raises(WorkerDiedError, match="SIGSEGV") as died:
             run()
+        note_crash(workspace, died.value, DECODING)
     (_, none), (audio, rejects) = run()
     assert none == {}
     assert {row: rejected.reason.value for row, rejected in rejects.items()} == {0: "crashed_decoder"}

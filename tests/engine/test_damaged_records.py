@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.conftest import tree
+from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli, prepcli_process
 
 CONTENTS = {
@@ -23,13 +24,13 @@ FILES = ("plan.json", "report.json", "done/shard_000001.json", "done/finish.json
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
-    write_lines(folder / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:6])
+    write_short_corpus(folder, 6).rename(folder / "m.json")
     assert prepcli(*tarred(folder / "out", folder / "m.json")).code == 0
     return folder / "out"
 
 
 def tarred(out: Path, manifest: Path, num_shards: int = 3) -> tuple[object, ...]:
-    return ("manifest-to-tarred", manifest, out, "--num-shards", num_shards, "--audio-base-dir", MINI_CORPUS)
+    return ("manifest-to-tarred", manifest, out, "--num-shards", num_shards)
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)

@@ -1,5 +1,6 @@
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -34,21 +35,64 @@ def test_whole_files_are_published_in_folders_that_are_made(tmp_path: Path) -> N
     assert [(place.out / name).read_bytes()[:1] for name in marker.files] == [b"\0", b"\1", b"\2"]
 
 
-def test_a_disk_that_fails_to_take_a_file_leaves_no_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that fails in `fsync` cannot be had here."""
+MANY = 2 * output_files.FLUSHED_TOGETHER + 1
+
+
+def write_many(writer: UnitWriter) -> None:
+    """Whole files of 1 to MANY bytes, which fill two groups and begin a third, and two files that are open longer."""
+    for number in range(MANY):
+        writer.add(f"a/{number}.wav", bytes(number + 1))
+    writer.open("shard.tar").write(bytes(MANY + 1))
+    writer.open_part("parts/list").write(bytes(MANY + 2))
+
+
+@pytest.mark.parametrize("size", [1, MANY - 1, MANY, MANY + 1, MANY + 2])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_fails_to_take_a_file_leaves_no_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, number: int
+) -> None:
+    """Whichever file it is, and however late. A disk that fails in `fsync` cannot be had here."""
     place = workspace(tmp_path)
+    flush = os.fsync
 
-    def fail(path: Path) -> None:
-        if path.name == "1.out":
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+    def fail(file: int) -> None:
+        if os.fstat(file).st_size == size:
+            time.sleep(0.1)
+            raise OSError(number, os.strerror(number))
+        flush(file)
 
-    monkeypatch.setattr(output_files, "_flush", fail)
-    with UnitWriter(place, "digest", UNIT) as writer:
-        write(writer)
-        with pytest.raises(OSError, match="Input/output error"):
+    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+        monkeypatch.setattr(os, "fsync", fail)
+        write_many(writer)
+        with pytest.raises(OSError, match=os.strerror(number)):
             writer.publish()
-    assert read_marker(place, UNIT, "digest") is None
-    assert not list(place.out.rglob("*.wav"))
+    assert not [*place.done.iterdir(), *place.out.iterdir(), *place.tmp.iterdir()]
+
+
+def test_every_file_is_on_the_disk_before_the_first_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is written after a file's flush: a power failure must not take back what a marker promises."""
+    place = workspace(tmp_path)
+    flushed: dict[int, int] = {}
+    flush, move = os.fsync, output_files._move
+
+    def note_flush(file: int) -> None:
+        if os.fstat(file).st_size == MANY:
+            time.sleep(0.1)
+        flush(file)
+        flushed[os.fstat(file).st_ino] = os.fstat(file).st_size
+
+    def check(source: Path, target: Path) -> None:
+        assert sorted(flushed.values()) == list(range(1, MANY + 3))
+        assert flushed[source.stat().st_ino] == source.stat().st_size
+        assert not list(place.done.iterdir())
+        move(source, target)
+
+    monkeypatch.setattr(output_files, "_move", check)
+    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+        monkeypatch.setattr(os, "fsync", note_flush)
+        write_many(writer)
+        marker = writer.publish()
+    assert len(marker.files) + len(marker.work_files) == MANY + 2
 
 
 @pytest.mark.parametrize("num_files", [2, 40])

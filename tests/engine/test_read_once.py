@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, read_lines
+from tests.conftest import read_lines
+from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
 from tests.support.sharing_ranks import share
 
@@ -22,8 +23,7 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     share(monkeypatch.setattr, range_bytes=1 << 20)
     path = tmp_path / "m.json"
     with path.open("w") as file:
-        for record in read_lines(MINI_CORPUS / "manifest.json") * 5:
-            record["audio_filepath"] = str(MINI_CORPUS / record["audio_filepath"])
+        for record in read_lines(write_short_corpus(tmp_path, 48)) * 5:
             file.write(json.dumps(record | {"notes": "abc " * 6_000}) + "\n")
     return path
 

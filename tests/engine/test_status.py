@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.engine.progress import new_progress, progress_file
+from prepcli.engine.progress import RankProgress, new_progress, progress_file
 from prepcli.engine.publish import read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.status import read_status
-from prepcli.engine.workspace import Workspace, read_json, write_json
+from prepcli.engine.workspace import Workspace, read_document, write_json
 from tests.conftest import MINI_CORPUS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
@@ -133,7 +133,7 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, m
     workspace = Workspace(out)
     last = sorted(workspace.done.glob("shard_*"))[-1]
     last.rename(tmp_path / last.name)
-    ended = read_json(progress_file(workspace, 0))
+    ended = read_document(progress_file(workspace, 0), RankProgress)
     write_json(progress_file(workspace, 0), new_progress(Rank(0, 1)))
 
     def read_and_end(*arguments: Any) -> Any:
@@ -167,7 +167,7 @@ def test_a_rank_of_this_machine_that_was_killed_is_seen_at_once(tmp_path: Path) 
         progress.updated = time.time() + 5
         write_json(progress_file(Workspace(out), 0), progress)
         signal.pause()
-    while (read_json(progress_file(Workspace(out), 0)) or {}).get("pid") != pid:
+    while getattr(read_document(progress_file(Workspace(out), 0), RankProgress), "pid", None) != pid:
         time.sleep(0.01)
     assert read_status(Workspace(out)).state == "running"
     os.kill(pid, signal.SIGKILL)

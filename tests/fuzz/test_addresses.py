@@ -13,7 +13,7 @@ from tests.fuzz.mutations import mutated
 GOOD = (b"s3://bucket/a/b.json", b"ais://bucket/x_{0..3}.tar", b"s3://my-bucket/prefix/", b"s3://key:secret@host/a")
 
 
-@examples(2000, slow=False)
+@examples(2000)
 @given(st.sampled_from(GOOD).flatmap(lambda text: mutated(text, head=20)))
 @example(b"s3://bucket/../../etc/passwd")
 @example(b"s3://bucket/a/\0\n\x1b[2J")

@@ -156,6 +156,7 @@ def test_flat_shar_and_one_with_a_shard_missing(shar: Path, tmp_path: Path) -> N
     assert look(holed).records == 32
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_codes(codes: Path, shar: Path, tmp_path: Path) -> None:
     found = look(codes)
     assert (found.kind, [(field.where, field.tars) for field in found.codes]) == (
@@ -258,6 +259,7 @@ def test_what_is_not_known_is_one_line(tmp_path: Path, tarred: Path) -> None:
     unknown(f"{MINI_CORPUS}/manifest.json,{tarred}.prepcli/rejects.jsonl", "mixes manifest and rejects")
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_the_document_is_json(tarred: Path, shar: Path, codes: Path) -> None:
     for path in (tarred, shar, codes, f"{tarred}.prepcli", MINI_CORPUS / "manifest.json"):
         found = look(path)

@@ -99,6 +99,7 @@ def test_a_screenshot_shows_bars(page: Path, tmp_path: Path) -> None:
     assert (image[:, :, :3].min(axis=2) > 0.99).mean() > 0.5  # a light page
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", ["tarred", "shar", "codes"])
 def test_a_page_of_each_kind(kind: str, request: pytest.FixtureRequest) -> None:
     found = look(request.getfixturevalue(kind))

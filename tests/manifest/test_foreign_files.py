@@ -41,6 +41,7 @@ def add_indexes(folder: Path) -> None:
         path.with_name(path.name + ".idx").write_bytes(index)
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", ["shar", "tarred"])
 def test_indexes_are_not_data(sets: Path, tmp_path: Path, name: str) -> None:
     out = copy_set(sets / name, tmp_path)
@@ -67,6 +68,7 @@ def test_indexes_are_not_data(sets: Path, tmp_path: Path, name: str) -> None:
         assert codes.json["records_in"] == 48
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_shard_that_is_there_twice(sets: Path, tmp_path: Path) -> None:
     out = copy_set(sets / "shar", tmp_path)
     path = out / "cuts/cuts.000001.jsonl.gz"

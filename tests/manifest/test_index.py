@@ -220,6 +220,7 @@ def manifest(path: Path, count: int, seed: int = 0) -> Path:
 def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "RANGE_BYTES", 10_000)
     monkeypatch.setattr(scan, "INLINE_BYTES", 0)
+    monkeypatch.setattr(index_module, "_GROUP_BYTES", 2000)
     a, b = manifest(tmp_path / "a.json", 2000), manifest(tmp_path / "b.json", 1500, seed=1)
     b.write_bytes(b.read_bytes() + b"\n".join(ALL))
     packed = tmp_path / "c.json.gz"
@@ -472,6 +473,7 @@ def test_keys_of_other_fields(tmp_path: Path, together: bool) -> None:
 
 def test_keys_of_other_fields_from_many_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "INLINE_BYTES", 0)
+    monkeypatch.setattr(index_module, "_GROUP_BYTES", 2000)
     monkeypatch.setattr(scan, "RANGE_BYTES", 1000)
     lines = [f'{{"audio_filepath": "{n}.wav", "duration": 1, "speaker": "s{n % 7}"}}' for n in range(200)]
     (tmp_path / "m.json").write_text("\n".join(lines))

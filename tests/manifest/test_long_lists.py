@@ -93,6 +93,7 @@ def test_an_output_name_that_cannot_be_is_refused_at_once(folder: Path) -> None:
     assert "is too long for a file system" in done.error_line
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("length", [300, 5000])
 def test_what_is_not_a_list_is_one_line(folder: Path, length: int) -> None:
     long = "x" * length

@@ -210,6 +210,7 @@ def test_what_is_long_is_unpacked_alone(name: str, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_more_files_than_a_process_may_open(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_OPEN_FILES", 20)
     paths = many_compressed(tmp_path) if suffix else many_tidy(tmp_path)
     found = make(tmp_path, paths)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

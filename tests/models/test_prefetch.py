@@ -11,7 +11,7 @@ import pytest
 
 from prepcli.audio.resample import resample
 from prepcli.errors import IncompleteError, RejectReason
-from prepcli.models.prefetch import Batch, Decoded, SegmentDecoder, decoded_batches
+from prepcli.models.prefetch import Batch, Decoded, DecodingPool, SegmentDecoder
 from prepcli.processes.workers import worker_context
 from prepcli.records import Records
 from tests.conftest import write_lines
@@ -35,8 +35,8 @@ def records(tmp_path: Path) -> Records:
 
 
 def feed(records: Records, batches: list[Batch[int]], most: int = 10 * RATE, workers: int = 2) -> Iterator[Decoded]:
-    decoder = SegmentDecoder(records, RATE, 320)
-    return decoded_batches(decoder, iter(batches), most, workers, worker_context(), lambda: None)
+    with DecodingPool(SegmentDecoder(records, RATE, 320), most, workers, worker_context(), None) as pool:
+        yield from pool.decoded(iter(batches), lambda: None)
 
 
 def test_segments_are_cut_resampled_and_padded(records: Records, tmp_path: Path) -> None:
@@ -91,9 +91,8 @@ def test_few_batches_are_made_ahead(records: Records) -> None:
             taken.append(number)
             yield Batch((0,), RATE)
 
-    decoder = SegmentDecoder(records, RATE, 320)
-    decoded = decoded_batches(decoder, batches(), RATE, 1, worker_context(), lambda: None)
-    next(decoded)
+    with DecodingPool(SegmentDecoder(records, RATE, 320), RATE, 1, worker_context(), None) as pool:
+        next(pool.decoded(batches(), lambda: None))
     assert len(taken) <= 5
 
 

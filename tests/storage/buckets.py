@@ -7,11 +7,12 @@ import atexit
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.storage.object_store import ObjectStore
-from tests.support.running import clean_environment
+from tests.support.running import HANG_SECONDS, Process, clean_environment
 
 _CODE = """
 import json, sys, traceback, urllib.request
@@ -57,6 +58,10 @@ def begin_upload(bucket, key):
     file = obstore.open_writer(store(bucket), key, buffer_size=5 << 20)
     file.write(bytes(12 << 20))
     file.flush()
+
+def unfinished(address):
+    from prepcli.storage.uploads import list_uploads
+    return [upload.address for upload in list_uploads(address)]
 
 for line in sys.stdin:
     try:
@@ -108,6 +113,17 @@ class Bucket:
     def begin_upload(self, key: str) -> None:
         """Begin an upload that nobody finishes."""
         self._do("begin_upload", self.name, key)
+
+    def unfinished(self, key: str) -> list[str]:
+        """The objects at or below a key to which an upload is unfinished."""
+        found: list[str] = self._do("unfinished", self / key)
+        return found
+
+    def wait_for_upload(self, key: str, process: Process) -> None:
+        """Until an upload to an object below a key is under way, or the process has ended."""
+        deadline = time.monotonic() + HANG_SECONDS
+        while time.monotonic() < deadline and process.poll() is None and not self.unfinished(key):
+            time.sleep(0.01)
 
     def _do(self, name: str, *arguments: Any) -> Any:
         return _Client.of(self.store.environ).call(name, *arguments)

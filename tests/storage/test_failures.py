@@ -1,15 +1,15 @@
 """A store that lacks an object, refuses, or does not answer: a reject, or one clear line, and never a secret."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from prepcli.engine.owner import Owner, this_place
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines
 from tests.storage.buckets import Bucket
-from tests.storage.object_store import SECRET_KEY, ObjectStore
+from tests.storage.object_store import SECRET_KEY
 from tests.support.running import Outcome, Prepcli, prepcli
 
 pytestmark = pytest.mark.slow
@@ -133,26 +133,17 @@ def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None
     without_secret(done)
 
 
-def test_a_store_that_comes_back_is_waited_for(object_store: ObjectStore, run: Prepcli, stored_corpus: str) -> None:
-    """The first requests find no store; it starts while they are repeated."""
-    import threading
-
-    object_store.kill()
-    timer = threading.Timer(1.0, object_store.start)
-    timer.start()
-    try:
-        done = run("inspect", f"{stored_corpus}/manifest.json", "--json")
-    finally:
-        timer.join()
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["records"] == 48
-
-
 def test_uploads_that_were_left_are_listed(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
+    """Those of a process that has ended are aborted by the next run."""
     out = bucket / "out"
     options = ["--num-shards", 2, "--work-dir", tmp_path]
+    killed = Owner("rank", this_place(), 1, 12345)  # no process 1 has begun so late
+    journal = tmp_path / f"{bucket.name}_out.prepcli/tmp/shard_0~{killed}~x/uploads"
+    journal.parent.mkdir(parents=True)
+    journal.write_text(f"{out}/audio_0.tar\n")
+    for name in ("audio_0.tar", "audio_1.tar"):
+        bucket.begin_upload(f"out/{name}")
     assert run("manifest-to-tarred", mini_corpus / "manifest.json", out, *options).code == 0
-    bucket.begin_upload("out/audio_1.tar")
     told = run("status", out, "--work-dir", tmp_path, "--json")
     assert told.json["unfinished_uploads"] == [f"{out}/audio_1.tar"]
     assert f"{out}/audio_1.tar" in run("status", out, "--work-dir", tmp_path).out

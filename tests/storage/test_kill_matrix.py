@@ -1,5 +1,6 @@
 """A run into a store is killed, or the store is; whoever continues gives the same bytes, and no upload is left."""
 
+import json
 import os
 import random
 import signal
@@ -17,7 +18,7 @@ from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 
-SHARDS = 8
+SHARDS = 6
 OPTIONS = ("--num-shards", SHARDS, "--slice-with-offset", "--target-sample-rate", 16000, "--shuffle")
 
 
@@ -33,7 +34,7 @@ class Undisturbed:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
     read = read_lines(MINI_CORPUS / "manifest.json")
-    records = [record | {"offset": turn * 0.01, "duration": 0.9} for turn in range(3) for record in read]
+    records = [record | {"offset": turn * 0.01, "duration": 0.9} for turn in range(2) for record in read]
     records.insert(30, records[0] | {"audio_filepath": "missing.wav"})
     manifest = write_lines(folder / "manifest.json", records)
     done = prepcli("manifest-to-tarred", manifest, folder / "out", *OPTIONS, "--audio-base-dir", MINI_CORPUS)
@@ -93,7 +94,7 @@ def case(tmp_path: Path, bucket: Bucket, stored_corpus: str, undisturbed: Undist
 def test_a_killed_run(victim: str, world_size: int, case: Case, draw: random.Random) -> None:
     process = case.start()
     case.wait_for_markers(draw.randrange(SHARDS // 2), process)
-    time.sleep(draw.uniform(0, 0.3))
+    case.bucket.wait_for_upload("out", process)
     if victim == "worker":
         workers = children(process.pid)
         if workers:
@@ -105,13 +106,20 @@ def test_a_killed_run(victim: str, world_size: int, case: Case, draw: random.Ran
 
 
 def test_a_killed_store(case: Case, object_store: ObjectStore, draw: random.Random) -> None:
-    """The run waits for the store; where a request cannot be repeated, it stops and can be continued."""
+    """The run waits for the store; where a request cannot be repeated, it stops and can be continued.
+
+    A command that begins meanwhile finds no store; it starts while the first requests are repeated.
+    """
     process = case.start()
     case.wait_for_markers(draw.randrange(SHARDS // 2), process)
     time.sleep(draw.uniform(0, 0.3))
     object_store.kill()
+    begun = start_prepcli("inspect", f"{case.corpus}/manifest.json", "--json", environ=object_store.environ)
     time.sleep(1.0)
+    assert begun.poll() is None
     object_store.start()
+    out, err = begun.communicate(timeout=HANG_SECONDS)
+    assert (begun.returncode, json.loads(out)["records"]) == (0, 48), err
     process.communicate(timeout=HANG_SECONDS)
     assert process.returncode in (0, 4)
     case.resume(2)

@@ -1,9 +1,11 @@
 """Commands that read from and write to a real object store give the same bytes as with files."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from prepcli.storage import access
 from tests.conftest import MINI_CORPUS, tree
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
@@ -43,6 +45,29 @@ def test_in_and_out_of_the_store_are_as_on_a_disk(
 def without_dates(files: dict[str, str]) -> dict[str, str]:
     """The metadata of tarred sets tells when the manifest was written."""
     return {name: data for name, data in files.items() if name != "metadata.yaml"}
+
+
+def test_the_requests_of_the_main_process(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, so each adds to the time of a run: none is made twice, however many shards there are."""
+    asked: list[str] = []
+    call = access._Helper.call
+
+    def noting(helper: access._Helper, question: Any) -> Any:
+        asked.append(question[0].__name__)
+        return call(helper, question)
+
+    monkeypatch.setattr(access._Helper, "call", noting)
+    out = bucket / "out"
+    done = run("manifest-to-tarred", mini_corpus / "manifest.json", out, "--num-shards", 5, "--work-dir", tmp_path)
+    assert done.code == 0, done.err
+    assert [name for name in asked if not name.endswith("_upload")] == [
+        "list_objects",  # the output
+        *("put_object", "list_objects", "put_object", "list_objects"),  # the claim
+        "fetch_together",  # the manifests of the shards
+        *("object_info", "object_info"),  # is the claim still held?
+    ]
 
 
 def test_other_commands_read_from_the_store(

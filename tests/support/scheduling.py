@@ -44,11 +44,15 @@ def group_of(file: str, has_nemo: bool = True) -> str:
 def group_of_test(test: str, has_nemo: bool = True) -> str:
     """The group of a test, by its id: that of its file, but only tests that import NeMo or PyTorch share a process."""
     file, _, name = test.partition("::")
+    return _group_of_name(file, re.split(r"\W", name, maxsplit=1)[0], has_nemo)
+
+
+@cache
+def _group_of_name(file: str, name: str, has_nemo: bool) -> str:
     group = group_of(file, has_nemo)
-    function = re.split(r"\W", name)[0]
-    if group == "nemo" and name and not imports_nemo(ROOT / file, function):
+    if group == "nemo" and name and not imports_nemo(ROOT / file, name):
         group = group_of(file, has_nemo=False)
-    is_light = group == "models" and name and not imports_torch(ROOT / file, function)
+    is_light = group == "models" and name and not imports_torch(ROOT / file, name)
     return file if is_light else group
 
 

@@ -14,9 +14,9 @@ def main() -> None:
         from tests.support.toy_codec import use_toy_codec
 
         use_toy_codec(setattr)
-        writing.PART_BYTES = 4 << 10
+        writing.PART_BYTES = 16 << 10
     else:
-        writing.PART_BYTES = 128 << 10
+        writing.PART_BYTES = 256 << 10
     main()
 
 

@@ -23,8 +23,11 @@ import socket
 import struct
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any, TextIO
+
+from tests.support import huge_pages
 
 NUM_STREAMS = 3
 
@@ -40,8 +43,10 @@ def main() -> None:
     if is_light:
         del sys.modules["torch"]
     os.environ.clear()
+    _forget_finalizers()
     gc.collect()
     gc.freeze()  # what is here now is neither searched for cycles nor copied by any fork
+    huge_pages.collapse()
     request = _serve(channel, listener)
     if request is not None:
         try:
@@ -51,6 +56,12 @@ def main() -> None:
                 raise
             _leave(done.code or 0)
         _leave(0)
+
+
+def _forget_finalizers() -> None:
+    """At exit do not undo what imports have done: PyTorch removes each operator, which takes half of a short run."""
+    for one in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        one.atexit = False
 
 
 def _run(name: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 import soundfile
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
+from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
 from tests.support.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
 
@@ -22,8 +23,8 @@ from tests.support.shar_sets import Members, make, read_cuts, rewrite_tar, with_
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    manifest = write_lines(folder / "m.json", with_contexts(read_lines(MINI_CORPUS / "manifest.json")[:24]))
-    make(manifest, folder / "out", "--audio-base-dir", MINI_CORPUS, "--shard-size", 8)
+    manifest = write_lines(folder / "m.json", with_contexts(read_lines(write_short_corpus(folder, 24))))
+    make(manifest, folder / "out", "--shard-size", 8)
     return folder / "out"
 
 
@@ -239,7 +240,7 @@ def test_a_lost_last_shard_and_an_unfinished_run(whole: Path, tmp_path: Path) ->
     for path in out.glob("*/*.000002.*"):
         path.unlink()
     assert "cuts/cuts.000002.jsonl.gz: was published, but is missing" in prepcli("verify", out).out
-    arguments = [whole.with_name("m.json"), tmp_path / "half", "--audio-base-dir", MINI_CORPUS, "--shard-size", 8]
+    arguments = [whole.with_name("m.json"), tmp_path / "half", "--shard-size", 8]
     assert prepcli("manifest-to-shar", *arguments, "--rank", 0, "--world-size", 2).code == 0
     assert "the run is not finished" in prepcli("verify", tmp_path / "half").out
 

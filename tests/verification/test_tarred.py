@@ -11,16 +11,15 @@ import pytest
 import soundfile
 
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
-from tests.support.audio_files import samples
+from tests.support.audio_files import samples, write_short_corpus
 from tests.support.running import prepcli
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    manifest = write_lines(folder / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:24])
-    options = ("--num-shards", 3, "--audio-base-dir", MINI_CORPUS)
-    assert prepcli("manifest-to-tarred", manifest, folder / "out", *options).code == 0
+    manifest = write_short_corpus(folder, 24)
+    assert prepcli("manifest-to-tarred", manifest, folder / "out", "--num-shards", 3).code == 0
     return folder / "out"
 
 
