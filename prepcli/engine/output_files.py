@@ -125,6 +125,7 @@ class Flusher:
         self._threads = ThreadPoolExecutor(FLUSHING_THREADS)
         self._waiting: list[Path] = []
         self._groups: list[Future[None]] = []
+        self._num_done = 0
 
     def add(self, path: Path) -> None:
         """Take a file that has its content."""
@@ -136,8 +137,10 @@ class Flusher:
         """Return when all files are on the disk; raises the error of one that is not."""
         if self._waiting:
             self._submit()
-        for group in self._groups:
+        submitted = len(self._groups)
+        for group in self._groups[self._num_done : submitted]:
             group.result()
+        self._num_done = submitted  # each of thousands of files waits
 
     def _submit(self) -> None:
         waiting, self._waiting = self._waiting, []
