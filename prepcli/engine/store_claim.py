@@ -105,6 +105,11 @@ class StoreClaim:
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
             claim = msgspec.json.decode(call(client.read_object, f"{self._folder}/{other}"), type=Claim)
             where = f"{claim.folder} on {claim.host}"
+            if (claim.folder, claim.host) == (self._own.folder, self._own.host):
+                raise UsageError(
+                    f"{self._out} belongs to this run, but {claim.folder}/claim.json, which tells so, was lost: remove "
+                    f"the object {self._folder}/{other} and run the same command again to continue"
+                )
         raise UsageError(
             f"{self._out} belongs to a run whose records are in {where}: continue it there (--work-dir), choose "
             "another output, or give --overwrite to start again"

@@ -122,8 +122,9 @@ class ExportJob(UnitJob[ExportShard, ExportContents]):
         """Open the files of a shard."""
 
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
-        """The options, and where the audio lies."""
-        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+        """The options, where the audio lies, and where the ids come from."""
+        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
+        return settings | ({"ids": "the records' own"} if plan.contents.ids.given else {})
 
     def plan(self, workspace: Workspace) -> ExportPlan:
         """Index the manifests and divide their records into shards."""

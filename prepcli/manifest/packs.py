@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from prepcli.manifest.sources import is_gzip
+from prepcli.manifest.spool import DRAFT_SUFFIX
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 
@@ -36,7 +37,7 @@ class Pack:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._draft = folder / f"{uuid.uuid4().hex}.tmp"
+        self._draft = folder / f"{uuid.uuid4().hex}{DRAFT_SUFFIX}"
         self._file = self._draft.open("xb")
         self._digest = hashlib.sha256()
 

@@ -27,7 +27,7 @@ from prepcli.manifest.packs import Pack
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.pieces import Input, Piece, Plain, pieces_of, read_pieces
 from prepcli.manifest.scan import RANGE_BYTES, Range
-from prepcli.manifest.spool import is_copied, is_whole, plain_copy
+from prepcli.manifest.spool import is_copied, is_whole, plain_copy, remove_drafts
 from prepcli.storage.input_files import FileState, check_unchanged
 
 _PARTS = "parts"
@@ -88,9 +88,11 @@ def read_together(
         together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
     except FileNotFoundError:
         # Another rank may have completed the index, and removed the parts, while this one was about to use them.
+        # The same goes for a copy that this one was making a second time.
         if not _is_complete(folder):
             raise
     remove_parts(folder)
+    remove_drafts(spool)
 
 
 def remove_parts(folder: Path) -> None:

@@ -12,6 +12,8 @@ from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 from prepcli.storage.ranges import open_object
 
+DRAFT_SUFFIX = ".tmp"
+"""Of the names of copies that are not complete."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -34,6 +36,12 @@ def is_whole(copy: Path) -> bool:
         return copy.stat().st_size == int(copy.name.partition(".")[0].rpartition("-")[2])
     except (FileNotFoundError, ValueError):
         return False
+
+
+def remove_drafts(directory: Path) -> None:
+    """Remove what killed processes have left of copies that they were making."""
+    for draft in directory.glob(f"*{DRAFT_SUFFIX}"):
+        draft.unlink(missing_ok=True)
 
 
 def _fetch(address: str, directory: Path) -> Path:
@@ -66,7 +74,7 @@ def _make_once(
         source.close()
         return found
     directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / f"{key}.{uuid.uuid4().hex}.tmp"
+    partial = directory / f"{key}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     try:
         with source as packed, partial.open("wb") as file:
             reader = Reader(path, packed)

@@ -440,6 +440,25 @@ def kill_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", lambda self, target: os.replace(self, target))
 
 
+@pytest.mark.parametrize("manifests", [few, many_compressed])
+def test_copies_that_a_killed_process_was_making_are_removed(
+    manifests: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = tmp_path / "out.prepcli/spool"
+    paths = manifests(tmp_path)
+    real = Path.replace
+
+    def die(draft: Path, target: Path) -> Path:
+        return os._exit(9) if draft.parent == spool else real(draft, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", die)
+        assert forked([partial(make, tmp_path, paths)]) == [9]
+    assert list(spool.glob("*.tmp"))
+    make(tmp_path, paths)
+    assert not list(spool.glob("*.tmp"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_killed_at_any_step(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,6 +480,7 @@ def test_killed_at_any_step(ranks: int, tmp_path: Path, monkeypatch: pytest.Monk
         assert codes[0] in (0, 9)
         assert codes[1:] == [0] * (ranks - 1)
         assert_same(make(folder, paths), expected)
+        assert len(list((folder / "out.prepcli/spool").iterdir())) == 1, "drafts stay"
         shutil.rmtree(folder)
         if codes[0] == 0 and (ranks == 1 or count > 20):
             assert count > 5

@@ -75,6 +75,18 @@ def test_what_a_new_claim_asks_the_store(store: Store) -> None:
     assert store.names() == [f"{OWN}.held"]
 
 
+def test_a_folder_that_has_lost_its_claim_is_told_how_to_continue(store: Store) -> None:
+    """To continue "there" would be what it has just tried, and starting again would lose the work."""
+    address = f"{FOLDER}/{LARGER}.held"
+    store.put(address, msgspec.json.encode(Claim(LARGER, str(Path("/own")), "here")))
+    with pytest.raises(UsageError, match=rf"/own/claim\.json, which tells so, was lost: remove the object {address}"):
+        take(is_new=True)
+    assert store.names() == [f"{LARGER}.held"]
+    del store.objects[address]
+    take(is_new=True)
+    assert store.names() == [f"{OWN}.held"]
+
+
 def test_a_claim_that_is_held_already_is_checked_for_writing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new one shows by itself that objects can be written."""
     checked: list[StorePath] = []

@@ -65,14 +65,20 @@ def test_ids_of_kaldi_are_the_keys(tmp_path: Path, raw: list[str]) -> None:
     def keys(out: Path) -> list[str]:
         return [one.key for one in (read_raw(out / "data.list") if raw else read_shards(out / "shards.list"))]
 
+    def settings(out: Path) -> dict[str, object]:
+        """A run is only continued with the same ones: shards with ids and with names of files must not be mixed."""
+        return dict(json.loads(Path(f"{out}.prepcli/plan.json").read_text())["settings"])
+
     done = make_set("manifest-to-wenet", manifest, tmp_path / "out", *raw)
     assert keys(tmp_path / "out") == ["spk-0.0", "spk-1.1", "spk-2.2"]
     assert "keys" not in done.json["details"]
+    assert settings(tmp_path / "out")["ids"] == "the records' own"
     lines = read_lines(manifest)
     write_lines(manifest, [*lines, lines[0]])
     done = make_set("manifest-to-wenet", manifest, tmp_path / "again", *raw)
     assert keys(tmp_path / "again")[0] == f"{paths[0].stem}"
     assert "not all records have an id of their own" in done.json["details"]["keys"]
+    assert "ids" not in settings(tmp_path / "again")
 
 
 def test_members_are_text_then_audio(whole: Path) -> None:
