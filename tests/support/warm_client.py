@@ -23,6 +23,8 @@ def main() -> int:
     request = {"module": module, "arguments": arguments, "environ": dict(os.environ), "folder": os.getcwd()}
     with socket.socket(socket.AF_UNIX) as channel, tempfile.TemporaryFile("w+", encoding="ascii") as text:
         channel.connect(f"\0{address}")
+        # The fork may print something, and be sent a signal for it, before its process id is known here.
+        signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
         json.dump(request, text)
         text.seek(0)
         socket.send_fds(channel, [b"!"], [text.fileno(), 0, 1, 2, tells])
@@ -31,6 +33,7 @@ def main() -> int:
             pid = int(lines.readline())
             for number in FORWARDED:
                 signal.signal(number, lambda number, _: os.kill(pid, number))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
             return int(lines.readline())
 
 
