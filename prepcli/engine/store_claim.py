@@ -107,8 +107,9 @@ class StoreClaim:
             where = f"{claim.folder} on {claim.host}"
             if (claim.folder, claim.host) == (self._own.folder, self._own.host):
                 raise UsageError(
-                    f"{self._out} belongs to this run, but {claim.folder}/claim.json, which tells so, was lost: remove "
-                    f"the object {self._folder}/{other} and run the same command again to continue"
+                    f"{self._out} belongs to a run whose records are in {where}, as those of this one are, but the "
+                    f"claim.json there is not that run's: if it was lost, and nobody else works there, remove the "
+                    f"object {self._folder}/{other} and run the same command again to continue"
                 )
         raise UsageError(
             f"{self._out} belongs to a run whose records are in {where}: continue it there (--work-dir), choose "
