@@ -11,7 +11,7 @@ from tests.support.running import prepcli
 from tests.support.tools import without
 from tests.support.toy_codec import use_toy_codec
 
-pytestmark = without("torch")
+pytestmark = [without("torch"), pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.mark.parametrize(("from_rate", "to_rate"), [(44100, 22050), (8000, 22050), (11025, 16000), (48000, 22050)])
