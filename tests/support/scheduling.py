@@ -62,7 +62,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
     One more with the slow tests: those of `APART` end early, and kills, services and Slurm wait most.
     """
-    has_slow = config.option.markexpr != FAST_TIER
+    has_slow: bool = config.option.markexpr != FAST_TIER
     return len(os.sched_getaffinity(0)) + _num_apart(config) + has_slow
 
 
