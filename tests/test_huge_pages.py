@@ -16,3 +16,9 @@ def test_what_a_process_holds_stays_as_it_is() -> None:
     assert np.array_equal(values, np.arange(len(values)))
     sizes = re.findall(r"AnonHugePages: +(\d+) kB", Path("/proc/self/smaps_rollup").read_text())
     assert int(sizes[0]) << 10 >= 2 * huge_pages.SIZE
+
+
+def test_other_systems_have_no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(huge_pages, "_PROC", tmp_path / "none")
+    huge_pages.collapse_if_grown()
+    assert huge_pages.collapse() == 0
