@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All benchmarks but those of GPUs and of ten million lines (scale.py), one after the other, on an idle machine: some 30 minutes.
+# All benchmarks but those of GPUs and of ten million lines (scale.py), one after the other, for an idle machine.
 #
 #   bash benchmarks/all.sh FOLDER      # FOLDER/<name>.txt has what each has printed
 set -uo pipefail # without -e: when one fails, the others still run
