@@ -21,7 +21,7 @@ from prepcli.engine.share import RunOptions, load_markers, process_share
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
 from prepcli.engine.stealing import Crew
-from prepcli.engine.store_output import OutputSizes
+from prepcli.engine.store_output import OutputSizes, abort_unknown
 from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
@@ -225,6 +225,8 @@ class Run:
         self.workspace.check_claim()
         write_json(self.workspace.report_file, report)
         self.workspace.remove_stale_tmp()
+        published = {name for marker in (*markers, final) for name in marker.files}
+        abort_unknown(self.workspace.out, published, self.workspace.folders_in_tmp)
         return report
 
     def _report(self, status: str) -> Report:

@@ -1,7 +1,7 @@
 """An output in an object store: what is there, and the uploads that killed processes have left."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,6 +127,30 @@ def abort_left(gone: Iterable[Path], alive: Iterable[Path]) -> None:
             abort(upload)
     except CannotListError as error:
         tell(f"note: {error}; parts of shards may stay in the store until its own rules remove them")
+
+
+def abort_unknown(out: Path, published: Collection[str], in_tmp: Callable[[], Iterable[Path]]) -> None:
+    """Abort uploads to objects that are published already, unless a process is at work on one.
+
+    A store that fails may have begun an upload without telling: obstore begins another, and nobody knows the first.
+
+    Args:
+        out: where the objects are.
+        published: their names.
+        in_tmp: returns the temporary directories of all processes.
+    """
+    if not isinstance(out, StorePath):
+        return
+    from prepcli.storage.uploads import CannotListError, abort, list_uploads
+
+    addresses = {str(out / name) for name in published}
+    with contextlib.suppress(CannotListError):  # `status` cannot list them either
+        left = [upload for upload in list_uploads(str(out)) if upload.address in addresses]
+        # Only now: a process notes an upload before it begins it, so those that were listed are noted or have ended.
+        noted = {address for folder in in_tmp() for address in _noted(folder)} if left else set()
+        for upload in left:
+            if upload.address not in noted:
+                abort(upload)
 
 
 def unfinished(addresses: Iterable[str]) -> Iterator["Upload"]:

@@ -134,16 +134,16 @@ def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None
 
 
 def test_uploads_that_were_left_are_listed(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
-    """Those of a process that has ended are aborted by the next run."""
+    """Those of a process that has ended are aborted by the next run, and at its end others to what it has published."""
     out = bucket / "out"
     options = ["--num-shards", 2, "--work-dir", tmp_path]
     killed = Owner("rank", this_place(), 1, 12345)  # no process 1 has begun so late
     journal = tmp_path / f"{bucket.name}_out.prepcli/tmp/shard_0~{killed}~x/uploads"
     journal.parent.mkdir(parents=True)
     journal.write_text(f"{out}/audio_0.tar\n")
-    for name in ("audio_0.tar", "audio_1.tar"):
+    for name in ("audio_0.tar", "audio_1.tar", "other.tar"):
         bucket.begin_upload(f"out/{name}")
     assert run("manifest-to-tarred", mini_corpus / "manifest.json", out, *options).code == 0
     told = run("status", out, "--work-dir", tmp_path, "--json")
-    assert told.json["unfinished_uploads"] == [f"{out}/audio_1.tar"]
-    assert f"{out}/audio_1.tar" in run("status", out, "--work-dir", tmp_path).out
+    assert told.json["unfinished_uploads"] == [f"{out}/other.tar"]
+    assert f"{out}/other.tar" in run("status", out, "--work-dir", tmp_path).out
