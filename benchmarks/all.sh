@@ -2,6 +2,7 @@
 # All benchmarks but those of GPUs and of ten million lines (scale.py), one after the other, for an idle machine.
 #
 #   bash benchmarks/all.sh FOLDER      # FOLDER/<name>.txt has what each has printed
+#   WENET_PYTHON=VENV/bin/python bash benchmarks/all.sh FOLDER      # see exports.py
 set -uo pipefail # without -e: when one fails, the others still run
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 folder=${1:?"where to: bash benchmarks/all.sh FOLDER"}
@@ -17,7 +18,7 @@ measure() {
 }
 
 measure tarred tarred.py --files 8000
-measure exports exports.py
+measure exports exports.py ${WENET_PYTHON:+--wenet-python "$WENET_PYTHON"}
 measure mels mels.py
 measure make_manifest make_manifest.py
 measure bins bins.py

@@ -3,10 +3,14 @@
     python benchmarks/exports.py                       # 4,000 WAV files of 5 s
     python benchmarks/exports.py --files 500 --runs 2
     python benchmarks/exports.py --files 10000 --runs 3 --parts copied
+    python benchmarks/exports.py --parts copied resampled --wenet-python VENV/bin/python
 
 WeNet's script is not on PyPI. The loop here does what it does, by the same calls (torchaudio's Resample for every file,
-a WAV in memory, `tarfile`), in as many processes; only soundfile reads and writes instead of torchaudio, which needs
-torchcodec since 2.9. Like the script it encodes every file again, also where the rate is right already.
+a WAV in memory, `tarfile`), in as many processes. Like the script it encodes every file again, also where the rate is
+right already. WeNet recommends torchaudio 2.2.2: `--wenet-python` is an interpreter that has it, and the loop then
+reads and writes with torchaudio, which calls FFmpeg where that is installed. Since 2.9, torchaudio needs torchcodec,
+which refuses to write into memory as the script does (0.11): so with this environment's interpreter soundfile reads and
+writes, which is faster.
 
 The loop leaves its shards in the page cache, prepcli flushes them to the disk: so the loop is also shown with `sync` of
 its shards. "The floor" reads the same files, hashes them with SHA-256, writes them to one file per shard, and flushes
@@ -27,16 +31,28 @@ from side_by_side import PREPCLI, Contestant, in_turn, print_table
 
 MAKE_SHARD_LIST = """
 import io, json, multiprocessing, os, sys, tarfile
-import soundfile, torch, torchaudio
+import torch, torchaudio
+
+def read(path):
+    if by_torchaudio:
+        return torchaudio.load(path)
+    audio, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    return torch.from_numpy(audio.T.copy()), rate
+
+def write(file, samples):
+    if by_torchaudio:
+        torchaudio.save(file, samples, 16000, format="wav", bits_per_sample=16)
+    else:
+        soundfile.write(file, samples.T.numpy(), 16000, format="WAV")
 
 def write_tar(items, name):
     with tarfile.open(name, "w") as tar:
         for item in items:
-            audio, rate = soundfile.read(item["wav"], dtype="float32", always_2d=True)
-            audio = torchaudio.transforms.Resample(rate, 16000)(torch.from_numpy(audio.T.copy()))
+            audio, rate = read(item["wav"])
+            audio = torchaudio.transforms.Resample(rate, 16000)(audio)
             samples = (audio * (1 << 15)).to(torch.int16)
             with io.BytesIO() as file:
-                soundfile.write(file, samples.T.numpy(), 16000, format="WAV")
+                write(file, samples)
                 data = file.getvalue()
             for suffix, content in (("txt", item["txt"].encode()), ("wav", data)):
                 info = tarfile.TarInfo(item["key"] + "." + suffix)
@@ -44,7 +60,10 @@ def write_tar(items, name):
                 tar.addfile(info, io.BytesIO(content))
 
 if __name__ == "__main__":
-    manifest, out = sys.argv[1:]
+    manifest, out = sys.argv[1:3]
+    by_torchaudio = sys.argv[3:] == ["torchaudio"]
+    if not by_torchaudio:
+        import soundfile
     torch.set_num_threads(1)
     os.makedirs(out)
     items = []
@@ -107,8 +126,8 @@ def print_processor_time(one: Contestant, reference: Contestant) -> None:
 class Exports:
     """The commands over files at two rates; each run begins without the output of the one before."""
 
-    def __init__(self, folder: Path, files: int, runs: int) -> None:
-        self.folder, self.files, self.runs = folder, files, runs
+    def __init__(self, folder: Path, files: int, runs: int, wenet_python: str = "") -> None:
+        self.folder, self.files, self.runs, self.wenet_python = folder, files, runs, wenet_python
         self.out = folder / "out"
 
     def clear(self) -> None:
@@ -119,8 +138,17 @@ class Exports:
         arguments = [str(source), str(self.out), "--num-workers", "2", "--shard-size", "500", *extra]
         return Contestant(f"prepcli {command}, 2 workers", [*PREPCLI, command, *arguments], self.clear)
 
-    def program(self, label: str, code: str, source: Path) -> Contestant:
-        return Contestant(label, [sys.executable, "-c", code, str(source), str(self.out)], self.clear)
+    def program(
+        self, label: str, code: str, source: Path, *extra: str, interpreter: str = sys.executable
+    ) -> Contestant:
+        return Contestant(label, [interpreter, "-c", code, str(source), str(self.out), *extra], self.clear)
+
+    def by_torchaudio(self, source: Path) -> list[Contestant]:
+        """The loop as the script itself reads and writes, if there is an interpreter for it."""
+        if not self.wenet_python:
+            return []
+        label = "the loop by torchaudio, 2 processes"
+        return [self.program(label, MAKE_SHARD_LIST, source, "torchaudio", interpreter=self.wenet_python)]
 
     def synced(self, one: Contestant) -> Contestant:
         """The same, and the flush of its shards."""
@@ -132,7 +160,7 @@ class Exports:
         ours = self.prepcli("manifest-to-wenet", source)
         loop = self.program("the loop, 2 processes", MAKE_SHARD_LIST, source)
         floor = self.program("the floor, 2 processes", FLOOR, source)
-        contestants = [ours, loop, self.synced(loop), floor]
+        contestants = [ours, loop, *self.by_torchaudio(source), self.synced(loop), floor]
         print(f"{self.files:,} WAV files of 5 s for WeNet at 16 kHz, copied; last column: time over prepcli's")
         self.measure(contestants, ours)
 
@@ -140,7 +168,7 @@ class Exports:
         ours = self.prepcli("manifest-to-wenet", source, "--target-sample-rate", "16000")
         loop = self.program("the loop, 2 processes", MAKE_SHARD_LIST, source)
         print(f"{self.files:,} WAV files of 5 s for WeNet, resampled from 22050 Hz to 16 kHz")
-        self.measure([ours, loop], ours)
+        self.measure([ours, loop, *self.by_torchaudio(source)], ours)
 
     def parquet(self, source: Path) -> None:
         tarred, parquet = self.prepcli("manifest-to-tarred", source), self.prepcli("manifest-to-parquet", source)
@@ -159,10 +187,11 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=4000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--wenet-python", default="", help="an interpreter with the torchaudio that WeNet recommends")
     parser.add_argument("--work", type=Path, help="folder for the files (default: a temporary one)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.work) as name:
-        exports = Exports(Path(name), options.files, options.runs)
+        exports = Exports(Path(name), options.files, options.runs, options.wenet_python)
         needed = {22050 if part == "resampled" else 16000 for part in options.parts}
         rates = {rate: make_files(exports.folder, options.files, rate) for rate in sorted(needed)}
         for part in options.parts:
