@@ -7,8 +7,9 @@
 
 Against smart_open without a shared client, as lhotse opens s3://; against copying the files down with obstore (64
 threads) and the local command; and, for writing tars, against obstore's bare streaming of the same tars, with its
-defaults. Whole processes in turn, one worker, a new prefix each. The rates of writing are also shown without the start,
-which is that of the same command with 20 files, and of an interpreter that imports obstore. The store is that of the
+defaults. Whole processes in turn, a new prefix each; one worker, and for writing two as well, which is the default on
+two cores (obstore has threads of its own). The rates of writing are also shown without the start, which is that of the
+same command with 20 files, and of an interpreter that imports obstore. The store is that of the
 tests and runs on the same machine: it takes most of the processor, so the processor seconds of the clients tell more
 than the clock. smart_open reads `--few` files, and its rate is compared.
 """
@@ -22,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -124,6 +125,7 @@ def main() -> None:
 
 
 SHARDS = ["--num-shards", "4", "--num-workers", "1", "--no-index"]
+TWO_WORKERS = ["--num-workers", "2"]
 
 
 def measure_reading(folder: Path, bucket: Bucket, args: argparse.Namespace) -> None:
@@ -180,9 +182,9 @@ def measure_writing(folder: Path, bucket: Bucket, args: argparse.Namespace) -> N
         one.prepare = before
         return one
 
-    def packed(source: Path, prefix: str) -> list[str]:
+    def packed(source: Path, prefix: str, more: Sequence[str] = ()) -> list[str]:
         words = [*PREPCLI, "manifest-to-tarred", str(source), str(bucket / prefix), *options]
-        return [*words, "--work-dir", str(work)]
+        return [*words, "--work-dir", str(work), *more]
 
     def streamed(source: Path, prefix: str) -> list[str]:
         return [sys.executable, "-c", STREAM, bucket.name, str(source), prefix]
@@ -192,14 +194,17 @@ def measure_writing(folder: Path, bucket: Bucket, args: argparse.Namespace) -> N
         contestant("to the store, 20 files", partial(packed, few)),
         contestant("obstore, the finished tars", partial(streamed, local)),
         contestant("obstore, nothing", partial(streamed, nothing)),
+        contestant("to the store, 2 workers", partial(packed, manifest, more=TWO_WORKERS)),
     ]
     num_bytes = sum(path.stat().st_size for path in local.glob("audio_*.tar"))
     print(f"writing {num_bytes / 1e6:.0f} MB of tars")
     in_turn(writers, args.runs)
     show(writers, {one.name: count for one in writers})
-    ratio = statistics.median(bare / own for own, bare in zip(writers[0].seconds, writers[2].seconds, strict=True))
-    print(f"  whole commands: {ratio:.2f} times the rate of obstore")
-    for whole, start in (writers[:2], writers[2:]):
+    one, _, bare, _, two = writers
+    for own, label in ((one, "one worker"), (two, "two workers")):
+        ratio = statistics.median(theirs / ours for ours, theirs in zip(own.seconds, bare.seconds, strict=True))
+        print(f"  whole commands, {label}: {ratio:.2f} times the rate of obstore")
+    for whole, start in (writers[:2], writers[2:4]):
         net = whole.median - start.median
         cpu = statistics.median(whole.processor_seconds) - statistics.median(start.processor_seconds)
         print(
