@@ -86,6 +86,7 @@ def test_a_path_that_exists_is_a_path(files: Path) -> None:
         ("audio=a.json", "known are manifest_filepath, shar_path, cuts_path, input_cfg"),
         ("[[a.json,x]]", "[path, weight above 0]"),
         ("[[a.json,-1],[b.json,1]]", "[path, weight above 0]"),
+        ("[[a.json,1e999],[b.json,1]]", "[path, weight above 0]"),
         ("[[a.json,1,2]]", "[path, weight above 0]"),
         ("[[nothing.json,1],[b.json,1]]", "not found: nothing.json"),
         ("cuts_path=a.json", "must be a .jsonl"),
@@ -218,6 +219,11 @@ def test_input_cfg(files: Path) -> None:
             "- {type: nemo, manifest_filepath: a.json, weight: 0}\n"
             "- {type: nemo, manifest_filepath: b.json, weight: 1}",
             "each needs one above 0; found 0",
+        ),
+        (
+            "- {type: nemo, manifest_filepath: a.json, weight: .inf}\n"
+            "- {type: nemo, manifest_filepath: b.json, weight: 1}",
+            "each needs one above 0; found inf",
         ),
         ("- {type: group, input_cfg: cfg.yaml}", "includes itself: cfg.yaml -> cfg.yaml"),
         ("- {type: [", "is not readable YAML"),
