@@ -7,7 +7,7 @@ import pytest
 
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
-from prepcli.manifest.durations import read_durations, read_input
+from prepcli.manifest.durations import read_input
 from prepcli.manifest.inputs import resolve_input
 
 
@@ -250,8 +250,8 @@ def test_another_kind_of_file_is_refused(files: Path) -> None:
         read_input(resolve_input("x.json"))
 
 
-def test_read_durations_keeps_the_order(files: Path) -> None:
-    assert read_durations(["b.json", "a.json"], num_workers=2).tolist() == [3, 1, 2]
+def test_durations_are_in_the_order_of_the_files(files: Path) -> None:
+    assert read_input(DataSet(("b.json", "a.json")), num_workers=2).seconds.tolist() == [3, 1, 2]
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
@@ -261,6 +261,6 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     with open(path, "ab") as file:  # noqa: PTH123
         file.write((b'{"audio_filepath": "%s", "duration": 1.0}\n' % (b"x" * 100)) * 40_000)
     assert Path(path).stat().st_size > 8 << 20
-    alone = read_durations([path])
+    alone = read_input(DataSet((path,))).seconds
     assert alone[:150_000].tolist() == values
-    assert np.array_equal(read_durations([path, path], num_workers=2), np.tile(alone, 2))
+    assert np.array_equal(read_input(DataSet((path, path)), num_workers=2).seconds, np.tile(alone, 2))
