@@ -63,7 +63,6 @@ class Child:
         self._answers = self._held = -1
         self._hello: Hello | None = None
         self._buffer = b""
-        self.num_starts = 0
 
     def __enter__(self) -> "Child":
         return self
@@ -150,7 +149,6 @@ class Child:
         finally:
             os.close(life)
             os.close(answers)
-        self.num_starts += 1
         try:
             self._send(msgspec.json.encode(self._setup))
             made = self._receive(LOAD_SECONDS)

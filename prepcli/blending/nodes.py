@@ -16,7 +16,7 @@ class Node:
         entry: what stands in the `input_cfg` beside weight, tags and the entries of a group.
         seconds: of audio; of a group the sum.
         records: number of records.
-        given: the weight that the user, or a config, gives.
+        given: the weight that the user gives, or the value of a config.
         is_tarred: NeMo reads it as a stream; None for a group.
         tags: fields for all its records.
         children: of a group.
@@ -61,24 +61,37 @@ def set_weights(group: Node, temperatures: Sequence[float], by: str, path: str =
     `temperatures` begins with the one of this level; the last one holds for all levels below.
 
     Raises:
-        UsageError: only some of the members have a weight.
+        UsageError: only some of the members have a weight, or one is not a number above 0.
     """
     temperature, below = temperatures[0], temperatures[1:] or temperatures
+    where = f" in {path}" if path else ""
     given = [child.given for child in group.children]
     if any(weight is not None for weight in given):
         if None in given:
             missing = group.children[given.index(None)].name
-            where = f" in {path}" if path else ""
             raise UsageError(
                 f"{missing} has no weight, but others{where} have one; give all of them one (NAME=SET:WEIGHT), or none"
             )
-        weights = [float(weight) for weight in given if weight is not None]
+        sizes = [_usable_weight(child, where) for child in group.children]
+        temperature = 1.0
     else:
-        weights = [(child.seconds if by == "hours" else child.records) ** temperature for child in group.children]
+        sizes = [child.seconds if by == "hours" else child.records for child in group.children]
+    weights = [(size / max(sizes)) ** temperature for size in sizes]  # a power of the sizes themselves may overflow
+    if 0 in weights:
+        least = group.children[weights.index(0)].name
+        raise UsageError(f"the weight of {least}{where} is too small beside the others; lower the --temperature")
     for child, weight in zip(group.children, weights, strict=True):
         child.weight = weight / sum(weights)
         if child.children:
             set_weights(child, below, by, f"{path}/{child.name}" if path else child.name)
+
+
+def _usable_weight(child: Node, where: str) -> float:
+    """The weight that was given, which may be any value of a config."""
+    weight: Any = child.given
+    if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+        raise UsageError(f"the weight of {child.name}{where} must be a number above 0, not {weight!r}")
+    return float(weight)
 
 
 def entries_of(group: Node) -> list[dict[str, Any]]:

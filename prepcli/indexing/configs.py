@@ -46,25 +46,25 @@ def _set_of(entry: dict[str, Any], kind: str, places: Places) -> Iterator[Indexe
     if not lines:
         raise UsageError(f"an entry of type {kind} names no data")
     found = IndexedSet(_short(lines), entry=entry)
-    manifests = _expanded(lines)
+    manifests = expanded(lines)
     for path in manifests:
         if path.suffix == ".gz":
             raise UsageError(compressed(path))
     found.add(manifests, "jsonl", places)
     if tars := entry.get("tarred_audio_filepaths"):
-        found.add(_expanded(tars), "nemo_tar", places)
+        found.add(expanded(tars), "nemo_tar", places)
     yield found
 
 
 def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedSet]:
     if isinstance(spec, dict):
-        cuts = _expanded(spec.get("cuts") or [])
+        cuts = expanded(spec.get("cuts") or [])
         if not cuts:
             raise UsageError("a shar_path given by fields must have the field `cuts`")
         found = IndexedSet(_short(spec["cuts"]), entry=entry)
         found.mirror = None if places.root or places.beside else cuts[0].parent.parent / MIRROR
         for name, value in spec.items():
-            paths = _expanded(value)
+            paths = expanded(value)
             packed = [path for path in paths if path.suffix == ".gz"]
             if packed:
                 raise UsageError(compressed(packed[0]))
@@ -81,7 +81,7 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
         yield from sets_in_folder(path_of(folder), places)
 
 
-def _expanded(spec: Any) -> list[Path]:
+def expanded(spec: Any) -> list[Path]:
     """The files of a path, a brace pattern, or a list of these, each perhaps with a weight."""
     items = [spec] if isinstance(spec, str) else spec
     if not isinstance(items, list):

@@ -17,7 +17,9 @@ from prepcli.errors import UsageError
 from prepcli.formats.indexes import tar_offsets
 from prepcli.formats.tar_walk import walk_tar
 from prepcli.formats.training_config import indexed_config
+from prepcli.indexing.configs import expanded
 from prepcli.indexing.sets import IndexedSet
+from prepcli.storage.paths import absolute
 
 _SKIPPED = 0xFFFFFFFF
 _SUB = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
@@ -62,7 +64,8 @@ def write_pack(pack: Path, sets: Sequence[IndexedSet], root: Path | None, *, ove
             if "shar_path" in one.entry:
                 for field, spec in _shar_fields(one.entry):
                     kind = "jsonl" if field == "cuts" else "shar_tar"
-                    paths = [path for path in _files(one, kind) if _is_of(field, path, spec)]
+                    named = set(map(absolute, expanded(spec)))
+                    paths = [path for path in _files(one, kind) if absolute(path) in named]
                     collections.append(IndexPackCollectionSpec(field, kind, spec, tuple(paths)))
                 notes.append("NeMo's loader refuses packs of lhotse_shar; lhotse 2 itself reads them")
                 continue
@@ -96,12 +99,6 @@ def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
     if not isinstance(fields, dict):
         raise UsageError("--pack takes Shar sets whose shar_path names the fields; give the folder of the set instead")
     return list(fields.items())
-
-
-def _is_of(field: str, path: str, spec: Any) -> bool:
-    """Whether a file is one of a field: it lies in the folder that the field's paths name."""
-    first = spec if isinstance(spec, str) else spec[0]
-    return Path(path).absolute().parent == Path(first).absolute().parent
 
 
 def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -> list[Path]:

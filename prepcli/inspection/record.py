@@ -98,7 +98,7 @@ def _audio(
     if subject.kind == "shar":
         for field, tars in (subject.tars | subject.codes).items():
             tar = next((tar for tar in tars if _number(tar) == _number(path)), None)
-            yield FoundAudio(field, problem="its tar is missing") if tar is None else _of_pair(field, tar, at, subject)
+            yield FoundAudio(field, problem="its tar is missing") if tar is None else _of_pair(tar, at, subject)
     elif "shard_id" in fields:
         yield _of_tarred(path, at, fields, subject)
     elif "audio_filepath" in fields:
@@ -111,7 +111,7 @@ def _audio(
             yield FoundAudio(name, problem=rejected.detail)
 
 
-def _of_pair(field: str, tar: Path, at: int, subject: Subject) -> FoundAudio:
+def _of_pair(tar: Path, at: int, subject: Subject) -> FoundAudio:
     offsets = _offsets(tar, "shar_tar", subject)
     if at >= len(offsets) - 1:
         return FoundAudio(str(tar), problem=f"it has {len(offsets) - 1:,} items only")

@@ -160,7 +160,7 @@ def _path_and_weight(name: str, item: list[Any]) -> tuple[str, float | None]:
     if len(item) in (1, 2) and isinstance(item[0], str):
         if len(item) == 1:
             return item[0], None
-        if isinstance(item[1], int | float) and item[1] > 0:
+        if isinstance(item[1], int | float) and 0 < item[1] < float("inf"):
             return item[0], float(item[1])
     raise UsageError(f"an item of {name} must be [path] or [path, weight above 0], not {item!r}")
 

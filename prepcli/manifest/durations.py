@@ -46,13 +46,8 @@ class Durations:
             self.first_rejected = f"{path}:{lines_before + problem.line + 1}: {problem.detail}"
 
 
-def read_durations(paths: Sequence[str], num_workers: int = 1) -> Floats:
-    """Durations in seconds of the usable records of some NeMo manifests, in order; shape (records,)."""
-    return read_input(DataSet(tuple(paths)), num_workers=num_workers).seconds
-
-
 def duration_pieces(path: str, file: BinaryIO) -> Iterator[Floats]:
-    """`read_durations` of one open manifest, read once from its start to its end, in pieces of bounded size."""
+    """Seconds of the usable records of an open manifest, read once from start to end, in pieces of bounded size."""
     num_bytes = 0
     for part in scan_all(Reader(path, file), Columns(spans=False, digest=False)):
         num_bytes += part.num_bytes

@@ -110,7 +110,7 @@ def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]
     if all(weight is None for weight in weights):
         return (1.0,) * len(weights)
     for weight in weights:
-        if not isinstance(weight, int | float) or not weight > 0:
+        if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
             raise UsageError(
                 f"where one entry of a list{in_file(seen)} has a weight, each needs one above 0; found {weight}"
             )

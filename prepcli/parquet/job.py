@@ -96,7 +96,9 @@ class _Shard:
         if len(stored.data) > MAX_AUDIO_BYTES:
             raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"{path} is larger than a value of Parquet may be")
         if stored.sampling_rate != piece.info.sampling_rate:
-            values |= {name: stored.sampling_rate for name in _RATES if values.get(name) is not None}
+            # As text where the column has texts.
+            known = {name: values[name] for name in _RATES if values.get(name) is not None}
+            values |= {name: type(value)(stored.sampling_rate) for name, value in known.items()}
         id = self.contents.id_of(number, record)
         self.file.add(id, stored.data, f"{id}.{stored.format}", values)
         if piece.has_several_channels:

@@ -23,9 +23,7 @@ def text_context_problems(folder: Path) -> Iterator[str]:
         yield f"{TEXT_CONTEXT_CUTS}/cuts.{shard_text(number)}: {which}"
     for number in sorted(set(cuts) & set(texts)):
         try:
-            ids = [
-                [head.id for head in cut_heads(path.read_bytes(), str(path))] for path in (cuts[number], texts[number])
-            ]
+            ids = [_ids(path) for path in (cuts[number], texts[number])]
         except (UsageError, OSError) as error:
             yield f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: {error}"
             continue

@@ -112,7 +112,7 @@ def check_lines(part: Range) -> ExportReport:
     for line in lines_of(part):
         try:
             item = json.loads(line)
-            key, seconds, text = _check_item(item, Path(part.path).parent)
+            key, seconds, text = _check_item(item)
         except (ValueError, TypeError, KeyError) as error:
             report.problems.append(f"{RAW_LIST_NAME}: {line[:60]!r} is not a line with key, wav and txt: {error}")
             continue
@@ -127,7 +127,7 @@ def check_lines(part: Range) -> ExportReport:
     return report
 
 
-def _check_item(item: Any, folder: Path) -> tuple[str, float, str]:
+def _check_item(item: Any) -> tuple[str, float, str]:
     """Key, seconds and text of an item; relative paths start where training does, so they are not looked at."""
     key, path, text = item["key"], item["wav"], item["txt"]
     if not all(isinstance(value, str) for value in (key, path, text)):

@@ -90,6 +90,22 @@ def test_given_weights(sets: Path, tmp_path: Path) -> None:
     assert "b has no weight, but others have one" in done.error_line
 
 
+def test_a_high_temperature(sets: Path, tmp_path: Path) -> None:
+    """The power of the hours alone is more than a float holds."""
+    blend(f"a={sets}/2h.json", f"b={sets}/2h.json", "mix.yaml", "--temperature", 1e9, cwd=tmp_path)
+    assert weights(entries(tmp_path / "mix.yaml")) == [0.5, 0.5]
+    done = blend(f"a={sets}/1h.json", f"b={sets}/2h.json", "x.yaml", "--temperature", 1e9, cwd=tmp_path, code=2)
+    assert "the weight of a is too small beside the others; lower the --temperature" in done.error_line
+
+
+@pytest.mark.parametrize("weight", [0, -1, ".inf", ".nan", "'0.5'", "[1]"])
+def test_weights_of_a_config_that_are_none(weight: object, sets: Path, tmp_path: Path) -> None:
+    entry = f"{{type: nemo, manifest_filepath: {sets}/1h.json, weight: "
+    (tmp_path / "a.yaml").write_text(f"- {entry}{weight}}}\n- {entry}1}}\n")
+    done = blend("a=a.yaml", "mix.yaml", cwd=tmp_path, code=2)
+    assert "the weight of entry0 in a must be a number above 0, not " in done.error_line
+
+
 def test_how_often_a_set_is_seen(sets: Path, tmp_path: Path) -> None:
     """Draws are of records: a set with records four times as long gives four times the hours."""
     done = blend(f"a={sets}/2h.json:1", f"b={sets}/8h.json:1", "mix.yaml", "--json", cwd=tmp_path)

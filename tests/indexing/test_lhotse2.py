@@ -100,6 +100,10 @@ def test_packs(tmp_path: Path) -> None:
     make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "tarred", "--num-shards", 2)
     manifest = MINI_CORPUS / "manifest_with_context.json"
     make_set("manifest-to-shar", manifest, tmp_path / "shar", "--shard-size", 24, "--indexed", "--audio-format", "wav")
+    (tmp_path / "flat").mkdir()
+    for path in (tmp_path / "shar").glob("[ct]*/*"):
+        field = path.parent.name
+        (tmp_path / "flat" / path.name.replace("recording", field)).hardlink_to(path)
     found = with_lhotse2(
         """
 import hashlib, json, sys
@@ -126,14 +130,15 @@ with IndexPack(folder / "tarred.idxpack") as pack:
     found["lines"] = [content(lines.locate(n)) for n in range(len(lines))]
     found["members"] = len(members)
     found["routes"] = [routes.value(n) for n in range(len(routes))]
-report = index(str(folder / "shar"), pack=str(folder / "shar.idxpack"))
-assert "NeMo's loader refuses" in report.notes[0], report
-fields = yaml.safe_load((folder / "shar.yaml").read_text())["input_cfg"][0]["shar_path"]
-with IndexPack(folder / "shar.idxpack") as pack:
-    found["shar"] = {
-        name: len(pack.collection(index_pack_collection_key(name, "jsonl" if name == "cuts" else "shar_tar", spec)))
-        for name, spec in fields.items()
-    }
+for shar in ("shar", "flat"):
+    report = index(str(folder / shar), pack=str(folder / f"{shar}.idxpack"))
+    assert "NeMo's loader refuses" in report.notes[0], report
+    fields = yaml.safe_load((folder / f"{shar}.yaml").read_text())["input_cfg"][0]["shar_path"]
+    with IndexPack(folder / f"{shar}.idxpack") as pack:
+        found[shar] = {
+            name: len(pack.collection(index_pack_collection_key(name, "jsonl" if name == "cuts" else "shar_tar", spec)))
+            for name, spec in fields.items()
+        }
 from lhotse.packed_lazy import LazyPackedManifestIterator
 print(json.dumps(found))
 """,
@@ -146,7 +151,7 @@ print(json.dumps(found))
     ]
     assert found["lines"] == [hashlib.sha256(line).hexdigest() for line in lines]
     assert (found["members"], found["routes"]) == (48, [*range(24), *range(24)])
-    assert found["shar"] == {"cuts": 48, "target_audio": 48, "context_audio": 48}
+    assert found["shar"] == found["flat"] == {"cuts": 48, "target_audio": 48, "context_audio": 48}
 
 
 def test_a_pack_needs_lhotse_2(tmp_path: Path) -> None:

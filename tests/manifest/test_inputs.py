@@ -7,7 +7,7 @@ import pytest
 
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
-from prepcli.manifest.durations import read_durations, read_input
+from prepcli.manifest.durations import read_input
 from prepcli.manifest.inputs import resolve_input
 
 
@@ -86,6 +86,7 @@ def test_a_path_that_exists_is_a_path(files: Path) -> None:
         ("audio=a.json", "known are manifest_filepath, shar_path, cuts_path, input_cfg"),
         ("[[a.json,x]]", "[path, weight above 0]"),
         ("[[a.json,-1],[b.json,1]]", "[path, weight above 0]"),
+        ("[[a.json,1e999],[b.json,1]]", "[path, weight above 0]"),
         ("[[a.json,1,2]]", "[path, weight above 0]"),
         ("[[nothing.json,1],[b.json,1]]", "not found: nothing.json"),
         ("cuts_path=a.json", "must be a .jsonl"),
@@ -219,6 +220,11 @@ def test_input_cfg(files: Path) -> None:
             "- {type: nemo, manifest_filepath: b.json, weight: 1}",
             "each needs one above 0; found 0",
         ),
+        (
+            "- {type: nemo, manifest_filepath: a.json, weight: .inf}\n"
+            "- {type: nemo, manifest_filepath: b.json, weight: 1}",
+            "each needs one above 0; found inf",
+        ),
         ("- {type: group, input_cfg: cfg.yaml}", "includes itself: cfg.yaml -> cfg.yaml"),
         ("- {type: [", "is not readable YAML"),
     ],
@@ -244,8 +250,8 @@ def test_another_kind_of_file_is_refused(files: Path) -> None:
         read_input(resolve_input("x.json"))
 
 
-def test_read_durations_keeps_the_order(files: Path) -> None:
-    assert read_durations(["b.json", "a.json"], num_workers=2).tolist() == [3, 1, 2]
+def test_durations_are_in_the_order_of_the_files(files: Path) -> None:
+    assert read_input(DataSet(("b.json", "a.json")), num_workers=2).seconds.tolist() == [3, 1, 2]
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
@@ -255,6 +261,6 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     with open(path, "ab") as file:  # noqa: PTH123
         file.write((b'{"audio_filepath": "%s", "duration": 1.0}\n' % (b"x" * 100)) * 40_000)
     assert Path(path).stat().st_size > 8 << 20
-    alone = read_durations([path])
+    alone = read_input(DataSet((path,))).seconds
     assert alone[:150_000].tolist() == values
-    assert np.array_equal(read_durations([path, path], num_workers=2), np.tile(alone, 2))
+    assert np.array_equal(read_input(DataSet((path, path)), num_workers=2).seconds, np.tile(alone, 2))

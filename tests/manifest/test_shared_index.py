@@ -84,7 +84,7 @@ def tidy(number: int) -> bytes:
     line = b'{"audio_filepath": "%d/%d.wav", "duration": 1.5, "speaker": "s%d"}'
     lines = [line % (number, k, k % 3) for k in range(number % 7 + 1)]
     endings = {3: b"\r\n", 5: b""}
-    beginnings = {9: b"\xef\xbb\xbf", 11: b"{oops\n", 12: b"\n"}
+    beginnings = {9: b"\xef\xbb\xbf", 11: b"{oops\n", 12: b"\n", 25: b"{oops\n"}
     return beginnings.get(number % 40, b"") + b"\n".join(lines) + endings.get(number % 20, b"\n")
 
 

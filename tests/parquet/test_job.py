@@ -88,6 +88,9 @@ def test_segments_are_cut_and_resampled(tmp_path: Path) -> None:
     options = ("--target-sample-rate", 8000, "--force-codec", "flac")
     make_set("manifest-to-parquet", tmp_path / "m.json", tmp_path / "low", *options)
     assert [(decoded(row)[1], row["sampling_rate"]) for row in rows(tmp_path / "low")] == [(8000, 8000)] * 3
+    write_lines(tmp_path / "texts.json", [*records[1:], records[0] | {"sampling_rate": "16000"}])
+    make_set("manifest-to-parquet", tmp_path / "texts.json", tmp_path / "texts", *options)
+    assert [row["sampling_rate"] for row in rows(tmp_path / "texts")] == ["8000"] * 3
 
 
 def test_fields_of_all_types_become_columns_of_one_type(tmp_path: Path) -> None:
