@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import prepcli as library
+from prepcli.engine import launch
 from prepcli.models import ranks
 from prepcli.models.devices import Devices
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.support.forks import FORKING
 from tests.support.running import clean_environment, prepcli, run_process
 from tests.support.tools import need_package
 
@@ -112,16 +114,19 @@ def test_gpu_rank_processes_are_started_from_the_api(
 ) -> None:
     """As on a machine with two GPUs, but on the processor; nothing is printed, and errors are exceptions."""
     need_package("resemblyzer")
-    monkeypatch.setattr(ranks, "find_devices", lambda *_: Devices("cpu", 2))
+    monkeypatch.setattr(ranks, "find_devices", lambda _, rank: Devices("cpu", 2 if rank.launcher == "none" else 1))
+    monkeypatch.setattr(launch, "subprocess", FORKING)
     for name in set(clean_environment()) ^ set(__import__("os").environ):
         monkeypatch.delenv(name, raising=False)
+    records = [one | {"audio_filepath": str(MINI_CORPUS / one["audio_filepath"])} for one in read_lines(MANIFEST)[:12]]
+    manifest = write_lines(tmp_path / "m.json", records)
     options: dict[str, Any] = {"speaker_model": "resemblyzer", "devices": "cpu", "num_workers": 2}
-    report = library.extend_context_audio(MANIFEST, tmp_path / "c", **options)
-    assert (report.status, report.records_out) == ("done", 48)
+    report = library.extend_context_audio(manifest, tmp_path / "c", **options)
+    assert (report.status, report.records_out) == ("done", 12)
     assert len(list((tmp_path / "c.prepcli/progress").iterdir())) == 2
-    assert library.extend_context_audio(MANIFEST, tmp_path / "c", **options).status == "nothing_to_do"
+    assert library.extend_context_audio(manifest, tmp_path / "c", **options).status == "nothing_to_do"
     with pytest.raises(library.UsageError, match=r"context_min_ssim was 0.6, now 0.7"):
-        library.extend_context_audio(MANIFEST, tmp_path / "c", context_min_ssim=0.7, **options)
+        library.extend_context_audio(manifest, tmp_path / "c", context_min_ssim=0.7, **options)
     assert capfd.readouterr() == ("", "")
 
 

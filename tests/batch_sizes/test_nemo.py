@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from prepcli.batch_sizes import children
 from prepcli.batch_sizes.lines import envelope, peak_of
 from prepcli.batch_sizes.messages import Setup
 from prepcli.batch_sizes.probes import Record
 from prepcli.batch_sizes.searching import Search, Settings
 from tests.batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
+from tests.support.forks import FORKING
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
 
@@ -149,8 +151,9 @@ def test_tensors_larger_than_this_machine_are_counted() -> None:
     assert counter.peak == 4 * made.numel() == 1 << 40
 
 
-def test_the_whole_chain(tmp_path: Path) -> None:
+def test_the_whole_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bins, batch sizes for a limit of memory, and a config that NeMo's loader takes."""
+    monkeypatch.setattr(children, "subprocess", FORKING)
     config = ctc_config(tmp_path)
     manifest = MINI_CORPUS / "manifest.json"
     assert prepcli("estimate-bins", manifest, "-b", 4, "--write-config", config).code == 0

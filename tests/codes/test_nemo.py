@@ -50,8 +50,8 @@ def test_nemos_codec(codec_model: Path, tmp_path: Path) -> None:
 
 
 def extended(folder: Path, codec_model: Path) -> Path:
-    """The mini corpus with contexts, a third of it at 8, 16 and 44.1 kHz, one frame, and a minute; with codes."""
-    records = read_lines(MINI_CORPUS / "manifest_with_context.json")
+    """Half of the mini corpus with contexts, each fourth at 8, 16 or 44.1 kHz, one frame, and a minute; with codes."""
+    records = read_lines(MINI_CORPUS / "manifest_with_context.json")[::2]
     rates = (22050, 8000, 16000, 44100)
     for number, record in enumerate(records):
         for field in ("audio_filepath", "context_audio_filepath"):
@@ -65,10 +65,10 @@ def extended(folder: Path, codec_model: Path) -> Path:
         write_audio(folder / name, seconds, SAMPLING_RATE)
         records.append(records[0] | {"audio_filepath": name, "duration": seconds, "text": name})
     out = folder / "shar"
-    make(write_lines(folder / "m.json", records), out, "--shard-size", 16)
+    make(write_lines(folder / "m.json", records), out, "--shard-size", 8)
     done = prepcli("extend-codec-codes", out, "--codec-model", codec_model, "--devices", "cpu", "--json")
     assert (done.code, done.err) == (0, "")  # no chatter, and stdout is one JSON object
-    assert done.json["records_out"] == 50
+    assert done.json["records_out"] == 26
     checked = prepcli("verify", out)
     assert checked.code == 0, checked.out
     return out
@@ -78,7 +78,7 @@ def check_codes_are_nemos_of_each_segment_alone(shar: Path, codec: Codec) -> Non
     assert isinstance(codec, NemoCodec)
     different = mixed_different = padded_different = total = 0
     used = set()
-    for cut in lhotse_cuts(shar, shar / "codes_small_codec"):
+    for number, cut in enumerate(lhotse_cuts(shar, shar / "codes_small_codec")):
         for audio, codes in ((cut.target_audio, cut.target_codes), (cut.context_audio, cut.context_codes)):
             found, wanted = codes.load(), alone(codec, audio)
             assert found.dtype == np.int16
@@ -87,7 +87,7 @@ def check_codes_are_nemos_of_each_segment_alone(shar: Path, codec: Codec) -> Non
             assert codes.frame_shift == SAMPLES_PER_FRAME / SAMPLING_RATE
             different += int((found != wanted).sum())
             used |= set(found.ravel().tolist())
-        if cut.duration < 60:
+        if cut.duration < 60 and number % 4:  # `tests/models/test_grid_codes.py` has more
             # The codec is touchy: where NeMo encodes a batch of mixed lengths, the end comes out otherwise.
             samples = torch.from_numpy(cut.target_audio.resample(SAMPLING_RATE).load_audio())
             longer = torch.nn.functional.pad(samples, (0, 100 * SAMPLES_PER_FRAME))
@@ -143,7 +143,7 @@ def check_magpie_reads_the_codes(shar: Path) -> None:
         for text, codes, length in rows:
             np.testing.assert_array_equal(codes[:, :length].numpy(), stored[text].target_codes.load())
             seen += 1
-    assert seen == 50
+    assert seen == 26
 
 
 def check_a_file_that_is_cut_off_stops_before_anything_is_written(

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine import launch
+from prepcli.models import ranks
+from prepcli.models.devices import Devices
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.context.test_job import reference, saved_embeddings
-from tests.support.running import Outcome, prepcli, run_process
+from tests.support.forks import FORKING
+from tests.support.running import prepcli, run_process
 from tests.support.tools import need_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -48,8 +52,10 @@ def test_batches_of_another_size_give_the_same_bytes(manifest: Path, whole: Path
     assert tree(tmp_path / "whole") == tree(whole)
 
 
-def test_ranks_that_the_command_starts_print_one_summary(manifest: Path, whole: Path, tmp_path: Path) -> None:
-    """As on a machine with two GPUs, but on the processor."""
+def test_ranks_that_the_command_starts_print_one_summary(
+    manifest: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine with two GPUs, but on the processor; the first time in new processes."""
     code = (
         "import sys\n"
         "from prepcli.models import devices\n"
@@ -57,20 +63,16 @@ def test_ranks_that_the_command_starts_print_one_summary(manifest: Path, whole: 
         "from prepcli.cli.app import main\n"
         "main()\n"
     )
-    command = [sys.executable, "-c", code, "extend-context-audio", manifest, tmp_path / "out", *OPTIONS]
-    options = ["--devices", "cpu", "--json"]
-
-    def run() -> Outcome:
-        return run_process([*command, *options])
-
-    first = run()
+    words = ["extend-context-audio", manifest, tmp_path / "out", *OPTIONS, "--devices", "cpu", "--json"]
+    first = run_process([sys.executable, "-c", code, *words])
     assert (first.code, first.err) == (0, "")
     assert first.json["status"] == "done"  # one JSON object, from one process
     assert tree(tmp_path / "out") == tree(whole)
     progress = sorted((tmp_path / "out.prepcli/progress").iterdir())
     assert len(progress) == 2
-    assert run().json["status"] == "nothing_to_do"
-    options[-1] = "--context-min-ssim=0.7"
-    refused = run()
+    monkeypatch.setattr(ranks, "find_devices", lambda _, rank: Devices("cpu", 2 if rank.launcher == "none" else 1))
+    monkeypatch.setattr(launch, "subprocess", FORKING)
+    assert prepcli(*words).json["status"] == "nothing_to_do"
+    refused = prepcli(*words, "--context-min-ssim=0.7")
     assert refused.code == 2
     assert "--context-min-ssim was 0.6, now 0.7" in refused.error_line

@@ -112,7 +112,7 @@ def test_resemblyzer_as_the_package_has_it(resemblyzer_encoder: ResemblyzerEncod
     package = pytest.importorskip("resemblyzer")
     theirs = package.VoiceEncoder("cpu", verbose=False)
     for loudness in (1.0, 0.01):  # the second is quiet enough to be amplified
-        own = [samples * np.float32(loudness) for samples in audio[::2]]
+        own = [samples * np.float32(loudness) for samples in audio[::4]]
         ours = embed(resemblyzer_encoder, own, resemblyzer_encoder.padded_lengths(lengths_of(own)), 30)
         wanted = np.stack(
             [theirs.embed_utterance(package.normalize_volume(samples, -30, increase_only=True)) for samples in own]

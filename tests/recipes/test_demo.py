@@ -22,12 +22,15 @@ SCRIPT = ROOT / "recipes/demo/demo.py"
 
 
 def run_script_here(command: Sequence[object], check: bool) -> None:
-    """In the place of `subprocess.run`, for the script that makes a codec: a process would import NeMo for it."""
+    """In the place of `subprocess.run`, for the script that makes a codec: a process would import NeMo for it.
+
+    The codec is narrower than that of the demo.
+    """
     assert check
     python, script, *arguments = command
     assert (python, Path(str(script)).name) == (sys.executable, "make_codec.py")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", list(map(str, [script, *arguments])))
+        patch.setattr(sys, "argv", list(map(str, [script, *arguments, "--base-channels", 1])))
         runpy.run_path(str(script), run_name="__main__")
 
 

@@ -24,6 +24,7 @@ import struct
 import sys
 import threading
 import weakref
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -185,19 +186,27 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for number, file in enumerate(streams):
-        os.dup2(file, number)
-    os.closerange(NUM_STREAMS, os.sysconf("SC_OPEN_MAX"))
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        stream = _text_stream(number, mode, getattr(sys, name))
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+    take_streams(streams)
     os.environ.update(request["environ"])
     if "PYTHONFAULTHANDLER" in os.environ:
         faulthandler.enable()
     os.chdir(request["folder"])
     sys.path[0] = str(Path.cwd())
     sys.argv = ["", *request["arguments"]]
+
+
+def take_streams(files: list[int], kept: Collection[int] = ()) -> None:
+    """Make descriptors the standard streams, and close all others but `kept`, which are above these."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    first = NUM_STREAMS
+    for end in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(first, end)
+        first = end + 1
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        stream = _text_stream(number, mode, getattr(sys, f"__{name}__"))
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _text_stream(number: int, mode: str, before: TextIO) -> TextIO:
