@@ -232,11 +232,12 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
         UsageError: another process has the lock, or the folder cannot be written.
     """
     try:
+        workspace.out.mkdir(parents=True, exist_ok=True)  # first: where it cannot be made, nothing is left
         workspace.root.mkdir(parents=True, exist_ok=True)
-        workspace.out.mkdir(parents=True, exist_ok=True)
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
-        raise UsageError(f"cannot write to {error.filename}: {error.strerror}; choose another --data-root") from error
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise UsageError(f"cannot write to {error.filename}: {why}; choose another --data-root") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

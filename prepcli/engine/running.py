@@ -1,6 +1,5 @@
 """Run a job as a command: plan or run it, name its continuation and check its rejects."""
 
-import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -47,8 +46,7 @@ def run_command(
         raise with_continuation(error, job.command, workspace) from None
     except UsageError:
         if engine.rank.world_size == 1:  # another rank may be about to write to it
-            with contextlib.suppress(OSError):
-                workspace.root.rmdir()  # made by planning, and empty
+            workspace.forget()
         raise
     return conclude(report, engine.budget, after)
 

@@ -1,0 +1,100 @@
+"""Input that no command can use: one line that says what to do, exit code 2, and nothing left behind."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, tree
+from tests.support.running import prepcli
+
+JOBS: dict[str, list[object]] = {
+    "fix-durations": [],
+    "manifest-to-tarred": ["--num-shards", 2],
+    "manifest-to-shar": [],
+    "manifest-to-wenet": [],
+    "manifest-to-mels": ["--lists-only"],
+    "manifest-to-parquet": [],
+    "prepare-texts": [],
+}
+"""Commands that read a manifest and write an output, with the options that they need."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A manifest with its audio, and files that are none."""
+    shutil.copytree(MINI_CORPUS / "s01", tmp_path / "s01")
+    lines = (MINI_CORPUS / "manifest.json").read_bytes().splitlines(keepends=True)[:6]
+    (tmp_path / "m.json").write_bytes(b"".join(lines))
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "text.json.gz").write_bytes(b"not compressed")
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b"".join(lines), mtime=0)[:60])
+    return tmp_path
+
+
+def everything(folder: Path) -> tuple[dict[str, str], list[Path]]:
+    """The bytes of all files, and the names of all folders too."""
+    return tree(folder), sorted(folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ("none.json", "not found: none.json"),
+        ("s01", "is a directory, not a file: s01"),
+        ("empty.json", "in empty.json: "),
+        ("text.json.gz", "text.json.gz is damaged or not a gzip file"),
+        ("cut.json.gz", "cut.json.gz is cut short"),
+        ("m.json,none.json", "not found: none.json"),
+    ],
+)
+@pytest.mark.parametrize("command", JOBS)
+def test_manifests(folder: Path, command: str, manifest: str, words: str) -> None:
+    before = everything(folder)
+    done = prepcli(command, manifest, "out", *JOBS[command], cwd=folder)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.error_line
+    assert everything(folder) == before
+
+
+def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> None:
+    """Planning unpacks the manifest before the output is looked at; that goes again, but not what others have left."""
+    (folder / "m.json.gz").write_bytes(gzip.compress((folder / "m.json").read_bytes()))
+    command = ("manifest-to-tarred", "m.json.gz", "out", "--num-shards", 2)
+    assert prepcli(*command, cwd=folder).code == 0
+    finished = everything(folder)
+    assert prepcli(*command, "--shuffle", cwd=folder).code == 2
+    assert everything(folder) == finished
+
+    shutil.rmtree(folder / "out.prepcli")
+    foreign = everything(folder)
+    done = prepcli(*command, cwd=folder)
+    assert (done.code, "give --overwrite to replace it" in done.error_line) == (2, True)
+    assert everything(folder) == foreign
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("make-manifest", ".", "own.json", "--max-rejects", 1), 0, ""),
+        (("manifest-to-tarred", "m.json", "out", "--num-shards", 1), 0, ""),
+        (("inspect", "."), 0, ""),
+        (("index", "."), 2, "holds nothing to index"),
+        (("estimate-bins", "."), 2, "holds neither Shar"),
+        (("manifest-to-shar", ".", "out"), 2, "is a directory, not a file"),
+        (("verify", "."), 2, "holds no data set"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_a_link_that_leads_to_itself_is_in_the_folder(
+    folder: Path, words: tuple[object, ...], code: int, message: str
+) -> None:
+    """The operating system reports an error for each question about such a link, and not only that it is no file."""
+    for path in folder.glob("*.gz"):
+        path.unlink()
+    for name in ("loop", "loop.wav"):
+        (folder / name).symlink_to(name)
+    done = prepcli(*words, cwd=folder)
+    assert done.code == code, done.err
+    assert message in done.err
