@@ -98,3 +98,31 @@ def test_a_link_that_leads_to_itself_is_in_the_folder(
     done = prepcli(*words, cwd=folder)
     assert done.code == code, done.err
     assert message in done.err
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])
+def test_the_records_of_a_run_are_no_output(folder: Path, options: list[str]) -> None:
+    assert prepcli("manifest-to-wenet", "m.json", "out", cwd=folder).code == 0
+    before = everything(folder)
+    done = prepcli("manifest-to-shar", "m.json", "out.prepcli", *options, cwd=folder)
+    assert (done.code, done.out) == (2, "")
+    assert "out.prepcli holds the records of the run of out; choose another output" in done.error_line
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'[{"audio_filepath": "a.wav", "duration": 1.0}]', "(a JSON list)"),
+        (b"RIFF0000WAVE", "(a WAV file)"),
+        (b"\0\1\2\3", "(a binary file)"),
+    ],
+)
+def test_what_is_not_json_lines_gets_no_index(folder: Path, content: bytes, words: str) -> None:
+    """Readers would seek to its line ends, and find no records there."""
+    (folder / "other.json").write_bytes(content)
+    before = everything(folder)
+    for options in ([], ["--check"], ["--dry-run"]):
+        done = prepcli("index", "other.json", *options, cwd=folder)
+        assert (done.code, words in done.error_line) == (2, True)
+    assert everything(folder) == before
