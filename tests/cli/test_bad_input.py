@@ -111,6 +111,29 @@ def test_the_records_of_a_run_are_no_output(folder: Path, options: list[str]) ->
 
 
 @pytest.mark.parametrize(
+    "command", [("make-manifest", "s01"), ("fix-durations", "m.json"), ("prepare-texts", "m.json")]
+)
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("s01/s01_u1.flac", "and this is a name of audio"),
+        ("new.WAV", "and this is a name of audio"),
+        ("m.json.gz", "leave .gz off the name"),
+        ("s01", "is a folder; name a file, such as s01/"),
+        ("/dev/null", "is a pipe or a device"),
+    ],
+)
+def test_what_no_manifest_is_written_to(folder: Path, command: tuple[str, str], out: str, words: str) -> None:
+    """Not with --overwrite either, which would replace a recording or a device."""
+    before = everything(folder)
+    for options in ([], ["--overwrite"]):
+        done = prepcli(*command, out, *options, cwd=folder)
+        assert (done.code, words in done.error_line) == (2, True)
+    assert everything(folder) == before
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         (b'[{"audio_filepath": "a.wav", "duration": 1.0}]', "(a JSON list)"),

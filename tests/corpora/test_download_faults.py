@@ -47,6 +47,17 @@ def test_a_file_for_the_data_root(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_damaged_archive_of_ones_own_leaves_nothing(is_there: bool, tmp_path: Path) -> None:
+    (tmp_path / "archive").write_bytes(b"not an archive")
+    if is_there:
+        (tmp_path / "deep/data").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    done = prepcli("download", "an4", "--data-root", tmp_path / "deep/data", "--archive", tmp_path / "archive")
+    assert (done.code, "is damaged" in done.error_line) == (2, True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_the_published_checksum_holds_for_a_base_url(serve: Serve, tmp_path: Path) -> None:
     """A mirror has the same files; ours has miniatures, which are not LibriSpeech."""
     arguments = ["--data-root", tmp_path / "data", "--data-sets", "dev_clean_2", "--base-url", serve().url]
