@@ -90,7 +90,7 @@ def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> No
 def test_a_link_that_leads_to_itself_is_in_the_folder(
     folder: Path, words: tuple[object, ...], code: int, message: str
 ) -> None:
-    """The operating system reports an error for each question about such a link, and not only that it is no file."""
+    """The operating system reports an error for each question about such a link, instead of saying that it is not a file."""
     for path in folder.glob("*.gz"):
         path.unlink()
     for name in ("loop", "loop.wav"):
@@ -101,7 +101,7 @@ def test_a_link_that_leads_to_itself_is_in_the_folder(
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])
-def test_the_records_of_a_run_are_no_output(folder: Path, options: list[str]) -> None:
+def test_the_records_of_a_run_are_not_an_output(folder: Path, options: list[str]) -> None:
     assert prepcli("manifest-to-wenet", "m.json", "out", cwd=folder).code == 0
     before = everything(folder)
     done = prepcli("manifest-to-shar", "m.json", "out.prepcli", *options, cwd=folder)

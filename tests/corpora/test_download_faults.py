@@ -32,7 +32,7 @@ def test_a_wrong_checksum_is_named_and_mended(serve: Serve, checksums: Path, tmp
 
 
 @pytest.mark.parametrize("address", ["server/path", "ftp://server"])
-def test_a_base_url_that_is_no_address(address: str, tmp_path: Path) -> None:
+def test_a_base_url_that_is_not_an_address(address: str, tmp_path: Path) -> None:
     done = prepcli("download", "an4", "--data-root", tmp_path / "data", "--base-url", address)
     assert (done.code, done.out) == (2, "")
     assert f"--base-url {address} is not an address: it begins with http:// or https://" in done.error_line

@@ -105,7 +105,7 @@ def test_without_keys(unset: tuple[str, ...], says: str) -> None:
 
 @pytest.mark.parametrize("endpoint", ["store:9000", "//store", "http://", "user:a-password@store", "http://a b"])
 @pytest.mark.parametrize(("name", "scheme"), [("AWS_ENDPOINT_URL", "s3"), ("AIS_ENDPOINT", "ais")])
-def test_an_endpoint_that_is_no_address(name: str, scheme: str, endpoint: str) -> None:
+def test_an_endpoint_that_is_not_an_address(name: str, scheme: str, endpoint: str) -> None:
     """The library for requests would print hundreds of lines."""
     environ = {name: endpoint, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
     done = prepcli("inspect", f"{scheme}://bucket/m.json", environ=environ)
