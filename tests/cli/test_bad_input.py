@@ -90,7 +90,7 @@ def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> No
 def test_a_link_that_leads_to_itself_is_in_the_folder(
     folder: Path, words: tuple[object, ...], code: int, message: str
 ) -> None:
-    """The operating system reports an error for each question about such a link, instead of saying that it is not a file."""
+    """To ask whether such a link is a file is an error of the operating system, where the answer for others is no."""
     for path in folder.glob("*.gz"):
         path.unlink()
     for name in ("loop", "loop.wav"):
@@ -131,6 +131,14 @@ def test_what_no_manifest_is_written_to(folder: Path, command: tuple[str, str], 
         assert (done.code, words in done.error_line) == (2, True)
     assert everything(folder) == before
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_config_where_none_can_be_written(folder: Path) -> None:
+    before = everything(folder)
+    for name in ("m.json/mix.yaml", "/proc/mix.yaml"):
+        done = prepcli("blend", "a=m.json", name, "--no-check", cwd=folder)
+        assert (done.code, f"cannot write {name}: " in done.error_line) == (2, True)
+    assert everything(folder) == before
 
 
 @pytest.mark.parametrize(
