@@ -90,9 +90,12 @@ def _write(options: Blend, content: bytes, report: BlendReport) -> None:
     refuse_input_as_output("OUT", out, lambda: [*inputs, *(path.rpartition(":")[0] for path in inputs)])
     if out.exists() and not options.overwrite:
         raise UsageError(f"{out} exists with another content; give another name, or --overwrite to replace it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(out) as file:
-        file.write(content)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(out) as file:
+            file.write(content)
+    except OSError as error:  # which names the draft
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
     if options.check and importlib.util.find_spec("nemo") and importlib.util.find_spec("lhotse"):
         from prepcli.models.nemo_input import open_input_cfg
 

@@ -131,6 +131,9 @@ def _check_names() -> None:
         here = []
     for text in sys.argv[1:] + here:
         check_text(text)
+        name, equals, value = text.partition("=")
+        if name.startswith("--") and equals:
+            check_text(value, name)
 
 
 def _is_said_elsewhere(error: PrepcliError) -> bool:

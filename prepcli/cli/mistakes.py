@@ -13,6 +13,8 @@ CommandLineError: type[Exception] = next(one for one in typer.BadParameter.__mro
 """What typer raises for a wrong command line."""
 
 _PLAIN = {
+    "is not a valid int range": "is not a whole number",
+    "is not a valid float range": "is not a number",
     "is not a valid int": "is not a whole number",
     "is not a valid float": "is not a number",
     "(Possible options:": "(similar:",

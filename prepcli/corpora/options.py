@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from prepcli.engine.options import JobOptions
+from prepcli.errors import UsageError
 from prepcli.interface.options import Option
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ class FetchOptions(JobOptions):
         """The options as `prepcli.corpora.prepare` takes them.
 
         Raises:
-            UsageError: the file of checksums cannot be read.
+            UsageError: the address is not one, or the file of checksums cannot be read.
         """
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
+            raise UsageError(f"--base-url {self.base_url} is not an address: it begins with http:// or https://")
         from prepcli.corpora.fetch import read_checksums
         from prepcli.corpora.prepare import Fetching
 

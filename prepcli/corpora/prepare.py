@@ -231,12 +231,14 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.
     """
+    made = [one for one in (workspace.out, workspace.root, *workspace.root.parents) if not one.exists()]
     try:
+        workspace.out.mkdir(parents=True, exist_ok=True)  # first: where it cannot be made, nothing is left
         workspace.root.mkdir(parents=True, exist_ok=True)
-        workspace.out.mkdir(parents=True, exist_ok=True)
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
-        raise UsageError(f"cannot write to {error.filename}: {error.strerror}; choose another --data-root") from error
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise UsageError(f"cannot write to {error.filename}: {why}; choose another --data-root") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -246,7 +248,15 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
             ) from error
         except OSError:
             pass  # a file system without locks
-        yield
+        try:
+            yield
+        except UsageError:
+            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:  # the lock: nothing was begun
+                Path(lock.name).unlink()
+                with contextlib.suppress(OSError):
+                    for folder in made:
+                        folder.rmdir()
+            raise
 
 
 def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:

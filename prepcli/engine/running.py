@@ -1,6 +1,5 @@
 """Run a job as a command: plan or run it, name its continuation and check its rejects."""
 
-import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -35,9 +34,11 @@ def run_command(
     """Run the job, or only plan it in a dry run; `plan` is its plan if it exists already.
 
     Raises:
+        UsageError: the output is the folder with the records of a run.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
         PrepcliError: errors of the engine; an `IncompleteError` says how to continue.
     """
+    _refuse_records(workspace)
     if options.dry_run:
         return dry_run_report(job, workspace.named, engine.rank, plan, engine.budget)
     begin_listing(workspace.out)
@@ -47,10 +48,16 @@ def run_command(
         raise with_continuation(error, job.command, workspace) from None
     except UsageError:
         if engine.rank.world_size == 1:  # another rank may be about to write to it
-            with contextlib.suppress(OSError):
-                workspace.root.rmdir()  # made by planning, and empty
+            workspace.forget()
         raise
     return conclude(report, engine.budget, after)
+
+
+def _refuse_records(workspace: Workspace) -> None:
+    """Refuse to write data among the records of a run: completion in a shell offers both names."""
+    out = workspace.named
+    if out.suffix == ".prepcli" and (out / "plan.json").is_file():
+        raise UsageError(f"{out} holds the records of the run of {out.with_suffix('')}; choose another output")
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:

@@ -58,6 +58,7 @@ class Workspace:
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
+        self._was_there = self.root.exists()
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
     def prepare(self, takes_over: bool = False) -> None:
@@ -90,9 +91,17 @@ class Workspace:
         if isinstance(self.out, StorePath) and self._store_claim is None:
             own = publish_json_once(self.root / "claim.json", made := Claim.of(self.root), Claim) or made
             part = self.root.relative_to(self.main_root)  # such as the codes of one codec, which others may add to
-            self._store_claim = StoreClaim(self.out, own, part)
-            self._store_claim.take(takes_over, is_new=own == made)
+            claim = StoreClaim(self.out, own, part)
+            claim.take(takes_over, is_new=own == made)
+            self._store_claim = claim
         self.found = OutputSizes(self.out)
+
+    def forget(self) -> None:
+        """Remove the folder of records of a command that was refused, if it has made it: planning writes there."""
+        if not (self._was_there or self._store_claim or self.plan_file.exists()):
+            shutil.rmtree(self.root, ignore_errors=True)
+            with contextlib.suppress(OSError):  # there are records of others
+                self.main_root.rmdir()
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import StorePath, entry_is_dir, entry_is_file
 
 
 def numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
@@ -33,7 +33,7 @@ def regular_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
-        return [folder / name for name in sorted(entry.name for entry in entries if entry.is_file())]
+        return [folder / name for name in sorted(entry.name for entry in entries if entry_is_file(entry))]
 
 
 def irregular_files(folder: Path) -> list[Path]:
@@ -43,7 +43,7 @@ def irregular_files(folder: Path) -> list[Path]:
     found = []
     for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]:
         with os.scandir(place) as entries:
-            found += [place / entry.name for entry in entries if not entry.is_file() and not entry.is_dir()]
+            found += [place / entry.name for entry in entries if not entry_is_file(entry) and not entry_is_dir(entry)]
     return sorted(found)
 
 

@@ -1,5 +1,6 @@
 """The options of `index`."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -73,5 +74,7 @@ class Index:
             raise UsageError("--rebase only renames: leave out --overwrite, --pack, --indexes-root and --index-beside")
         if self.indexes_root is not None and self.index_beside:
             raise UsageError("--indexes-root and --index-beside name two places: leave one of them out")
+        if self.indexes_root is not None and os.path.isfile(self.indexes_root):
+            raise UsageError(f"--indexes-root {self.indexes_root} is a file; give a folder")
         if self.pack is not None and self.pack.suffix != ".idxpack":
             raise UsageError(f"--pack {self.pack} must end in .idxpack")

@@ -14,6 +14,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_FILE, manifest_name, newest_version
 from prepcli.indexing.tar_kind import tar_kind
+from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.storage.paths import path_of
 
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar$")
@@ -101,6 +102,7 @@ def set_of_files(name: str, paths: Sequence[Path], places: Places) -> IndexedSet
         if path.suffix == ".tar":
             found.add([path], tar_kind(path), places)
         elif path.suffix in (".jsonl", ".json"):
+            check_is_json_lines(str(path), cuts=True)
             found.add([path], "jsonl", places)
         else:
             raise UsageError(f"{path} cannot be indexed: it is neither a .tar nor JSON lines (.jsonl, .json)")

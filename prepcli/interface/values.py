@@ -58,12 +58,14 @@ def from_command_line(one: Declared, value: Any) -> Any:
     """The value of an option from the command line: an address is a `StorePath`, or refused.
 
     Raises:
-        UsageError: the option takes no address.
+        UsageError: the option takes no address, or the value is not a number.
     """
     if isinstance(value, tuple):
         return tuple(from_command_line(one, item) for item in value)
+    name = one.option.metavar or one.name.upper() if one.option.is_argument else one.names[0]
+    if one.option.minimum is not None and value != value:  # nan, which is not below the minimum either
+        raise UsageError(f"{name} must be {one.option.minimum:g} or more, not {value}")
     if isinstance(value, (str, os.PathLike)):
-        name = one.option.metavar or one.name.upper() if one.option.is_argument else one.names[0]
         return _text_or_path(one, os.fspath(value), name)
     return value
 

@@ -12,6 +12,7 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.making.entries import Entry, rejected_entry
 from prepcli.making.source import open_text, stem_of, text_lines
+from prepcli.storage.paths import entry_is_dir
 
 AUDIO = (
     *("audio_filepath", "file_name", "audio", "path", "file", "filename", "filepath", "file_path"),
@@ -96,7 +97,7 @@ def metadata_files(folder: str) -> list[str]:
         UsageError: a folder has two of them.
     """
     found: list[str] = []
-    below = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    below = sorted(entry.name for entry in os.scandir(folder) if entry_is_dir(entry) and not entry.name.startswith("."))
     for place in ("", *below):
         here = [os.path.join(place, name) for name in METADATA if os.path.isfile(os.path.join(folder, place, name))]
         if len(here) > 1:

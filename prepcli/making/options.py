@@ -125,6 +125,8 @@ class MakeManifest(JobOptions):
         Raises:
             UsageError: options contradict each other.
         """
+        from prepcli.manifest.output_name import check_manifest_name
+
         self.constants()
         self.pattern()
         if self.text_suffix is not None and self.transcripts is not None:
@@ -138,7 +140,4 @@ class MakeManifest(JobOptions):
                 f"SOURCE {self.source} is not there, and OUT.json {self.out} is a folder; SOURCE comes first: "
                 f"{shlex.join(['prepcli', 'make-manifest', str(self.out), self.source])}"
             )
-        if self.out.is_dir():
-            raise UsageError(f"{self.out} is a folder; name a file, such as {self.out / 'manifest.json'}")
-        if self.out.name.endswith(".gz"):
-            raise UsageError(f"{self.out}: make-manifest writes plain JSON lines; leave .gz off the name")
+        check_manifest_name(self.out, "make-manifest")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
 
+from prepcli.storage.paths import entry_is_dir
+
 AUDIO_SUFFIXES = frozenset(
     (
         *(".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".mp4", ".aac", ".wma", ".webm", ".amr", ".gsm"),
@@ -101,9 +103,9 @@ class Walk:
                 suffix = name[dot:] if dot > 0 else ""
                 if suffix not in is_audio:
                     is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
-                if is_audio[suffix] and not entry.is_dir():
+                if is_audio[suffix] and not entry_is_dir(entry):
                     names.append(name)
-                elif entry.is_dir():
+                elif entry_is_dir(entry):
                     if suffix != _WORK:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:

@@ -26,7 +26,8 @@ _MAGIC = (
 )
 _SEPARATORS = "\t,;|"
 _SHOWN = 60
-_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph", ".m4a")
+AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph", ".m4a")
+"""The usual names of audio files end so."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -91,7 +92,7 @@ def _describe(line: str) -> str | None:
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
     separator = next((one for one in _SEPARATORS if one in line), None)
     if separator is None:
-        return f"a list of paths such as {shown!r}" if line.lower().endswith(_AUDIO) else None
+        return f"a list of paths such as {shown!r}" if line.lower().endswith(AUDIO_SUFFIXES) else None
     if any(char.isdigit() or char == "/" for char in line):
         return f"lines such as {shown!r}"
     return f"a {'TSV' if separator == chr(9) else 'CSV'} with header {shown!r}"

@@ -26,6 +26,7 @@ from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.missing import explain_missing
+from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
 from prepcli.measuring.options import FixDurations
 from prepcli.processes.in_hand import take_in_hand
@@ -59,10 +60,7 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
 
     def __init__(self, manifests: Sequence[str], options: FixDurations) -> None:
         """`manifests` are the files that `options.manifest` names."""
-        if options.out.is_dir():
-            raise UsageError(f"{options.out} is a folder; name a file, such as {options.out / 'manifest.json'}")
-        if options.out.name.endswith(".gz"):
-            raise UsageError(f"{options.out}: fix-durations writes plain JSON lines; leave .gz off the name")
+        check_manifest_name(options.out, self.command)
         self.manifests = manifests
         self.options = options
 

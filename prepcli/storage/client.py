@@ -61,15 +61,23 @@ def endpoint_of(scheme: str) -> str:
     """The endpoint of the stores of a scheme, without a user and a password in it, for messages and requests.
 
     Raises:
-        UsageError: there is none for AIStore.
+        UsageError: there is none for AIStore, or it is not an address.
     """
     if scheme == "ais":
         endpoint = os.environ.get("AIS_ENDPOINT", "")
         if not endpoint:
             raise UsageError("ais:// needs the address of AIStore in AIS_ENDPOINT, such as http://host:51080")
-        return endpoint.rstrip("/") + "/s3"
+        return _checked("AIS_ENDPOINT").rstrip("/") + "/s3"
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-    return next((os.environ[name].rstrip("/") for name in names if os.environ.get(name)), "")
+    return next((_checked(name).rstrip("/") for name in names if os.environ.get(name)), "")
+
+
+def _checked(name: str) -> str:
+    """The address in a variable; obstore prints a page of its own about one without http://."""
+    address = os.environ[name]
+    if not re.match(r"https?://[^/\s]+(/\S*)?$", address):
+        raise UsageError(f"{name} must be the address of a store, such as http://host:9000")  # it may hold a password
+    return address
 
 
 def shown_endpoint(scheme: str) -> str:

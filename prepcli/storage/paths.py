@@ -1,10 +1,11 @@
 """Paths in a store for code that works with `pathlib.Path`, and questions about paths of either kind."""
 
+import errno
 import io
 import os
 import re
 import stat
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path, PosixPath, PurePosixPath
@@ -149,6 +150,25 @@ def is_dir(path: str | os.PathLike[str]) -> bool:
 def exists(path: str | os.PathLike[str]) -> bool:
     """`os.path.exists`, for addresses too."""
     return StorePath(path).exists() if is_address(path) else os.path.exists(path)
+
+
+def entry_is_file(entry: "os.DirEntry[str]") -> bool:
+    """`entry.is_file()`, which raises an error for a link that leads to itself; that is not a file."""
+    return _unless_endless(entry.is_file)
+
+
+def entry_is_dir(entry: "os.DirEntry[str]") -> bool:
+    """`entry.is_dir()`, which raises an error for a link that leads to itself; that is not a folder."""
+    return _unless_endless(entry.is_dir)
+
+
+def _unless_endless(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

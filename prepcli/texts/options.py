@@ -76,13 +76,12 @@ class PrepareTexts(JobOptions):
         Raises:
             UsageError: options contradict each other.
         """
+        from prepcli.manifest.output_name import check_manifest_name
+
         self.speaker_numbers()
         ways = [self.tts_text_field is not None, self.is_normalized, self.normalize is not None]
         if sum(ways) > 1:
             raise UsageError("give one of --tts-text-field, --is-normalized and --normalize: a record has one TTS text")
         if self.whitelist is not None and self.normalize is None:
             raise UsageError("--whitelist needs --normalize")
-        if self.out.is_dir():
-            raise UsageError(f"{self.out} is a folder; name a file, such as {self.out / 'texts.json'}")
-        if self.out.name.endswith(".gz"):
-            raise UsageError(f"{self.out}: prepare-texts writes plain JSON lines; leave .gz off the name")
+        check_manifest_name(self.out, "prepare-texts", "texts.json")

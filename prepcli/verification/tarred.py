@@ -24,7 +24,8 @@ _SUB = re.compile(r"-sub\d+\.\w+$")
 class ShardFiles:
     """One shard to check; `sha256` are the digests of its files as published, where known.
 
-    Without `manifest` its lines are not written yet, and only the tar is checked.
+    Without `manifest` its lines are not written yet, and only the tar is checked. `whole` is the name of the manifest
+    over all shards where there are no others: `manifest` then has its lines of this shard.
     """
 
     number: int
@@ -32,6 +33,12 @@ class ShardFiles:
     manifest: Path | None
     tar_sha256: str | None = None
     manifest_sha256: str | None = None
+    whole: str | None = None
+
+    def line(self, number: int) -> str:
+        """What names a line of `manifest`, for a user."""
+        assert self.manifest is not None
+        return f"{self.whole}: line {number} of shard {self.number}" if self.whole else f"{self.manifest.name}:{number}"
 
 
 @dataclass(slots=True)
@@ -109,7 +116,7 @@ def _check_member(
 
 
 def _check_manifest(manifest: Path, files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport) -> None:
-    name = manifest.name
+    name = files.whole or manifest.name
     digest = hashlib.sha256()
     seen: set[str] = set()
     try:
@@ -117,7 +124,7 @@ def _check_manifest(manifest: Path, files: ShardFiles, lengths: dict[str, float]
             digest.update(line)
             report.num_lines += 1
             report.lines_digest += line_hash(line)
-            where = f"{name}:{number}"
+            where = files.line(number)
             if not line.strip():
                 report.problems.append(f"{where}: a blank line, which ends NeMo's reading")
                 continue

@@ -67,6 +67,7 @@ def verify_tarred_set(
                 manifests.get(number),
                 sha256(TAR_NAME.format(number)),
                 sha256(SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
+                None if shard_manifests else whole.name,
             )
             for number in found
         ]

@@ -182,6 +182,16 @@ def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
             "unexpected extra argument(s) (out): the command takes MANIFEST and OUT; several manifests are one "
             "argument, a.json,b.json (see prepcli manifest-to-tarred --help)",
         ),
+        (
+            "manifest-to-shar m out --shard-size x",
+            "invalid value for '--shard-size': 'x' is not a whole number (see prepcli manifest-to-shar --help)",
+        ),
+        (
+            "blend a=m out --temperature x",
+            "invalid value for '--temperature': 'x' is not a number (see prepcli blend --help)",
+        ),
+        ("status out --watch --every nan", "--every must be 0.1 or more, not nan"),
+        ("download an4 --data-root=", "--data-root is empty: is a shell variable unset?"),
         ("status --watch x y --no", "no such option: --no (similar: --json) (see prepcli status --help)"),
     ],
 )

@@ -31,6 +31,33 @@ def test_a_wrong_checksum_is_named_and_mended(serve: Serve, checksums: Path, tmp
     assert an4_records(tmp_path / "data") == 9
 
 
+@pytest.mark.parametrize("address", ["server/path", "ftp://server"])
+def test_a_base_url_that_is_not_an_address(address: str, tmp_path: Path) -> None:
+    done = prepcli("download", "an4", "--data-root", tmp_path / "data", "--base-url", address)
+    assert (done.code, done.out) == (2, "")
+    assert f"--base-url {address} is not an address: it begins with http:// or https://" in done.error_line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_for_the_data_root(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    done = prepcli("download", "an4", "--data-root", tmp_path / "data")
+    assert done.code == 2
+    assert f"cannot write to {tmp_path}/data: it is a file; choose another --data-root" in done.error_line
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_damaged_archive_of_ones_own_leaves_nothing(is_there: bool, tmp_path: Path) -> None:
+    (tmp_path / "archive").write_bytes(b"not an archive")
+    if is_there:
+        (tmp_path / "deep/data").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    done = prepcli("download", "an4", "--data-root", tmp_path / "deep/data", "--archive", tmp_path / "archive")
+    assert (done.code, "is damaged" in done.error_line) == (2, True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_the_published_checksum_holds_for_a_base_url(serve: Serve, tmp_path: Path) -> None:
     """A mirror has the same files; ours has miniatures, which are not LibriSpeech."""
     arguments = ["--data-root", tmp_path / "data", "--data-sets", "dev_clean_2", "--base-url", serve().url]

@@ -53,6 +53,13 @@ def kind_of(path: Path) -> Any:
     return "jsonl" if "json" in path.name else "nemo_tar" if path.name.startswith("audio_") else "shar_tar"
 
 
+def test_a_file_for_the_folder_of_indexes(sets: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = index(sets / "bare", "--indexes-root", tmp_path / "file")
+    assert (done.code, done.out) == (2, "")
+    assert "is a file; give a folder" in done.error_line
+
+
 def test_a_tarred_set_has_indexes(sets: Path) -> None:
     found = indexes_in(sets / "tarred")
     names = [name for n in range(3) for name in (f"audio_{n}.tar", f"sharded_manifests/manifest_{n}.json")]

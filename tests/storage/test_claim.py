@@ -1,5 +1,6 @@
 """Of several commands, or folders of records, that want one output in a store at once, exactly one gets it."""
 
+import gzip
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from prepcli.storage.paths import StorePath
 from tests.conftest import read_lines, tree, write_lines
 from tests.storage.buckets import Bucket
 from tests.storage.test_store import without_dates
-from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
+from tests.support.running import HANG_SECONDS, Prepcli, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +58,26 @@ def test_an_output_is_held_until_it_is_taken_by_force(out: StorePath, tmp_path: 
     with pytest.raises(PrepcliError, match="another command has started again"):
         StoreClaim(out, first).check()
     assert os.environ["AWS_ENDPOINT_URL"]
+
+
+def test_a_command_that_is_refused_leaves_nothing_in_its_work_folder(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    """Planning has unpacked its manifest there, before the output is asked whose it is."""
+    packed = tmp_path / "m.json.gz"
+    packed.write_bytes(gzip.compress((mini_corpus / "manifest.json").read_bytes()))
+    options = ("--num-shards", 2, "--audio-base-dir", mini_corpus, "--work-dir")
+    command = ("manifest-to-tarred", packed, bucket / "out", *options)
+    (tmp_path / "two").mkdir()
+    assert run(*command, tmp_path / "one").code == 0
+    for words in ("which would tell how it was made, is not there", "belongs to a run whose records are in"):
+        objects, records = bucket.names(), tree(tmp_path / "one")
+        done = run(*command, tmp_path / "two")
+        assert (done.code, words in done.error_line) == (2, True), done.err
+        assert list((tmp_path / "two").iterdir()) == []
+        assert (bucket.names(), tree(tmp_path / "one")) == (objects, records)
+        for name in bucket.names("out/"):
+            bucket.delete(name)
 
 
 def test_racing_pairs_of_commands(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:

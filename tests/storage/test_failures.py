@@ -103,6 +103,16 @@ def test_without_keys(unset: tuple[str, ...], says: str) -> None:
     assert (done.code, done.error_line[: len("prepcli: " + says)]) == (2, "prepcli: " + says)
 
 
+@pytest.mark.parametrize("endpoint", ["store:9000", "//store", "http://", "user:a-password@store", "http://a b"])
+@pytest.mark.parametrize(("name", "scheme"), [("AWS_ENDPOINT_URL", "s3"), ("AIS_ENDPOINT", "ais")])
+def test_an_endpoint_that_is_not_an_address(name: str, scheme: str, endpoint: str) -> None:
+    """The library for requests would print hundreds of lines."""
+    environ = {name: endpoint, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    done = prepcli("inspect", f"{scheme}://bucket/m.json", environ=environ)
+    assert done.code == 2
+    assert done.error_line == f"prepcli: {name} must be the address of a store, such as http://host:9000"
+
+
 @pytest.mark.parametrize(
     ("environ", "says"),
     [

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -250,6 +251,21 @@ def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
     (tar,) = out.glob("audio_*.tar")
     tar.write_bytes(tar.read_bytes()[:-10_000])
     assert len(prepcli("verify", out, "--json").json["problems"]) > 1
+
+
+def test_without_manifests_of_shards_the_problems_name_the_one_that_is_there(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ("manifest-to-tarred", MINI_CORPUS / "manifest.json", out, "--num-shards", 2, "--no-shard-manifests")
+    assert prepcli(*command).code == 0
+    whole = out / "tarred_audio_manifest.json"
+    lines = whole.read_bytes().splitlines(keepends=True)
+    whole.write_bytes(b"".join([*lines[:26], b"{}\n", *lines[27:]]))  # which is of no shard
+    lose_a_member(out)
+    problems = "\n".join(prepcli("verify", out, "--json").json["problems"])
+    assert "tarred_audio_manifest.json:27: no usable line with a shard_id" in problems
+    assert "has no line in tarred_audio_manifest.json" in problems
+    assert re.search(r"tarred_audio_manifest\.json: line \d+ of shard 1: \S+ is not in the tar", problems)
+    assert not re.search(r"manifest_\d", problems)
 
 
 def test_a_shard_without_a_line_and_no_manifests_of_shards(tmp_path: Path) -> None:

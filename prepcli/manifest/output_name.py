@@ -1,0 +1,27 @@
+"""The name of a manifest that a command is to write."""
+
+from pathlib import Path
+
+from prepcli.errors import UsageError
+from prepcli.manifest.foreign import AUDIO_SUFFIXES
+
+
+def check_manifest_name(out: Path, command: str, example: str = "manifest.json") -> None:
+    """Refuse what no manifest is written to; `--overwrite` would replace a recording, too.
+
+    Args:
+        out: the file to write.
+        command: the command that writes it.
+        example: the name of a file in a folder, for the message.
+
+    Raises:
+        UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device.
+    """
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file, such as {out / example}")
+    if out.name.endswith(".gz"):
+        raise UsageError(f"{out}: {command} writes plain JSON lines; leave .gz off the name")
+    if out.suffix.lower() in AUDIO_SUFFIXES:
+        raise UsageError(f"{out}: {command} writes JSON lines, and this is a name of audio; give one such as {example}")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"{out} is a pipe or a device, not a file; name a file, such as {example}")

@@ -1,0 +1,159 @@
+"""Input that no command can use: one line that says what to do, exit code 2, and nothing left behind."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MINI_CORPUS, tree
+from tests.support.running import prepcli
+
+JOBS: dict[str, list[object]] = {
+    "fix-durations": [],
+    "manifest-to-tarred": ["--num-shards", 2],
+    "manifest-to-shar": [],
+    "manifest-to-wenet": [],
+    "manifest-to-mels": ["--lists-only"],
+    "manifest-to-parquet": [],
+    "prepare-texts": [],
+}
+"""Commands that read a manifest and write an output, with the options that they need."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A manifest with its audio, and files that are none."""
+    shutil.copytree(MINI_CORPUS / "s01", tmp_path / "s01")
+    lines = (MINI_CORPUS / "manifest.json").read_bytes().splitlines(keepends=True)[:6]
+    (tmp_path / "m.json").write_bytes(b"".join(lines))
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "text.json.gz").write_bytes(b"not compressed")
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b"".join(lines), mtime=0)[:60])
+    return tmp_path
+
+
+def everything(folder: Path) -> tuple[dict[str, str], list[Path]]:
+    """The bytes of all files, and the names of all folders too."""
+    return tree(folder), sorted(folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ("none.json", "not found: none.json"),
+        ("s01", "is a directory, not a file: s01"),
+        ("empty.json", "in empty.json: "),
+        ("text.json.gz", "text.json.gz is damaged or not a gzip file"),
+        ("cut.json.gz", "cut.json.gz is cut short"),
+        ("m.json,none.json", "not found: none.json"),
+    ],
+)
+@pytest.mark.parametrize("command", JOBS)
+def test_manifests(folder: Path, command: str, manifest: str, words: str) -> None:
+    before = everything(folder)
+    done = prepcli(command, manifest, "out", *JOBS[command], cwd=folder)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.error_line
+    assert everything(folder) == before
+
+
+def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> None:
+    """Planning unpacks the manifest before the output is looked at; that goes again, but not what others have left."""
+    (folder / "m.json.gz").write_bytes(gzip.compress((folder / "m.json").read_bytes()))
+    command = ("manifest-to-tarred", "m.json.gz", "out", "--num-shards", 2)
+    assert prepcli(*command, cwd=folder).code == 0
+    finished = everything(folder)
+    assert prepcli(*command, "--shuffle", cwd=folder).code == 2
+    assert everything(folder) == finished
+
+    shutil.rmtree(folder / "out.prepcli")
+    foreign = everything(folder)
+    done = prepcli(*command, cwd=folder)
+    assert (done.code, "give --overwrite to replace it" in done.error_line) == (2, True)
+    assert everything(folder) == foreign
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("make-manifest", ".", "own.json", "--max-rejects", 1), 0, ""),
+        (("manifest-to-tarred", "m.json", "out", "--num-shards", 1), 0, ""),
+        (("inspect", "."), 0, ""),
+        (("index", "."), 2, "holds nothing to index"),
+        (("estimate-bins", "."), 2, "holds neither Shar"),
+        (("manifest-to-shar", ".", "out"), 2, "is a directory, not a file"),
+        (("verify", "."), 2, "holds no data set"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_a_link_that_leads_to_itself_is_in_the_folder(
+    folder: Path, words: tuple[object, ...], code: int, message: str
+) -> None:
+    """To ask whether such a link is a file is an error of the operating system, where the answer for others is no."""
+    for path in folder.glob("*.gz"):
+        path.unlink()
+    for name in ("loop", "loop.wav"):
+        (folder / name).symlink_to(name)
+    done = prepcli(*words, cwd=folder)
+    assert done.code == code, done.err
+    assert message in done.err
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])
+def test_the_records_of_a_run_are_not_an_output(folder: Path, options: list[str]) -> None:
+    assert prepcli("manifest-to-wenet", "m.json", "out", cwd=folder).code == 0
+    before = everything(folder)
+    done = prepcli("manifest-to-shar", "m.json", "out.prepcli", *options, cwd=folder)
+    assert (done.code, done.out) == (2, "")
+    assert "out.prepcli holds the records of the run of out; choose another output" in done.error_line
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    "command", [("make-manifest", "s01"), ("fix-durations", "m.json"), ("prepare-texts", "m.json")]
+)
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("s01/s01_u1.flac", "and this is a name of audio"),
+        ("new.WAV", "and this is a name of audio"),
+        ("m.json.gz", "leave .gz off the name"),
+        ("s01", "is a folder; name a file, such as s01/"),
+        ("/dev/null", "is a pipe or a device"),
+    ],
+)
+def test_what_no_manifest_is_written_to(folder: Path, command: tuple[str, str], out: str, words: str) -> None:
+    """Not with --overwrite either, which would replace a recording or a device."""
+    before = everything(folder)
+    for options in ([], ["--overwrite"]):
+        done = prepcli(*command, out, *options, cwd=folder)
+        assert (done.code, words in done.error_line) == (2, True)
+    assert everything(folder) == before
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_config_where_none_can_be_written(folder: Path) -> None:
+    before = everything(folder)
+    for name in ("m.json/mix.yaml", "/proc/mix.yaml"):
+        done = prepcli("blend", "a=m.json", name, "--no-check", cwd=folder)
+        assert (done.code, f"cannot write {name}: " in done.error_line) == (2, True)
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'[{"audio_filepath": "a.wav", "duration": 1.0}]', "(a JSON list)"),
+        (b"RIFF0000WAVE", "(a WAV file)"),
+        (b"\0\1\2\3", "(a binary file)"),
+    ],
+)
+def test_what_is_not_json_lines_gets_no_index(folder: Path, content: bytes, words: str) -> None:
+    """Readers would seek to its line ends, and find no records there."""
+    (folder / "other.json").write_bytes(content)
+    before = everything(folder)
+    for options in ([], ["--check"], ["--dry-run"]):
+        done = prepcli("index", "other.json", *options, cwd=folder)
+        assert (done.code, words in done.error_line) == (2, True)
+    assert everything(folder) == before
