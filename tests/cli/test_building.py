@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from prepcli.cli.building import build_command
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.errors import UsageError
+from prepcli.interface.calls import called, command_line
 from prepcli.interface.options import Option, settings_of, words_of
 from prepcli.interface.python_names import in_python
 from prepcli.interface.values import make_options
@@ -100,6 +101,13 @@ def test_words_give_the_same_values(options: Draw) -> None:
 def test_what_is_wrong_is_refused(arguments: list[str]) -> None:
     code, seen, _ = run(*arguments)
     assert (code, seen) == (2, [])
+
+
+def test_the_command_that_does_what_is_left_of_all_ranks() -> None:
+    words = ["draw", "--rank=1", "here", "--world-size", "2", "--launch-id", "x", "--tag", "--rank-1", "--overwrite"]
+    with called(words, progress=False):
+        assert command_line(of_rank=False) == "prepcli draw here --tag --rank-1"
+        assert command_line() == "prepcli draw --rank=1 here --world-size 2 --launch-id x --tag --rank-1"
 
 
 def test_nan_is_below_every_minimum(tmp_path: Path) -> None:
