@@ -182,7 +182,7 @@ class ParquetFile:
         arrays = [
             audio if field.name == "audio" else _array(self._columns[field.name], field.type) for field in self._schema
         ]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=self._group_size)
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(self._audio))
         self._clear()
 
 

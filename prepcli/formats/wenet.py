@@ -61,6 +61,12 @@ def shard_list(folder: str, names: Sequence[str]) -> bytes:
     return "".join(f"{_joined(folder, name)}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
+def read_shard_list(path: Path) -> list[Path]:
+    """The shards that a list names; its lines end where they do for the reader, not at other separators of Unicode."""
+    *lines, rest = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    return [Path(line) for line in (*lines, *([rest] if rest else []))]
+
+
 def _joined(folder: str, name: str) -> str:
     return name if folder == "." else f"{folder.rstrip('/')}/{name}"
 

@@ -13,7 +13,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.folders import regular_files
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
 from prepcli.formats.parquet import DATA_FILE, check_installed
-from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
 from prepcli.inspection.audio import AudioFacts, Candidate, look_at_files
 from prepcli.inspection.report import Inspection
 from prepcli.inspection.sample import EvenSample, spread
@@ -71,10 +71,7 @@ def export_of(path: Path) -> ExportFiles | None:
 
 def _shards(listed: Path) -> ExportFiles:
     """The shards of a list; where the path of one is not known here, it is looked for beside the list."""
-    tars = []
-    for line in listed.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        path = Path(line)
-        tars.append(path if path.is_file() else listed.parent / path.name)
+    tars = [path if path.is_file() else listed.parent / path.name for path in read_shard_list(listed)]
     return ExportFiles("wenet", f"{len(tars):,} shards for WeNet (data_type: shard)", [listed], tars)
 
 

@@ -46,8 +46,7 @@ def _one_value(one: Declared, value: Any) -> Any:
             raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
     elif not isinstance(converted, one.type) or isinstance(converted, bool) != (one.type is bool):
         raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
-    if one.option.minimum is not None and not converted >= one.option.minimum:
-        raise UsageError(f"{one.name} must be {one.option.minimum:g} or more, not {value!r}")
+    _check_minimum(one, converted, one.name)
     wanted = one.option.must_exist if not is_address(str(converted)) else None  # the store is asked when it is used
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
         raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
@@ -58,16 +57,21 @@ def from_command_line(one: Declared, value: Any) -> Any:
     """The value of an option from the command line: an address is a `StorePath`, or refused.
 
     Raises:
-        UsageError: the option takes no address, or the value is not a number.
+        UsageError: the option takes no address, or no NaN.
     """
     if isinstance(value, tuple):
         return tuple(from_command_line(one, item) for item in value)
     name = one.option.metavar or one.name.upper() if one.option.is_argument else one.names[0]
-    if one.option.minimum is not None and value != value:  # nan, which is not below the minimum either
-        raise UsageError(f"{name} must be {one.option.minimum:g} or more, not {value}")
     if isinstance(value, (str, os.PathLike)):
         return _text_or_path(one, os.fspath(value), name)
+    if isinstance(value, float):
+        _check_minimum(one, value, name)  # click lets NaN pass
     return value
+
+
+def _check_minimum(one: Declared, value: Any, name: str) -> None:
+    if one.option.minimum is not None and not value >= one.option.minimum:
+        raise UsageError(f"{name} must be {one.option.minimum:g} or more, not {value!r}")
 
 
 def _text_or_path(one: Declared, value: str, name: str) -> Any:

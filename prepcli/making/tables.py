@@ -126,8 +126,8 @@ def by_bar(line: str) -> tuple[str, str]:
 def _separator(path: Path) -> Split:
     """`|` where all of the first lines have one, else white space."""
     with path.open("rb") as file:
-        lines = [line for line in _decode(file.read(1 << 16)).splitlines()[:100] if line.strip()]
-    return by_bar if lines and all("|" in line for line in lines) else by_white_space
+        lines = [line for line in file.readlines(1 << 16)[:100] if line.strip()]
+    return by_bar if lines and all(b"|" in line for line in lines) else by_white_space
 
 
 def _decode(line: bytes) -> str:

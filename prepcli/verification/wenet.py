@@ -10,7 +10,15 @@ from prepcli.audio.check import check_decoded
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected
 from prepcli.formats.tar import read_members
-from prepcli.formats.wenet import AUDIO_FORMATS, LIST_NAME, RAW_LIST_NAME, is_dropped, num_tokens, shards_in
+from prepcli.formats.wenet import (
+    AUDIO_FORMATS,
+    LIST_NAME,
+    RAW_LIST_NAME,
+    is_dropped,
+    num_tokens,
+    read_shard_list,
+    shards_in,
+)
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.verification.export_parts import ExportReport, Hashed
@@ -27,13 +35,11 @@ class ShardFile:
 
 def find_shards(out: Path, sha256: Hashed) -> tuple[list[ShardFile], list[str]]:
     """The shards to check; `shards.list` must name those of the folder, in order, where the reader finds them."""
-    listed_file = out / LIST_NAME
     try:
-        lines = listed_file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        listed = read_shard_list(out / LIST_NAME)
     except OSError as error:
         return [], [f"{LIST_NAME}: cannot be read: {error.strerror}"]
     problems = []
-    listed = [Path(line) for line in lines]
     for number, path in enumerate(listed, start=1):
         if path.is_absolute() and not path.is_file():
             problems.append(f"{LIST_NAME}:{number}: there is no file {path}; has the directory been moved?")

@@ -181,6 +181,8 @@ def test_bins_of_a_config(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("model: {train_ds: {bucket_duration_bins: [1.5, 3], max_duration: 4.5}}")
     assert buckets_in_config(path) == [1.5, 3, 4.5]
+    path.write_text("model: {train_ds: {bucket_duration_bins: [1.5, 3], max_duration: 3.0}}")
+    assert buckets_in_config(path) == [1.5, 3]
     path.write_text("bucket_duration_bins: [[1.5, 3], [1.5, 6]]\nmax_duration: 4.5")
     assert buckets_in_config(path) == [(1.5, 3), (1.5, 6)]
     path.write_text("model: {}")

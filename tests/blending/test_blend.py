@@ -163,6 +163,12 @@ def test_tags(sets: Path, tmp_path: Path) -> None:
     assert group["tags"] == {"lang": "en", "task": "asr"}
     assert group["input_cfg"][0]["tags"] == {"domain": "books"}
     assert it["tags"] == {"lang": "it", "task": "asr"}
+    tagged = [entry | {"tags": {"lang": "de", "domain": "calls"}} for entry in entries(sets / "config.yaml")]
+    (tmp_path / "tagged.yaml").write_text(yaml.safe_dump(tagged))
+    blend("a=tagged.yaml", "again.yaml", "--lang", "a/entry0=it", cwd=tmp_path)
+    (group,) = entries(tmp_path / "again.yaml")
+    assert [entry["tags"]["lang"] for entry in group["input_cfg"]] == ["it", "de"]
+    assert group["input_cfg"][0]["tags"]["domain"] == "calls"
     assert "there is no set or group xx" in blend(*data, "--lang", "xx=en", cwd=tmp_path, code=2).error_line
 
 

@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 from prepcli.cli.building import build_command
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.errors import UsageError
+from prepcli.interface.calls import called, command_line
 from prepcli.interface.options import Option, settings_of, words_of
 from prepcli.interface.python_names import in_python
 from prepcli.interface.values import make_options
+from tests.support.running import prepcli
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Draw(Shared):
 
     path: Annotated[Path, Option("Where.", metavar="PATH", is_argument=True, shapes_output=False)]
     colour: Annotated[Literal["red", "blue"], Option("Which colour.")]
-    ratio: Annotated[float | None, Option("Width by height.", shown_default="as it is")] = None
+    ratio: Annotated[float | None, Option("Width by height.", shown_default="as it is", minimum=-1)] = None
     tags: Annotated[tuple[str, ...], Option("Some tags.", names=("--tag", "-t"))] = ()
     last: Annotated[bool, Option("The last one.")] = False
     frame: Annotated[bool, Option("No frame around it.", names=("--no-frame",))] = True
@@ -101,6 +103,18 @@ def test_what_is_wrong_is_refused(arguments: list[str]) -> None:
     assert (code, seen) == (2, [])
 
 
+def test_the_command_that_does_what_is_left_of_all_ranks() -> None:
+    words = ["draw", "--rank=1", "here", "--world-size", "2", "--launch-id", "x", "--tag", "--rank-1", "--overwrite"]
+    with called(words, progress=False):
+        assert command_line(of_rank=False) == "prepcli draw here --tag --rank-1"
+        assert command_line() == "prepcli draw --rank=1 here --world-size 2 --launch-id x --tag --rank-1"
+
+
+def test_nan_is_below_every_minimum(tmp_path: Path) -> None:
+    done = prepcli("status", tmp_path, "--watch", "--every", "nan")
+    assert (done.code, "--every must be 0.1 or more, not nan" in done.error_line) == (2, True)
+
+
 def test_help_shows_what_is_declared() -> None:
     output = run("--help")[2]
     for words in ("Draw a shape.", "-s, --size", "How large (metres).", "(as it is)", "red|blue", "--no-fill", "PATH"):
@@ -122,6 +136,7 @@ def test_settings_are_what_shapes_the_output() -> None:
         ({"size": 0}, "size must be 1 or more, not 0"),
         ({"last": 1}, "last must be of type bool, not 1"),
         ({"ratio": "x"}, "ratio must be of type float, not 'x'"),
+        ({"ratio": float("nan")}, "ratio must be -1 or more, not nan"),
         ({"colour": "green"}, "colour must be one of 'red', 'blue', not 'green'"),
         ({"tags": ["a", 1]}, "tags must be of type str, not 1"),
         ({"path": "\udcff"}, "is not a UTF-8 name"),

@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.context import lines as context_lines
 from prepcli.context import plan as context_plan
-from prepcli.context.lines import PART_DTYPE, PartWriter, merged_lines
+from prepcli.context.lines import PART_DTYPE, PartWriter, kept_at, merged_lines
 from prepcli.context.plan import plan_bundles
 from prepcli.engine.output_files import HashedFile
 from prepcli.formats.names import normal_path
@@ -83,6 +83,13 @@ def test_merge_puts_the_lines_of_all_parts_in_order(tmp_path: Path, monkeypatch:
     assert [int(line.rstrip(b"x")) for line in b"".join(blocks).split()] == np.flatnonzero(kept).tolist()
     assert max(block.count(b"\n") for block in blocks) <= 64
     assert list(merged_lines([])) == []
+
+
+def test_a_similarity_at_a_threshold_is_kept(tmp_path: Path) -> None:
+    for number, similarities in enumerate(([0.5, 0.25, 0.75], [0.125])):
+        np.save(tmp_path / f"{number}.npy", np.array(similarities, np.float32))
+    best = [tmp_path / "0.npy", tmp_path / "1.npy"]
+    assert kept_at(best, 0.125) == "4 at 0.125, 2 at 0.5, 1 at 0.6, 1 at 0.7, 0 at 0.8"
 
 
 def test_histograms_take_what_lies_at_the_edges(tmp_path: Path) -> None:

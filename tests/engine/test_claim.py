@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.engine.plan import StoredPlan, Unit
-from prepcli.engine.publish import UnitWriter
+from prepcli.engine.plan import FINISH_UNIT, StoredPlan, Unit
+from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, publish_json_once, write_json
 from prepcli.errors import PrepcliError, UsageError
@@ -157,6 +157,24 @@ def test_a_plan_of_others_under_a_unit_that_is_ready(tmp_path: Path) -> None:
         with pytest.raises(PrepcliError, match="another command has started again in"):
             writer.publish()
     assert list(workspace.out.iterdir()) == []
+
+
+def test_a_plan_of_others_under_a_run_that_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report would be taken for that of the other run."""
+    workspace = Workspace(tmp_path / "out")
+    publish = UnitWriter.publish
+
+    def publish_late(writer: UnitWriter) -> Marker:
+        marker = publish(writer)
+        if writer.unit == FINISH_UNIT:
+            plan = msgspec.json.decode(workspace.plan_file.read_bytes(), type=StoredPlan)
+            write_json(workspace.plan_file, msgspec.structs.replace(plan, digest="another"))
+        return marker
+
+    monkeypatch.setattr(UnitWriter, "publish", publish_late)
+    with pytest.raises(PrepcliError, match="another command has started again in"):
+        run(workspace.out)
+    assert not workspace.report_file.exists()
 
 
 def test_overwrite_under_a_launch_id_that_was_used(tmp_path: Path) -> None:

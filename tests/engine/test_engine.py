@@ -16,6 +16,7 @@ from prepcli.engine import launch
 from prepcli.engine.dry_run import dry_run_report
 from prepcli.engine.job import Execution
 from prepcli.engine.plan import Unit
+from prepcli.engine.progress import read_progress
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
@@ -41,13 +42,15 @@ def reference(tmp_path: Path, **job: Any) -> dict[str, str]:
 
 def test_everything_is_accounted_for(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    report = run(out, ToyJob(out, bad=frozenset({1, 9})), budget=Budget(5))
+    report = run(out, ToyJob(out, bad=frozenset({1, 2})), budget=Budget(5))
     assert (report.status, report.records_in, report.records_out, report.rejects) == ("done", 25, 22, 3)
     assert report.rejects_by_reason == {"broken_json": 1, "unreadable_audio": 2}
     assert report.skipped == 2
     stored = json.loads((tmp_path / "out.prepcli/report.json").read_text())
     assert stored["records_in"] == stored["records_out"] + stored["rejects"]
     assert stored["details"] == {"merged": 6}
+    assert stored["num_bytes"] == sum(path.stat().st_size for path in out.rglob("*.txt"))
+    assert [rank.rejects for rank in read_progress(Workspace(out))] == [2]
 
 
 def test_rejects_are_the_original_lines_in_input_order(tmp_path: Path) -> None:
@@ -82,11 +85,12 @@ def test_only_missing_units_are_done_again(tmp_path: Path) -> None:
     expected = tree(out)
     (out / "unit_002.txt").unlink()
     (out / "unit_004.txt").write_bytes(b"short")
+    (out / "unit_005.txt").write_bytes((out / "unit_005.txt").read_bytes() + b"more")
     seen = tmp_path / "seen"
     seen.mkdir()
     job = ToyJob(out, before_unit=lambda unit: (seen / unit.id).touch())
     assert run(out, job).status == "done"
-    assert sorted(path.name for path in seen.iterdir()) == ["unit_002", "unit_004"]
+    assert sorted(path.name for path in seen.iterdir()) == ["unit_002", "unit_004", "unit_005"]
     assert tree(out) == expected
 
 

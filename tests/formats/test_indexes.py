@@ -245,6 +245,16 @@ def test_wrong_indexes_are_told_from_right_ones(tmp_path: Path) -> None:
         assert message in found
 
 
+def test_the_end_of_the_index_of_lines(tmp_path: Path) -> None:
+    """Bytes that were added to the last line change only the last value."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}')
+    right = make_index(path, "jsonl")
+    assert index_problem(path, "jsonl", right) is None
+    path.write_bytes(path.read_bytes() + b" ")
+    assert index_problem(path, "jsonl", right) == "it is of a file of 17 bytes, the data have 18"
+
+
 def test_current_indexes(tmp_path: Path) -> None:
     data, index = tmp_path / "x.jsonl", tmp_path / "x.jsonl.idx"
     data.write_bytes(b"{}\n{}\n")

@@ -159,6 +159,14 @@ class TestTexts:
         make(audio / "b", tmp_path / "m.json", "--transcripts", table)
         assert [len(record["text"]) for record in read_lines(tmp_path / "m.json")] == [14999, 5]
 
+    @pytest.mark.parametrize("text", ["of\u2028two lines", "z" * ((1 << 16) - 4)])
+    def test_lines_with_bars_end_where_they_end(self, text: str, audio: Path, tmp_path: Path) -> None:
+        """Not at other characters that end lines in Unicode, nor where what is looked at ends."""
+        table = write_lines_of(tmp_path / "t.txt", f"y|{text}", f"x|{text}")
+        make(audio / "b", tmp_path / "m.json", "--transcripts", table)
+        records = (tmp_path / "m.json").read_bytes().removesuffix(b"\n").split(b"\n")
+        assert [json.loads(record)["text"] for record in records] == [text] * 2
+
     def test_no_text_at_all_is_said(self, audio: Path) -> None:
         assert "no record has a text: give --text-suffix or --transcripts" in make(audio, audio / "m.json").out
 

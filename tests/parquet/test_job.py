@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from prepcli.formats import parquet
-from prepcli.parquet.columns import choose_columns
+from prepcli.parquet.columns import choose_columns, find_columns
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
@@ -65,11 +65,11 @@ def test_much_audio_makes_more_row_groups(tmp_path: Path, monkeypatch: pytest.Mo
     sink = io.BytesIO()
     file = parquet.ParquetFile(sink, parquet.schema_of({"text": "string"}), 200)
     for number in range(5):
-        file.add(str(number), bytes(15_000), "x.wav", {"text": None if number == 1 else "t"})
+        file.add(str(number), bytes(15_000), "x.wav", {"text": None if number == 1 else ""})
     file.close()
     read = pq.ParquetFile(io.BytesIO(sink.getvalue()))
     assert [read.metadata.row_group(number).num_rows for number in range(read.num_row_groups)] == [2, 2, 1]
-    assert read.read(["text"]).to_pylist()[1] == {"text": None}
+    assert [row["text"] for row in read.read(["text"]).to_pylist()] == ["", None, "", "", ""]
 
 
 def test_segments_are_cut_and_resampled(tmp_path: Path) -> None:
@@ -117,6 +117,11 @@ def test_fields_of_all_types_become_columns_of_one_type(tmp_path: Path) -> None:
     assert first["big"] == 2.0**70
     assert [row["id"] for row in (first, second, third)] == ["a", "a@n2", "a@n3"]
     assert "_skipme" not in first
+
+
+def test_a_large_number_in_a_line_like_others(tmp_path: Path) -> None:
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "n": n} for n in (1, 2, 2**63, 3)])
+    assert find_columns([str(tmp_path / "m.json")], 1).types["n"] == "float64"
 
 
 def test_columns_that_would_collide() -> None:

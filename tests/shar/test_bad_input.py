@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from prepcli.shar.cuts import Part
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -74,6 +75,15 @@ BAD_RECORDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no such channel": ({"audio_filepath": "stereo.wav", "channel": 2}, "bad_field", "channel is 2;"),
     "channel is not a number": ({"audio_filepath": "stereo.wav", "channel": [0]}, "bad_field", "channel is [0];"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("offset", "duration", "is_near"),
+    [(0.5, 1.0, True), (0.52, 0.98, True), (0.48, 1.0, True), (0.5, 1.1, False), (0.4, 1.1, False), (0.4, 1.0, False)],
+)
+def test_which_contexts_are_the_target(offset: float, duration: float, is_near: bool) -> None:
+    """Those with the same beginning and the same end."""
+    assert Part("a.wav", 0.5, 1.0).is_near(Part("a.wav", offset, duration)) == is_near
 
 
 @pytest.fixture

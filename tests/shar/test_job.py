@@ -299,6 +299,8 @@ def test_shuffle_is_a_permutation_with_a_seed(with_context: Path, tmp_path: Path
     assert first == again
     assert len({tuple(ids) for ids in (plain, first, other)}) == 3
     assert sorted(first) == sorted(plain) == sorted(other)
+    of_a_shard = [plain.index(id) for id in first[:12]]
+    assert of_a_shard != sorted(of_a_shard), "not only which shard a cut is in"
 
 
 @pytest.mark.slow

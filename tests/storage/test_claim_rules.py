@@ -115,6 +115,32 @@ def test_one_that_goes_from_candidate_to_holder_between_two_listings(store: Stor
     assert store.names() == [f"{SMALLER}.held"]
 
 
+@pytest.mark.parametrize(("other", "stays"), [(SMALLER, False), (LARGER, True)])
+def test_of_two_that_hold_the_output_the_smaller_stays(
+    other: str, stays: bool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither has seen the other's candidate; the larger one withdraws, and until then it is waited for."""
+    put = store.put
+
+    def both(address: str, data: bytes) -> None:
+        put(address, data)
+        if address == f"{FOLDER}/{OWN}.held":
+            put(f"{FOLDER}/{other}.held", msgspec.json.encode(Claim(other, "/other/out.prepcli", "there")))
+
+    def withdraw(_: float) -> None:
+        assert stays, "nobody withdraws"
+        del store.objects[f"{FOLDER}/{other}.held"]
+
+    monkeypatch.setattr(store, "put", both)
+    monkeypatch.setattr("prepcli.engine.store_claim.time.sleep", withdraw)
+    if stays:
+        take(is_new=True)
+    else:
+        with pytest.raises(UsageError, match="belongs to a run"):
+            take(is_new=True)
+    assert store.names() == [f"{OWN if stays else other}.held"]
+
+
 @pytest.mark.parametrize("other", [SMALLER, LARGER])
 def test_a_candidate_that_was_killed_long_ago_does_not_count(other: str, store: Store) -> None:
     announce(store, other, "candidate", age=61)

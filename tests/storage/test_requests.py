@@ -7,7 +7,7 @@ import pytest
 from prepcli.storage import client, writing
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
-from prepcli.storage.failures import StoreError
+from prepcli.storage.failures import StoreError, translated
 
 ADDRESS = "s3://bucket/audio_0.tar"
 
@@ -75,3 +75,11 @@ def test_which_requests_are_repeated(answer: str, is_repeated: bool, monkeypatch
     with pytest.raises(StoreError, match=f"{ADDRESS}: the store at .* has failed: "):
         client._request(parse_address(ADDRESS), send)
     assert next(answers, None) is not None, "it was sent once"
+
+
+def test_no_message_repeats_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "open/sesame")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token=")
+    error = OSError("Generic S3 error: Error performing GET - HTTP error: no header open/sesame token=")
+    message = str(translated(error, parse_address(ADDRESS), "AWS"))
+    assert message == f"{ADDRESS}: the store at AWS has failed: no header *** ***; check that it runs"

@@ -407,10 +407,13 @@ def test_concatenation_to_a_bucket_of_a_manifest_that_has_grown(mini_corpus: Pat
     assert (grown.code, "has the records that" in grown.error_line) == (2, True)
 
 
-def test_concatenation_to_a_manifest_without_a_last_line_end(mini_corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
+def test_concatenation_to_a_manifest_without_a_last_line_end(
+    options: list[str], mini_corpus: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     records = read_lines(mini_corpus / "manifest.json")
-    base = ["--num-shards", 1, "--audio-base-dir", mini_corpus]
+    base = ["--num-shards", 1, "--audio-base-dir", mini_corpus, *options]
     make(write_lines(tmp_path / "first.json", records[:2]), out, *base)
     shutil.rmtree(tmp_path / "out.prepcli")  # others have made it
     manifest = out / "tarred_audio_manifest.json"

@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from prepcli.errors import RecordRejected, UsageError
@@ -159,8 +160,6 @@ def test_verify_compares_the_cuts(records: Lines, tmp_path: Path) -> None:
 
 
 def suffix_of(suffix: str, id: str) -> str:
-    import msgspec
-
     return parse_suffix(suffix)({"id": msgspec.Raw(msgspec.json.encode(id))}, {})
 
 
@@ -173,6 +172,12 @@ def test_suffixes_of_corpora() -> None:
     assert suffix_of(r"regex:-(\d+)khz-(\w+)-", lindy) == "44_CMU_HAPPY"
     with pytest.raises(RecordRejected, match="has no suffix"):
         suffix_of("rivaLindyRodney", "sup-rec-a")
+
+
+def test_a_suffix_of_a_field_is_looked_for_among_the_custom_ones_first() -> None:
+    custom, own = ({"style": msgspec.Raw(text)} for text in (b'"calm"', b'"loud"'))
+    suffix = parse_suffix("field:style")
+    assert (suffix(own, custom), suffix(own, {}), suffix({}, custom)) == ("calm", "loud", "calm")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,14 @@ def test_a_list_that_does_not_fit_the_folder(made: Path, tmp_path: Path) -> None
     assert "shards_000000003.tar: missing" in found
 
 
+def test_a_folder_with_a_separator_of_unicode_in_its_name(made: Path, tmp_path: Path) -> None:
+    """A line of the list ends with a line feed only."""
+    out = tmp_path / "a\u2028b\x0bc"
+    assert prepcli("manifest-to-wenet", made / "m.json", out, "--shard-size", 3).code == 0
+    assert prepcli("verify", out).code == 0
+    assert "2 shards for WeNet" in prepcli("inspect", out / "shards.list").out
+
+
 def test_a_tar_without_its_end(made: Path, tmp_path: Path) -> None:
     out = copy_set(made / "out", tmp_path)
     path = out / "shards_000000000.tar"
