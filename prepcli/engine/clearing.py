@@ -1,5 +1,6 @@
 """`--overwrite`: removing what an earlier run has left, also where that was interrupted before."""
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,6 +66,22 @@ def finish_clearing(workspace: Workspace) -> None:
             "did; let it finish, or give --overwrite to clear it from the beginning"
         )
     clear(workspace, left.patterns)
+
+
+def clear_refused(workspace: Workspace) -> None:
+    """Remove what planning has written for a command that was refused, if there was no folder of records before.
+
+    Only what the next command makes again without loss: another may have begun in the same folder.
+    """
+    if not workspace.is_unused:
+        return
+    for name in ("index", "spool"):
+        shutil.rmtree(workspace.root / name, ignore_errors=True)
+    (workspace.root / "claim.json").unlink(missing_ok=True)
+    folders = (workspace.done, workspace.progress, workspace.tmp, workspace.launches, workspace.root)
+    for folder in (*folders, workspace.main_root):
+        with contextlib.suppress(OSError):  # it is not there, or has records of others
+            folder.rmdir()
 
 
 def _file(workspace: Workspace) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prepcli.display.printing import printable_command
+from prepcli.engine.clearing import clear_refused
 from prepcli.engine.dry_run import dry_run_report
 from prepcli.engine.job import AnyJob
 from prepcli.engine.options import JobOptions
@@ -48,7 +49,7 @@ def run_command(
         raise with_continuation(error, job.command, workspace) from None
     except UsageError:
         if engine.rank.world_size == 1:  # another rank may be about to write to it
-            workspace.forget()
+            clear_refused(workspace)
         raise
     return conclude(report, engine.budget, after)
 

@@ -96,12 +96,10 @@ class Workspace:
             self._store_claim = claim
         self.found = OutputSizes(self.out)
 
-    def forget(self) -> None:
-        """Remove the folder of records of a command that was refused, if it has made it: planning writes there."""
-        if not (self._was_there or self._store_claim or self.plan_file.exists()):
-            shutil.rmtree(self.root, ignore_errors=True)
-            with contextlib.suppress(OSError):  # there are records of others
-                self.main_root.rmdir()
+    @property
+    def is_unused(self) -> bool:
+        """Whether there was no folder of records before this command, and it has no plan and holds no output yet."""
+        return not (self._was_there or self._store_claim or self.plan_file.exists())
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
