@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,7 +48,7 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
     TSV has no quotes, as in Common Voice: a quotation mark in it is a letter.
 
     Raises:
-        UsageError: there is no header, or no column with the audio is known or named.
+        UsageError: there is no header, no column with the audio is known or named, or a quotation mark is not closed.
     """
     csv.field_size_limit(sys.maxsize)
     tabs = path.removesuffix(".gz").endswith(".tsv")
@@ -59,11 +59,16 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
             quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
             header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
             roles = _roles([name.strip() for name in header], columns, path)
-            rows = csv.reader(file, delimiter=delimiter, quoting=quoting)
+            ended: list[bool] = []
+            rows = csv.reader(_until(file, ended), delimiter=delimiter, quoting=quoting)
             names = [name.strip() for name in header]
             before = 1
             for row in rows:
                 line, before = before + 1, rows.line_num + 1
+                if ended:  # the reader was still in a quoted text: it would hold all rows behind it
+                    raise UsageError(
+                        f'{path}:{line} has a quotation mark that is not closed; double it (""), or close it'
+                    )
                 if not row:
                     continue
                 if len(row) != len(names):
@@ -74,6 +79,12 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
                 yield _entry(values, roles, line, folder)
         except (csv.Error, EOFError) as error:
             raise UsageError(f"{path} cannot be read as a table: {error}; write it again, or give --format") from None
+
+
+def _until(lines: Iterable[str], ended: list[bool]) -> Iterator[str]:
+    """The lines; `ended` is filled when more are asked for."""
+    yield from lines
+    ended.append(True)
 
 
 def rows_of_jsonl(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:
