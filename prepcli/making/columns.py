@@ -59,16 +59,15 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
             quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
             header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
             roles = _roles([name.strip() for name in header], columns, path)
-            ended: list[bool] = []
-            rows = csv.reader(_until(file, ended), delimiter=delimiter, quoting=quoting)
+            taken: list[str] = []  # the lines of a row
+            rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
             names = [name.strip() for name in header]
             before = 1
             for row in rows:
                 line, before = before + 1, rows.line_num + 1
-                if ended:  # the reader was still in a quoted text: it would hold all rows behind it
-                    raise UsageError(
-                        f'{path}:{line} has a quotation mark that is not closed; double it (""), or close it'
-                    )
+                if len(taken) > 1:
+                    _check_quotes(taken, delimiter, f"{path}:{line}")
+                taken.clear()
                 if not row:
                     continue
                 if len(row) != len(names):
@@ -81,10 +80,21 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
             raise UsageError(f"{path} cannot be read as a table: {error}; write it again, or give --format") from None
 
 
-def _until(lines: Iterable[str], ended: list[bool]) -> Iterator[str]:
-    """The lines; `ended` is filled when more are asked for."""
-    yield from lines
-    ended.append(True)
+def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
+
+
+def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
+    """Refuse a row of several lines whose quotation marks do not match: it holds the rows behind it as a text."""
+    try:
+        next(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error:
+        raise UsageError(
+            f'{where} has a quotation mark that is not closed, or one within a text that is not doubled (""), and the '
+            "row does not end with its line; correct it"
+        ) from None
 
 
 def rows_of_jsonl(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:

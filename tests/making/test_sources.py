@@ -276,10 +276,11 @@ class TestTables:
         ]
 
     def test_a_quotation_mark_that_is_not_closed(self, audio: Path) -> None:
-        """All rows behind it were one text, and nobody was told."""
-        table = write_lines_of(audio / "t.csv", "path,text", "a/x.wav,a", 'b/x.wav,"b', "b/y.flac,c")
-        done = make(table, audio / "m.json", code=2)
-        assert "t.csv:3 has a quotation mark that is not closed" in done.error_line
+        """The rows behind it, or up to the next mark, were one text, and nobody was told."""
+        for last in ("b/y.flac,c", 'b/y.flac,"c"'):
+            table = write_lines_of(audio / "t.csv", "path,text", "a/x.wav,a", 'b/x.wav,"b', last)
+            done = make(table, audio / "m.json", code=2)
+            assert "t.csv:3 has a quotation mark that is not closed" in done.error_line
         table.write_text('path,text\na/x.wav,a "quote\nb/y.flac,"c\n"')
         make(table, audio / "m.json")
         assert [record["text"] for record in read_lines(audio / "m.json")] == ['a "quote', "c\n"]
