@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -49,7 +49,7 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
     TSV has no quotes, as in Common Voice: a quotation mark in it is a letter.
 
     Raises:
-        UsageError: there is no header, or no column with the audio is known or named.
+        UsageError: there is no header, no column with the audio is known or named, or a quotation mark is not closed.
     """
     csv.field_size_limit(sys.maxsize)
     tabs = path.removesuffix(".gz").endswith(".tsv")
@@ -60,11 +60,15 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
             quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
             header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
             roles = _roles([name.strip() for name in header], columns, path)
-            rows = csv.reader(file, delimiter=delimiter, quoting=quoting)
+            taken: list[str] = []  # the lines of a row
+            rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
             names = [name.strip() for name in header]
             before = 1
             for row in rows:
                 line, before = before + 1, rows.line_num + 1
+                if len(taken) > 1:
+                    _check_quotes(taken, delimiter, f"{path}:{line}")
+                taken.clear()
                 if not row:
                     continue
                 if len(row) != len(names):
@@ -75,6 +79,23 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
                 yield _entry(values, roles, line, folder)
         except (csv.Error, EOFError) as error:
             raise UsageError(f"{path} cannot be read as a table: {error}; write it again, or give --format") from None
+
+
+def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
+
+
+def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
+    """Refuse a row of several lines whose quotation marks do not match: it holds the rows behind it as a text."""
+    try:
+        next(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error:
+        raise UsageError(
+            f'{where} has a quotation mark that is not closed, or one within a text that is not doubled (""), and the '
+            "row does not end with its line; correct it"
+        ) from None
 
 
 def rows_of_jsonl(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:

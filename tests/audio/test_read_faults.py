@@ -10,6 +10,7 @@ import pytest
 import soundfile as sf
 
 from prepcli.audio.probe import probe_file
+from prepcli.audio.source import FileSource
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected
@@ -100,3 +101,17 @@ def test_a_resource_fork_without_a_name_is_named(tmp_path: Path, monkeypatch: py
     with pytest.raises(RecordRejected, match="not audio that libsndfile") as found:
         probe_file(path)
     assert "remove" not in found.value.detail
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 9])
+def test_a_file_system_that_reads_less_than_it_is_asked_for(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = bytes(range(10))
+    (tmp_path / "x").write_bytes(data)
+    handle = os.open(tmp_path / "x", os.O_RDONLY)
+    real = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, length, offset: real(file, min(length, at_once), offset))
+    source = FileSource(handle, len(data), "x")
+    assert (source.everything(), source.read(2, 5), source.read(8, 5)) == (data, data[2:7], data[8:])
+    os.close(handle)

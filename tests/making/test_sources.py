@@ -277,6 +277,16 @@ class TestTables:
             (6, "bad_offset"),
         ]
 
+    def test_a_quotation_mark_that_is_not_closed(self, audio: Path) -> None:
+        """The rows behind it, or up to the next mark, were one text, and nobody was told."""
+        for last in ("b/y.flac,c", 'b/y.flac,"c"'):
+            table = write_lines_of(audio / "t.csv", "path,text", "a/x.wav,a", 'b/x.wav,"b', last)
+            done = make(table, audio / "m.json", code=2)
+            assert "t.csv:3 has a quotation mark that is not closed" in done.error_line
+        table.write_text('path,text\na/x.wav,a "quote\nb/y.flac,"c\n"')
+        make(table, audio / "m.json")
+        assert [record["text"] for record in read_lines(audio / "m.json")] == ['a "quote', "c\n"]
+
     def test_tsv_has_no_quotes(self, audio: Path) -> None:
         table = write_lines_of(audio / "t.tsv", "client_id\tpath\tsentence\tlocale", 's\ta/x.wav\t"Well," he said\tit')
         make(table, audio / "m.json")
