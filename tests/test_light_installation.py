@@ -21,7 +21,10 @@ EXTRAS = (
     "resemblyzer",
     "pyarrow",
     "datasets",
+    "obstore",
 )
+
+CPU = ("--device", "cpu", "--gpu-memory", "1GiB")
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +72,13 @@ def test_shards_for_wenet_and_file_lists(tmp_path: Path) -> None:
         (("manifest-to-mels", MANIFEST, "OUT"), "models"),
         (("manifest-to-parquet", MANIFEST, "OUT"), "parquet"),
         (("extend-codec-codes", MINI_CORPUS, "--codec-model", "name", "--devices", "cpu"), "models"),
+        (("estimate-batch-sizes", "--model", "name", "-b", "[1.0]", "--work", "OUT", *CPU), "models"),
+        (("inspect", "s3://bucket/m.json"), "s3"),
+        (("verify", "s3://bucket/set"), "s3"),
+        (("estimate-bins", "s3://bucket/m.json"), "s3"),
+        (("manifest-to-shar", "s3://bucket/m.json", "OUT"), "s3"),
+        (("manifest-to-shar", MANIFEST, "s3://bucket/set"), "s3"),
+        (("index", "s3://bucket/set"), "s3"),
         (("inspect", MANIFEST, "--html", "page.html"), "plot"),
         (("estimate-bins", MANIFEST, "--plot", "bins.png"), "plot"),
     ],
@@ -80,4 +90,4 @@ def test_the_extra_is_named(
     done = prepcli(*words)
     assert done.code == 2
     assert f"pip install 'prepcli[{extra}]'" in done.error_line
-    assert not (tmp_path / "OUT").exists()
+    assert list(tmp_path.iterdir()) == []

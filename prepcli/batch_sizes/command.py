@@ -13,6 +13,7 @@ from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError
 from prepcli.interface.calls import tell
+from prepcli.models.devices import check_packages
 
 
 def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
@@ -36,6 +37,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
         (True, 2)
     """
     options.check()
+    check_packages()
     engine = options.engine()
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
     with make_child(options, engine.rank.local_rank, workspace) as child:

@@ -40,6 +40,19 @@ class Devices:
     num_ranks: int
 
 
+def check_packages() -> None:
+    """Check that what every model needs is installed.
+
+    Raises:
+        UsageError: PyTorch or torchaudio is not.
+    """
+    missing = [name for name in ("torch", "torchaudio") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"models need {' and '.join(missing)}: pip install 'prepcli[models]', or 'prepcli[nemo]' for NeMo's models"
+        )
+
+
 def find_devices(wanted: str, rank: Rank) -> Devices:
     """Return what `--devices` means on this machine.
 
@@ -50,11 +63,7 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     Raises:
         UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
     """
-    missing = [name for name in ("torch", "torchaudio") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"models need {' and '.join(missing)}: pip install 'prepcli[models]', or 'prepcli[nemo]' for NeMo's models"
-        )
+    check_packages()
     # Before PyTorch is imported: otherwise its threads wait in busy loops, and slow down the processes that decode (by
     # a factor of ten with other ranks on the same CPU).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

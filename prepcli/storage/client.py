@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import Address, parse_address
-from prepcli.storage.failures import StoreError, missing_object, translated
+from prepcli.storage.failures import StoreError, missing_object, obstore_package, translated
 from prepcli.storage.keys import check_keys, has_profile
 
 if TYPE_CHECKING:
@@ -89,10 +89,9 @@ def shown_endpoint(scheme: str) -> str:
 
 @lru_cache(maxsize=32)
 def _store(scheme: str, bucket: str, endpoint: str, seconds: float) -> "ObjectStore":
-    try:
-        from obstore.store import S3Store
-    except ImportError:
-        raise UsageError(f"{scheme}:// addresses need obstore: pip install 'prepcli[s3]'") from None
+    obstore_package()
+    from obstore.store import S3Store
+
     client: Any = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
     settings: dict[str, Any] = {}
     if endpoint:
@@ -173,7 +172,7 @@ def object_info(text: str) -> ObjectInfo:
         UsageError: there is no such bucket, or access is denied.
         StoreError: the store does not answer.
     """
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
     if not address.key:
@@ -188,7 +187,7 @@ def _info(text: str, meta: Mapping[str, Any]) -> ObjectInfo:
 
 def read_object(text: str) -> bytes:
     """All bytes of an object; raises as `object_info` does."""
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
     return _request(address, lambda store: bytes(obstore.get(store, address.key).bytes()))
@@ -196,7 +195,7 @@ def read_object(text: str) -> bytes:
 
 def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
     """The first `length` bytes of an object and its properties, in one request; raises as `object_info` does."""
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
 
@@ -220,7 +219,7 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
         InputChangedError: with `etag`, the object is another one by now.
         Exception: as `object_info` does.
     """
-    import obstore
+    obstore = obstore_package()
 
     if length <= 0:
         return b""
@@ -233,7 +232,7 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
 
 def list_objects(text: str) -> list[ObjectInfo]:
     """All objects below a prefix, sorted by key; raises as `object_info` does, but nothing for an empty prefix."""
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
     start = f"{address.scheme}://{address.bucket}/"
@@ -247,7 +246,7 @@ def list_objects(text: str) -> list[ObjectInfo]:
 
 def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
     """The names of the folders directly below a prefix, and the objects there; raises as `list_objects` does."""
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
     start = f"{address.scheme}://{address.bucket}/"
@@ -262,7 +261,7 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
 
 def check_bucket(text: str) -> None:
     """Check that the bucket of an address is there and can be listed; raises as `object_info` does."""
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
     _request(address, lambda store: next(iter(obstore.list(store, prefix=address.key or None, chunk_size=1)), None))
@@ -270,7 +269,7 @@ def check_bucket(text: str) -> None:
 
 def put_object(text: str, data: bytes) -> str:
     """Write a small object, whole or not at all; returns its ETag, and raises as `object_info` does."""
-    import obstore
+    obstore = obstore_package()
 
     address = parse_address(text)
     result = _request(address, lambda store: obstore.put(store, address.key, data, use_multipart=False))
@@ -279,7 +278,7 @@ def put_object(text: str, data: bytes) -> str:
 
 def delete_objects(texts: Sequence[str]) -> None:
     """Remove objects of one bucket, as far as they are there; raises as `object_info` does."""
-    import obstore
+    obstore = obstore_package()
 
     addresses = [parse_address(text) for text in texts]
     with contextlib.suppress(FileNotFoundError):

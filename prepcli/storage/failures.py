@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+from types import ModuleType
 
 from prepcli.errors import IncompleteError, InputChangedError, UsageError
 from prepcli.storage.addresses import Address
@@ -17,6 +18,19 @@ _MAX_REASON = 200
 
 class StoreError(IncompleteError):
     """A store did not answer, or answered with an error, for longer than requests are repeated."""
+
+
+def obstore_package() -> ModuleType:
+    """The package that makes the requests.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import obstore
+    except ImportError:
+        raise UsageError("addresses in an object store need obstore: pip install 'prepcli[s3]'") from None
+    return obstore
 
 
 def missing_object(address: Address | str) -> FileNotFoundError:
