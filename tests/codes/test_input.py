@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, copy_set, make_set, tree
+from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.running import Outcome, prepcli
 from tests.support.shar_sets import make
 from tests.support.toy_codec import use_toy_codec
 
-MANIFEST = MINI_CORPUS / "manifest_with_context.json"
 pytestmark = pytest.mark.usefixtures("one_thread", "toy")
 
 
@@ -22,9 +21,19 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quarter of the mini corpus, with contexts."""
+    records = read_lines(MINI_CORPUS / "manifest_with_context.json")[::4]
+    for record in records:
+        for field in ("audio_filepath", "context_audio_filepath"):
+            record[field] = str(MINI_CORPUS / record[field])
+    return write_lines(tmp_path_factory.mktemp("manifest") / "m.json", records)
+
+
+@pytest.fixture(scope="module")
+def corpus(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("corpus") / "shar"
-    make(MANIFEST, out, "--shard-size", 24, "--audio-format", "wav")
+    make(manifest, out, "--shard-size", 6, "--audio-format", "wav")
     return out
 
 
@@ -102,9 +111,9 @@ def test_codes_of_an_earlier_version_have_no_such_record(shar: Path) -> None:
     assert extend(shar).json["status"] == "nothing_to_do"
 
 
-def test_an_unfinished_set(tmp_path: Path) -> None:
+def test_an_unfinished_set(manifest: Path, tmp_path: Path) -> None:
     shar = tmp_path / "shar"
-    make_it = ("manifest-to-shar", MANIFEST, shar, "--shard-size", 12)
+    make_it = ("manifest-to-shar", manifest, shar, "--shard-size", 3)
     assert prepcli(*make_it, "--rank", 0, "--world-size", 2, "--launch-id", "a", "--no-steal").code == 0
     before = tree(tmp_path)
     done = extend(shar)
@@ -113,7 +122,7 @@ def test_an_unfinished_set(tmp_path: Path) -> None:
     assert "--partial" in done.error_line
     assert tree(tmp_path) == before
     part = extend(shar, "--partial")
-    assert (part.code, part.json["records_in"]) == (0, 24)
+    assert (part.code, part.json["records_in"]) == (0, 6)
     assert any("2 of 4 units" in note and "--overwrite" in note for note in part.json["notes"])
     assert extend(shar, "--partial").json["status"] == "nothing_to_do"
 
@@ -124,7 +133,7 @@ def test_an_unfinished_set(tmp_path: Path) -> None:
         assert "--partial was 2 of 4 units of the Shar, now not given" in done.error_line
         assert "--overwrite to start again" in done.error_line
     whole = extend(shar, "--overwrite")
-    assert (whole.code, whole.json["records_in"]) == (0, 48)
+    assert (whole.code, whole.json["records_in"]) == (0, 12)
     assert extend(shar, "--partial").json["status"] == "nothing_to_do"
 
 
@@ -133,22 +142,22 @@ def test_a_shard_of_the_set_was_taken_away(corpus: Path, tmp_path: Path) -> None
     for path in shar.glob("*/*.000001.*"):
         path.unlink()
     assert "1 of 2 units are there" in extend(shar).error_line
-    assert extend(shar, "--partial").json["records_in"] == 24
+    assert extend(shar, "--partial").json["records_in"] == 6
 
 
 def test_a_set_without_records_is_taken_as_it_is(corpus: Path, tmp_path: Path) -> None:
     shar = copy_set(corpus, tmp_path)
     for path in shar.glob("*/*.000000.*"):
         path.unlink()
-    assert extend(shar).json["records_in"] == 24
+    assert extend(shar).json["records_in"] == 6
 
 
-def test_records_of_another_kind_beside_the_set_have_no_say(tmp_path: Path) -> None:
+def test_records_of_another_kind_beside_the_set_have_no_say(manifest: Path, tmp_path: Path) -> None:
     shar = tmp_path / "shar"
-    make_set("manifest-to-shar", MANIFEST, shar, "--shard-size", 24)
+    make_set("manifest-to-shar", manifest, shar, "--shard-size", 6)
     shutil.rmtree(tmp_path / "shar.prepcli")
-    assert extend(shar).json["records_in"] == 48  # makes shar.prepcli/codes_x
-    assert extend(shar, "--codec-name", "y").json["records_in"] == 48
+    assert extend(shar).json["records_in"] == 12  # makes shar.prepcli/codes_x
+    assert extend(shar, "--codec-name", "y").json["records_in"] == 12
 
 
 def test_verify_sees_codes_of_other_audio(corpus: Path, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ else:
 pytestmark = pytest.mark.usefixtures("one_thread")
 TARGET, CONTEXT = "target_audio_codes_path", "context_audio_codes_path"
 NAME = "m_withAudioCodes_toy.json"
+HALF = 24
+"""Records of half of the mini corpus."""
 Extend = Callable[..., Outcome]
 
 
@@ -64,7 +66,7 @@ def mini() -> Lines:
 
 def awkward_records(corpus: Path) -> Lines:
     """Every kind of record: see the comments."""
-    records = mini()
+    records = mini()[:HALF]
     # Segments of one file, one of them twice, and one that is the context of another.
     records += read_lines(MINI_CORPUS / "segments.json")
     records.append(dict(records[-1], text="again"))
@@ -100,7 +102,7 @@ def alone(codec: ToyCodec, path: Path, offset: float, duration: float, channel: 
 def test_each_segment_once_with_the_codes_of_it_alone(corpus: Path, extend: Extend, codec: ToyCodec) -> None:
     records = awkward_records(corpus)
     out = corpus.parent / "out"
-    done = extend(write_lines(corpus / "m.json", records), out, "--pool-duration", 10, "--json")
+    done = extend(write_lines(corpus / "m.json", records), out, "--pool-duration", 5, "--json")
     assert (done.code, done.err) == (0, "")
     assert (done.json["records_out"], done.json["rejects"]) == (len(records), 0)
     assert done.json["units"] > 10
@@ -123,13 +125,13 @@ def test_each_segment_once_with_the_codes_of_it_alone(corpus: Path, extend: Exte
     check_names(lines, out)
     checked = prepcli("verify", out)
     assert checked.code == 0, checked.out
-    assert extend(corpus / "m.json", out, "--pool-duration", 10, "--json").json["status"] == "nothing_to_do"
+    assert extend(corpus / "m.json", out, "--pool-duration", 5, "--json").json["status"] == "nothing_to_do"
 
 
 def check_names(lines: Lines, out: Path) -> None:
     names = [line[TARGET].removeprefix(f"{out}/codes_toy/") for line in lines]
     assert names[0] == "s01/s01_u1.pt"
-    segments = names[48:55]
+    segments = names[HALF : HALF + 7]
     assert len(set(segments)) == 6
     assert all(name.count("@") == 1 for name in segments)
     twins = [name for name in names if name.startswith("twin")]
@@ -154,12 +156,12 @@ def test_names_stay_below_the_folder_and_fit_into_a_file_system() -> None:
 def test_bytes_do_not_depend_on_ranks_and_pools(corpus: Path, extend: Extend) -> None:
     manifest = write_lines(corpus / "m.json", awkward_records(corpus))
     out = corpus.parent / "out"
-    assert extend(manifest, out, "--pool-duration", 10).code == 0
+    assert extend(manifest, out, "--pool-duration", 5).code == 0
     expected = tree(out)
     shutil.move(out, corpus.parent / "first")
     shutil.move(f"{out}.prepcli", corpus.parent / "first.prepcli")
     for rank in (2, 0, 1):
-        done = extend(manifest, out, "--pool-duration", 10, "--rank", rank, "--world-size", 3)
+        done = extend(manifest, out, "--pool-duration", 5, "--rank", rank, "--world-size", 3)
         assert done.code == 0, done.err
         assert (out / NAME).exists() == (rank == 1)
     assert tree(out) == expected
@@ -191,7 +193,7 @@ def spoil(path: Path) -> None:
 
 
 def test_records_whose_target_or_context_cannot_be_used(corpus: Path, extend: Extend, codec: ToyCodec) -> None:
-    records = mini()
+    records = mini()[:HALF]
     out = corpus.parent / "out"
     expected = extend(write_lines(corpus / "m.json", records), out, "--pool-duration", 5)
     assert expected.code == 0
