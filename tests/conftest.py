@@ -30,6 +30,8 @@ DATA = Path(__file__).parent / "data"
 NEMO_FIXTURES = frozenset({"speaker_model", "codec_model"})
 """Fixtures that import NeMo."""
 MINI_CORPUS = DATA / "mini_corpus"
+SHORT_CORPUS = DATA / "short_corpus"
+"""The records of the mini corpus with the first tenth of each recording: for tests that only need records."""
 IN_MEMORY = Path("/dev/shm")
 """Where the files of tests lie: every run flushes its files, which takes half of a kill matrix's time on a disk."""
 IMPORTED = pytest.StashKey[set[str]]()
@@ -44,6 +46,12 @@ Lines = list[dict[str, Any]]
 def mini_corpus() -> Path:
     """Folder of the mini corpus: `manifest.json` (48 records), `segments.json` (6 segments of one file)."""
     return MINI_CORPUS
+
+
+@pytest.fixture
+def short_corpus() -> Path:
+    """Folder of the short corpus: `manifest.json` and `manifest_with_context.json` (48 records each)."""
+    return SHORT_CORPUS
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.display.printing import printable, printable_command
-from tests.conftest import MINI_CORPUS, write_lines
+from tests.conftest import SHORT_CORPUS, write_lines
 from tests.support.running import Outcome, prepcli
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e"
@@ -41,7 +41,7 @@ def test_a_command_can_be_pasted() -> None:
 def tarred_with_hostile_member(folder: Path, name: bytes) -> Path:
     """A tarred set in whose tar an odd name stands."""
     out = folder / "tarred"
-    assert prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", out, "--num-shards", 1).code == 0
+    assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 1).code == 0
     with tarfile.open(out / "audio_0.tar", "a", encoding="utf-8", errors="surrogateescape") as tar:
         info = tarfile.TarInfo(os.fsdecode(name))
         info.size = 4
@@ -74,8 +74,8 @@ def test_summaries_status_and_plans(tmp_path: Path) -> None:
     folder = tmp_path / "\x1bc\x07\u202e\nx"
     folder.mkdir()
     manifest = folder / "m.json"
-    base = MINI_CORPUS
-    lines = [json.loads(line) for line in (MINI_CORPUS / "manifest.json").read_text().splitlines()]
+    base = SHORT_CORPUS
+    lines = [json.loads(line) for line in (SHORT_CORPUS / "manifest.json").read_text().splitlines()]
     write_lines(manifest, [*lines[:4], {"audio_filepath": f"{HOSTILE}.wav", "duration": 1}])
     out = folder / "out"
     arguments = ("manifest-to-tarred", manifest, out, "--num-shards", 2, "--audio-base-dir", base, "--max-rejects")

@@ -18,10 +18,10 @@ from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import worker_context
 from prepcli.shar import segments as shar_segments
 from prepcli.tarred import job as tarred
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 CRASHING = "s03/s03_u3.flac"
 
 
@@ -70,7 +70,7 @@ def test_the_record_becomes_a_reject(
         for line in read_lines(MANIFEST)
     ]
     manifest = write_lines(tmp_path / "m.json", missing)
-    other = prepcli(command, manifest, tmp_path / "other", *options, "--audio-base-dir", MINI_CORPUS)
+    other = prepcli(command, manifest, tmp_path / "other", *options, "--audio-base-dir", SHORT_CORPUS)
     assert other.code == 0, other.err
     theirs, ours = tree(tmp_path / "other"), tree(tmp_path / "out")
     theirs.pop("metadata.yaml", None), ours.pop("metadata.yaml", None)  # holds the time of the manifest

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import SHORT_CORPUS, tree
 from tests.support.running import prepcli
 
-COMMAND = ("manifest-to-tarred", MINI_CORPUS / "manifest.json")
+COMMAND = ("manifest-to-tarred", SHORT_CORPUS / "manifest.json")
 OPTIONS = ("--num-shards", 2)
 FILES = ("plan.json", "report.json", "rejects.jsonl", "done/shard_000001.json", "done/finish.json")
 

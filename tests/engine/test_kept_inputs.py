@@ -13,12 +13,12 @@ import pytest
 from prepcli.errors import InputChangedError
 from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.tarred.job import TarredJob
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.recipes.test_prepare_manifest import prepare
 from tests.support.running import prepcli
 from tests.support.tools import need_package
 
-MINI = MINI_CORPUS / "manifest.json"
+MINI = SHORT_CORPUS / "manifest.json"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def by_link_in_the_output(folder: Path) -> Path:
 def test_an_input_in_the_place_of_an_output(name: Callable[[Path], Path], options: list[str], folder: Path) -> None:
     given = name(folder)
     before = tree(folder)
-    done = prepare(given, folder / "pm", "--audio-base-dir", MINI_CORPUS, *options)
+    done = prepare(given, folder / "pm", "--audio-base-dir", SHORT_CORPUS, *options)
     assert done.code == 2
     assert str(given) in done.error_line
     assert "--overwrite" not in done.error_line
@@ -70,7 +70,7 @@ def test_an_input_in_the_place_of_an_output(name: Callable[[Path], Path], option
 def test_the_output_of_a_run_is_not_its_next_input(folder: Path) -> None:
     """Its content is that of the first input, so the plan is the same: only the path shows it."""
     shutil.copy(folder / "pm/manifest.json", folder / "m.json")
-    arguments = [folder / "out", "--audio-base-dir", MINI_CORPUS]
+    arguments = [folder / "out", "--audio-base-dir", SHORT_CORPUS]
     assert prepare(folder / "m.json", *arguments).code == 0
     before = tree(folder)
     assert prepare(folder / "out/manifest.json", *arguments).code == 2
@@ -84,7 +84,7 @@ def test_rejects_of_a_run_do_not_go_back_into_it(options: list[str], tmp_path: P
     lines = read_lines(MINI)[:5]
     lines[2]["audio_filepath"] = "nowhere.wav"
     write_lines(tmp_path / "m.json", lines)
-    more = ["--num-shards", 1, "--audio-base-dir", MINI_CORPUS, "--max-rejects", 9]
+    more = ["--num-shards", 1, "--audio-base-dir", SHORT_CORPUS, "--max-rejects", 9]
     assert prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "out", *more).code == 0
     before = tree(tmp_path)
     rejects = tmp_path / "out.prepcli/rejects.jsonl"
@@ -100,7 +100,7 @@ def test_context_audio_keeps_its_input(tmp_path: Path) -> None:
     manifest.parent.mkdir()
     shutil.copy(MINI, manifest)
     before = tree(tmp_path)
-    arguments = [manifest, tmp_path / "c", "--audio-base-dir", MINI_CORPUS, "--speaker-model", "resemblyzer"]
+    arguments = [manifest, tmp_path / "c", "--audio-base-dir", SHORT_CORPUS, "--speaker-model", "resemblyzer"]
     done = prepcli("extend-context-audio", *arguments, "--overwrite")
     assert (done.code, tree(tmp_path)) == (2, before)
     assert "choose another output directory" in done.error_line
@@ -132,7 +132,7 @@ def test_a_manifest_rewritten_during_a_run(
         os.utime(manifest, (1_000_000_000, 1_000_000_000))  # metadata.yaml tells it
 
     write_old()
-    arguments = [manifest, "--audio-base-dir", MINI_CORPUS, "--num-shards", 3, "--num-workers", 1]
+    arguments = [manifest, "--audio-base-dir", SHORT_CORPUS, "--num-shards", 3, "--num-workers", 1]
     assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "reference", *arguments[1:]).code == 0
     process = TarredJob.process
 
@@ -190,7 +190,7 @@ def test_a_manifest_rewritten_with_the_size_and_time_that_it_had(
             rewrite(manifest, OTHER)
 
     monkeypatch.setattr(TarredJob, "process", slow)
-    options = ["--audio-base-dir", MINI_CORPUS, "--num-shards", 2, "--num-workers", 1]
+    options = ["--audio-base-dir", SHORT_CORPUS, "--num-shards", 2, "--num-workers", 1]
     stopped = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
     assert stopped.code == 1
     assert f"{manifest} was changed during the run" in stopped.error_line
@@ -207,7 +207,7 @@ def test_other_permissions_and_another_name_are_not_a_change(tmp_path: Path, mon
         process(self, plan, unit, writer, advance)
 
     monkeypatch.setattr(TarredJob, "process", slow)
-    options = ["--audio-base-dir", MINI_CORPUS, "--num-shards", 2, "--num-workers", 1, "--json"]
+    options = ["--audio-base-dir", SHORT_CORPUS, "--num-shards", 2, "--num-workers", 1, "--json"]
     done = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
     assert (done.code, done.json["records_out"]) == (0, 48)
 
@@ -225,13 +225,13 @@ def test_another_inode_alone_is_not_a_change(tmp_path: Path) -> None:
 
 def test_an_output_directory_with_other_files_is_named_and_kept(folder: Path) -> None:
     """Also where it is the folder of the audio; `--overwrite` removes what the command has made, and nothing else."""
-    corpus = Path(shutil.copytree(MINI_CORPUS, folder / "corpus"))
+    corpus = Path(shutil.copytree(SHORT_CORPUS, folder / "corpus"))
     before = tree(corpus)
     arguments = ["manifest-to-tarred", corpus / "manifest.json", corpus, "--num-shards", 2]
     done = prepcli(*arguments)
     assert done.code == 0
     assert done.error_line.startswith(
-        f"note: {corpus} already holds {len(os.listdir(MINI_CORPUS))} file(s) or folder(s)"
+        f"note: {corpus} already holds {len(os.listdir(SHORT_CORPUS))} file(s) or folder(s)"
     )
     assert "they are kept" in done.error_line
     assert prepcli(*arguments).err == ""  # it is not new then

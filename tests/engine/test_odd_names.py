@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS
+from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 def test_folders_that_are_not_of_a_run(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_links_that_lead_to_themselves(tmp_path: Path, monkeypatch: pytest.Monke
     commands = (
         *(("status", "self"), ("verify", "self"), ("inspect", "self"), ("estimate-bins", "self", "-b", 2)),
         *(("manifest-to-tarred", "self", "out", "--num-shards", 2), ("make-manifest", "self", "m.json")),
-        *(("manifest-to-tarred", MANIFEST, "self", "--num-shards", 2), ("make-manifest", MINI_CORPUS, "self")),
+        *(("manifest-to-tarred", MANIFEST, "self", "--num-shards", 2), ("make-manifest", SHORT_CORPUS, "self")),
         *(("verify", "self/out"), ("inspect", "self/out"), ("extend-codec-codes", "self", "--codec-model", "m.nemo")),
     )
     for command in commands:

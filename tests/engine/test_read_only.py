@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import SHORT_CORPUS, tree
 from tests.support.running import prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from prepcli.engine.rejects import Budget
 from prepcli.engine.retry import MissingAudioError, MissingAudioWatch
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.support.running import Outcome, prepcli
 
@@ -26,7 +26,7 @@ SHARDS = ["--num-shards", 4, "--max-rejects", 48]
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A copy of the mini corpus; returns its folder."""
-    return Path(shutil.copytree(MINI_CORPUS, tmp_path / "corpus"))
+    return Path(shutil.copytree(SHORT_CORPUS, tmp_path / "corpus"))
 
 
 def run(corpus: Path, out: Path, *more: object) -> Outcome:
@@ -157,7 +157,7 @@ def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, t
     for record in read_lines(corpus / "few.json"):
         if record["audio_filepath"] not in lost:
             (corpus / record["audio_filepath"]).parent.mkdir()
-            shutil.copy(MINI_CORPUS / record["audio_filepath"], corpus / record["audio_filepath"])
+            shutil.copy(SHORT_CORPUS / record["audio_filepath"], corpus / record["audio_filepath"])
     few = prepcli("manifest-to-tarred", corpus / "few.json", tmp_path / "b", "--num-shards", 8, "--json")
     assert (few.code, few.json["rejects_by_reason"]) == (3, {"missing_audio": 18})
 

@@ -14,10 +14,10 @@ from prepcli.engine.status import Status, read_status
 from prepcli.engine.workspace import Workspace
 from prepcli.manifest import index as index_module
 from prepcli.manifest import reading, scan, shared_index
-from tests.conftest import MINI_CORPUS
+from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 TARRED = ("--num-shards", 3, "--num-workers", 1)
 
 

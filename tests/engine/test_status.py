@@ -16,10 +16,10 @@ from prepcli.engine.publish import read_marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.status import read_status
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from tests.conftest import MINI_CORPUS
+from tests.conftest import SHORT_CORPUS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 def test_the_command_that_continues_does_continue(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from prepcli.engine.plan import PLAN_FORMAT, StoredPlan, Unit
 from prepcli.engine.stored_units import find_plan, read_units, write_units
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import SHORT_CORPUS, tree
 from tests.support.running import prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 def test_many_units(tmp_path: Path) -> None:

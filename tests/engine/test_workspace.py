@@ -9,7 +9,7 @@ import pytest
 
 from prepcli.engine.owner import start_time
 from prepcli.engine.workspace import Workspace, atomic_file, write_json
-from tests.conftest import MINI_CORPUS
+from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
 
@@ -48,7 +48,7 @@ def test_a_directory_has_one_workspace_under_all_its_names(tmp_path: Path) -> No
 @pytest.mark.parametrize("command", ["status", "manifest-to-tarred"])
 def test_a_link_to_itself_is_not_a_bug(command: str, tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
-    more = [] if command == "status" else [MINI_CORPUS / "manifest.json", "--num-shards", 2]
+    more = [] if command == "status" else [SHORT_CORPUS / "manifest.json", "--num-shards", 2]
     done = prepcli(command, *more, "self", cwd=tmp_path)
     assert done.code == 2
     assert "self is a link that leads to itself" in done.error_line

@@ -9,14 +9,14 @@ import pytest
 from prepcli.engine.progress import new_progress, progress_file
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, write_json
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import Outcome, prepcli
 
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     """The mini corpus' manifest, away from its audio."""
-    return Path(shutil.copy(MINI_CORPUS / "manifest.json", tmp_path / "m.json"))
+    return Path(shutil.copy(SHORT_CORPUS / "manifest.json", tmp_path / "m.json"))
 
 
 def tarred(manifest: Path, *more: object) -> Outcome:
@@ -48,7 +48,7 @@ def test_audio_that_is_named_by_addresses_of_other_stores(manifest: Path, scheme
     assert f"the manifest names its audio by addresses that cannot be read, such as {first}, only" in done.error_line
     assert [path.name for path in manifest.parent.iterdir()] == ["m.json"]
 
-    lines[0]["audio_filepath"] = str(MINI_CORPUS / read_lines(MINI_CORPUS / "manifest.json")[0]["audio_filepath"])
+    lines[0]["audio_filepath"] = str(SHORT_CORPUS / read_lines(SHORT_CORPUS / "manifest.json")[0]["audio_filepath"])
     write_lines(manifest, lines)
     done = tarred(manifest, "--max-rejects", len(lines) - 1, "--json")
     assert (done.code, done.json["rejects_by_reason"]) == (0, {"missing_audio": len(lines) - 1})
@@ -88,7 +88,9 @@ def test_a_compressed_manifest_is_sampled_as_well(manifest: Path) -> None:
     packed.write_bytes(gzip.compress(manifest.read_bytes() * 500))
     done = prepcli("fix-durations", packed, manifest.parent / "out.json", "--dry-run")
     assert (done.code, "none of the 20 audio files" in done.error_line) == (2, True)
-    whole = prepcli("fix-durations", packed, manifest.parent / "out.json", "--dry-run", "--audio-base-dir", MINI_CORPUS)
+    whole = prepcli(
+        "fix-durations", packed, manifest.parent / "out.json", "--dry-run", "--audio-base-dir", SHORT_CORPUS
+    )
     assert whole.code == 0
 
 
@@ -103,7 +105,9 @@ def test_the_only_record(manifest: Path) -> None:
 
 
 def test_of_a_few_records_those_without_audio_are_rejects(manifest: Path) -> None:
-    lines = [{**line, "audio_filepath": str(MINI_CORPUS / line["audio_filepath"])} for line in read_lines(manifest)[:3]]
+    lines = [
+        {**line, "audio_filepath": str(SHORT_CORPUS / line["audio_filepath"])} for line in read_lines(manifest)[:3]
+    ]
     write_lines(manifest, [lines[0], {**lines[1], "audio_filepath": "away.wav"}, lines[2]])
     done = tarred(manifest, "--json")
     assert (done.code, done.json["records_out"], done.json["rejects_by_reason"]) == (3, 2, {"missing_audio": 1})
@@ -120,7 +124,7 @@ def test_absolute_paths_ask_for_the_mount(manifest: Path) -> None:
 def test_one_file_of_the_sample_is_enough(manifest: Path) -> None:
     first = read_lines(manifest)[0]["audio_filepath"]
     (manifest.parent / first).parent.mkdir()
-    shutil.copy(MINI_CORPUS / first, manifest.parent / first)
+    shutil.copy(SHORT_CORPUS / first, manifest.parent / first)
     assert tarred(manifest, "--dry-run").code == 0
 
 
@@ -132,7 +136,7 @@ def test_whoever_allows_it_gets_rejects(manifest: Path) -> None:
 
 
 def test_a_finished_run_needs_no_audio(tmp_path: Path) -> None:
-    corpus = Path(shutil.copytree(MINI_CORPUS, tmp_path / "corpus"))
+    corpus = Path(shutil.copytree(SHORT_CORPUS, tmp_path / "corpus"))
     arguments = ["manifest-to-tarred", corpus / "manifest.json", tmp_path / "out", "--num-shards", 2]
     assert prepcli(*arguments).code == 0
     corpus.rename(tmp_path / "away")
@@ -154,41 +158,41 @@ def failed(manifest: Path) -> Path:
 
 
 def test_a_corrected_setting_starts_again(manifest: Path, failed: Path) -> None:
-    done = tarred(manifest, "--audio-base-dir", MINI_CORPUS)
+    done = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)
     assert done.code == 0
     (note,) = [line for line in done.err.splitlines() if "starting again" in line]
     assert "no record has succeeded" in note
-    assert f"--audio-base-dir was not given (the manifest's folder), now {MINI_CORPUS}" in note
+    assert f"--audio-base-dir was not given (the manifest's folder), now {SHORT_CORPUS}" in note
     assert (failed / "notes.txt").read_text() == "mine"
     (failed / "notes.txt").unlink()
     whole = prepcli(
-        "manifest-to-tarred", manifest, manifest.parent / "w", "--num-shards", 2, "--audio-base-dir", MINI_CORPUS
+        "manifest-to-tarred", manifest, manifest.parent / "w", "--num-shards", 2, "--audio-base-dir", SHORT_CORPUS
     )
     assert whole.code == 0
     assert tree(failed) == tree(manifest.parent / "w")
-    refused = tarred(manifest, "--audio-base-dir", MINI_CORPUS, "--shuffle")
+    refused = tarred(manifest, "--audio-base-dir", SHORT_CORPUS, "--shuffle")
     assert (refused.code, "--shuffle was False, now True" in refused.error_line) == (2, True)
 
 
 def test_its_own_empty_folders_are_not_files_of_others(manifest: Path, failed: Path) -> None:
     (failed / "notes.txt").unlink()
-    done = tarred(manifest, "--audio-base-dir", MINI_CORPUS)
+    done = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)
     assert done.code == 0
     assert "already holds" not in done.err
 
 
 def test_fewer_shards_leave_nothing_of_the_failed_run(manifest: Path, failed: Path) -> None:
     (failed / "notes.txt").unlink()
-    done = prepcli("manifest-to-tarred", manifest, failed, "--num-shards", 1, "--audio-base-dir", MINI_CORPUS)
+    done = prepcli("manifest-to-tarred", manifest, failed, "--num-shards", 1, "--audio-base-dir", SHORT_CORPUS)
     assert done.code == 0
     assert not (failed / "audio_1.tar").exists()
     assert prepcli("verify", failed).code == 0
 
 
 def test_the_default_is_named_in_the_refusal(tmp_path: Path) -> None:
-    arguments = ["manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "out", "--num-shards", 2]
+    arguments = ["manifest-to-tarred", SHORT_CORPUS / "manifest.json", tmp_path / "out", "--num-shards", 2]
     assert prepcli(*arguments).code == 0
-    corpus = shutil.copytree(MINI_CORPUS, tmp_path / "corpus")
+    corpus = shutil.copytree(SHORT_CORPUS, tmp_path / "corpus")
     done = prepcli(*arguments, "--audio-base-dir", corpus, "--force-codec", "flac")
     assert done.code == 2
     assert f"--audio-base-dir was not given (the manifest's folder), now {corpus}" in done.error_line
@@ -197,7 +201,7 @@ def test_the_default_is_named_in_the_refusal(tmp_path: Path) -> None:
 
 def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> None:
     """So are ranks that cannot agree, and the output of another command."""
-    right = ["--audio-base-dir", MINI_CORPUS]
+    right = ["--audio-base-dir", SHORT_CORPUS]
     before = tree(manifest.parent)
     assert tarred(manifest, *right, "--rank", 0, "--world-size", 2).code == 2
     assert prepcli("manifest-to-shar", manifest, failed, *right).code == 2

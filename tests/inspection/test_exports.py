@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import UsageError
-from tests.conftest import MINI_CORPUS
+from tests.conftest import SHORT_CORPUS
 from tests.inspection.conftest import look
 from tests.support.running import prepcli
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import soundfile
 import yaml
 
 from prepcli.formats import indexes
-from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, write_lines
+from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 
-PLAIN, CONTEXT = MINI_CORPUS / "manifest.json", MINI_CORPUS / "manifest_with_context.json"
+PLAIN, CONTEXT = SHORT_CORPUS / "manifest.json", SHORT_CORPUS / "manifest_with_context.json"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_in_a_tarred_set(
     assert found["fields"]["text"] == source["text"]
     (audio,) = found["audio"]
     assert audio["name"] == found["fields"]["audio_filepath"]
-    info = soundfile.info(MINI_CORPUS / source["audio_filepath"])
+    info = soundfile.info(SHORT_CORPUS / source["audio_filepath"])
     assert f"flac PCM_16, {info.samplerate} Hz, {info.duration:.3f} s" in audio["description"]
 
 
@@ -76,7 +76,7 @@ def test_in_a_manifest_and_a_mix(sets: Path, tmp_path: Path) -> None:
     source = read_lines(PLAIN)[7]
     found = record(PLAIN, 7)
     assert found["fields"] == source
-    assert found["audio"][0]["where"] == str(MINI_CORPUS / source["audio_filepath"])
+    assert found["audio"][0]["where"] == str(SHORT_CORPUS / source["audio_filepath"])
     config = tmp_path / "mix.yaml"
     entries = [{"type": "nemo", "manifest_filepath": str(PLAIN), "weight": 1.0}]
     config.write_text(yaml.safe_dump([*entries, *entries]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, copy_set, make_set
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, copy_set, make_set
 from tests.support.running import Outcome, prepcli, prepcli_process
 
 
@@ -19,8 +19,8 @@ from tests.support.running import Outcome, prepcli, prepcli_process
 def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Shar and a tarred set of two shards each."""
     folder = tmp_path_factory.mktemp("sets")
-    make_set("manifest-to-shar", MINI_CORPUS / "manifest_with_context.json", folder / "shar", "--shard-size", 24)
-    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", folder / "tarred", "--num-shards", 2)
+    make_set("manifest-to-shar", SHORT_CORPUS / "manifest_with_context.json", folder / "shar", "--shard-size", 24)
+    make_set("manifest-to-tarred", SHORT_CORPUS / "manifest.json", folder / "tarred", "--num-shards", 2)
     return folder
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, write_lines
+from tests.conftest import SHORT_CORPUS, write_lines
 from tests.support.running import prepcli
 
 LENGTHS = (557, 5000)
@@ -87,7 +87,7 @@ def test_texts(folder: Path) -> None:
 
 def test_an_output_name_that_cannot_be_is_refused_at_once(folder: Path) -> None:
     name = f"{'m' * 230}.json"
-    shutil.copy(MINI_CORPUS / "manifest.json", name)
+    shutil.copy(SHORT_CORPUS / "manifest.json", name)
     done = prepcli("extend-context-audio", name, "out", "--speaker-model", "resemblyzer", "--dry-run")
     assert done.code == 2
     assert "is too long for a file system" in done.error_line
@@ -97,7 +97,7 @@ def test_an_output_name_that_cannot_be_is_refused_at_once(folder: Path) -> None:
 @pytest.mark.parametrize("length", [300, 5000])
 def test_what_is_not_a_list_is_one_line(folder: Path, length: int) -> None:
     long = "x" * length
-    shutil.copy(MINI_CORPUS / "manifest.json", "m.json")
+    shutil.copy(SHORT_CORPUS / "manifest.json", "m.json")
     calls: list[tuple[object, ...]] = [
         ("inspect", long),
         ("inspect", f"{long},m.json"),

@@ -18,7 +18,7 @@ from prepcli.mels.job import MelsJob
 from prepcli.mels.on_device import MelsOnDevice
 from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import MelSpectrogram
-from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
@@ -29,7 +29,7 @@ else:
     torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_verify_compares_with_what_was_published(made: Path, tmp_path: Path) -> 
 
 def test_the_output_tells_of_mels_and_not_of_hours(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert prepcli("manifest-to-mels", MINI_CORPUS / "manifest.json", out, "--lists-only").code == 0
+    assert prepcli("manifest-to-mels", SHORT_CORPUS / "manifest.json", out, "--lists-only").code == 0
     lines = prepcli("verify", out).out.splitlines()
     assert lines[:2] == [f"verify: {out} is ok", "  records  48, without mels"]
     assert "hours" not in "".join(lines)

@@ -11,7 +11,7 @@ import soundfile
 
 from prepcli.formats import parquet
 from prepcli.parquet.columns import choose_columns, find_columns
-from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     pyarrow, pq = lazy("pyarrow"), lazy("pyarrow.parquet")
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def decoded(row: dict[str, Any]) -> tuple[np.ndarray, int]:
 def test_files_are_stored_byte_for_byte(whole: Path) -> None:
     found = rows(whole)
     for record, row in zip(read_lines(MANIFEST), found, strict=True):
-        assert row["audio"]["bytes"] == (MINI_CORPUS / record["audio_filepath"]).read_bytes()
+        assert row["audio"]["bytes"] == (SHORT_CORPUS / record["audio_filepath"]).read_bytes()
         assert row["audio"]["path"] == row["id"] + ".flac"
         assert {name: row[name] for name in ("text", "duration", "speaker", "lang")} == {
             name: record[name] for name in ("text", "duration", "speaker", "lang")
@@ -150,7 +150,7 @@ def test_hugging_face_datasets_read_it_as_audio(whole: Path, tmp_path: Path, mon
     plain = loaded.cast_column("audio", datasets.Audio(decode=False))
     assert [row["text"] for row in plain] == [record["text"] for record in read_lines(MANIFEST)]
     first = read_lines(MANIFEST)[0]
-    assert plain[0]["audio"]["bytes"] == (MINI_CORPUS / first["audio_filepath"]).read_bytes()
+    assert plain[0]["audio"]["bytes"] == (SHORT_CORPUS / first["audio_filepath"]).read_bytes()
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.support.audio_files import write_audio, write_short_corpus
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, read_lines, tree, write_lines
+from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 from tests.support.shar_sets import make, read_set, read_shard, with_contexts
 
@@ -20,8 +20,8 @@ MAGPIE = "| Language:en Dataset:toy Speaker:one |"
 
 @pytest.fixture
 def with_context(tmp_path: Path) -> Path:
-    """The mini corpus, each record with a context of its speaker."""
-    return write_lines(tmp_path / "mini.json", with_contexts(read_lines(MINI_CORPUS / "manifest.json")))
+    """The short corpus, each record with a context of its speaker."""
+    return write_lines(tmp_path / "mini.json", with_contexts(read_lines(SHORT_CORPUS / "manifest.json")))
 
 
 def record(path: str = "a.wav", **fields: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def record(path: str = "a.wav", **fields: Any) -> dict[str, Any]:
 
 def test_layout_and_the_bytes_of_whole_files(with_context: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    report = make(with_context, out, "--audio-base-dir", MINI_CORPUS, "--shard-size", 20).json
+    report = make(with_context, out, "--audio-base-dir", SHORT_CORPUS, "--shard-size", 20).json
     assert (report["records_in"], report["records_out"], report["rejects"]) == (48, 48, 0)
     assert sorted(tree(out)) == [
         f"{name}.{number:06d}.{extension}"
@@ -43,13 +43,14 @@ def test_layout_and_the_bytes_of_whole_files(with_context: Path, tmp_path: Path)
     assert [len(read_shard(out, number)) for number in range(3)] == [16, 16, 16]
     for source, item in zip(read_lines(with_context), read_set(out), strict=True):
         assert item.context is not None
-        assert item.target.data == (MINI_CORPUS / source["audio_filepath"]).read_bytes()
-        assert item.context.data == (MINI_CORPUS / source["context_audio_filepath"]).read_bytes()
+        assert item.target.data == (SHORT_CORPUS / source["audio_filepath"]).read_bytes()
+        assert item.context.data == (SHORT_CORPUS / source["context_audio_filepath"]).read_bytes()
 
 
-def test_ids_and_fields(with_context: Path, tmp_path: Path) -> None:
-    make(with_context, tmp_path / "out", "--audio-base-dir", MINI_CORPUS)
-    source = read_lines(with_context)[0]
+def test_ids_and_fields(tmp_path: Path) -> None:
+    manifest = write_lines(tmp_path / "mini.json", with_contexts(read_lines(MINI_CORPUS / "manifest.json")[:6]))
+    make(manifest, tmp_path / "out", "--audio-base-dir", MINI_CORPUS)
+    source = read_lines(manifest)[0]
     item = read_set(tmp_path / "out")[0]
     other = source["context_audio_filepath"].removesuffix(".flac").replace("/", "-")
     placeholder = {
@@ -92,8 +93,8 @@ def test_ids_and_fields(with_context: Path, tmp_path: Path) -> None:
     assert (item.context.manifest["num_samples"], item.context.manifest["duration"]) == (length, length / 22050)
 
 
-def test_without_contexts_there_is_no_context_audio(mini_corpus: Path, tmp_path: Path) -> None:
-    make(mini_corpus / "manifest.json", tmp_path / "out")
+def test_without_contexts_there_is_no_context_audio(short_corpus: Path, tmp_path: Path) -> None:
+    make(short_corpus / "manifest.json", tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cuts", "target_audio"]
     for item in read_set(tmp_path / "out"):
         assert "context_recording_id" not in item.supervision["custom"]
@@ -289,7 +290,7 @@ def test_a_file_of_rejects_can_be_tried_again(tmp_path: Path) -> None:
 
 def test_shuffle_is_a_permutation_with_a_seed(with_context: Path, tmp_path: Path) -> None:
     def order(name: str, *options: object) -> list[str]:
-        make(with_context, tmp_path / name, "--audio-base-dir", MINI_CORPUS, "--shard-size", 12, *options)
+        make(with_context, tmp_path / name, "--audio-base-dir", SHORT_CORPUS, "--shard-size", 12, *options)
         return [item.cut["id"] for item in read_set(tmp_path / name)]
 
     plain = order("plain")
@@ -305,11 +306,9 @@ def test_shuffle_is_a_permutation_with_a_seed(with_context: Path, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shuffle", [[], ["--shuffle"]])
-def test_the_bytes_do_not_depend_on_workers_or_ranks(tmp_path: Path, shuffle: list[str]) -> None:
-    """Of short recordings: encoding Opus takes most of the time."""
-    records = with_contexts(read_lines(write_short_corpus(tmp_path, 48)))
-    manifest = write_lines(tmp_path / "m.json", records[::4])
-    options = ["--shard-size", 2, "--audio-format", "opus", *shuffle]
+def test_the_bytes_do_not_depend_on_workers_or_ranks(with_context: Path, tmp_path: Path, shuffle: list[str]) -> None:
+    manifest = write_lines(tmp_path / "m.json", read_lines(with_context)[::4])
+    options = ["--audio-base-dir", SHORT_CORPUS, "--shard-size", 2, "--audio-format", "opus", *shuffle]
     make(manifest, tmp_path / "one", *options, "--num-workers", 1)
     assert prepcli("manifest-to-shar", manifest, tmp_path / "four", *options, "--num-workers", 4).code == 0
     for world_size in (2, 5):
@@ -325,16 +324,16 @@ def test_a_compressed_manifest_gives_the_same(with_context: Path, tmp_path: Path
     packed = tmp_path / "packed.json.gz"
     packed.write_bytes(gzip.compress(with_context.read_bytes()))
     for name, manifest in (("plain", with_context), ("packed", packed)):
-        make(manifest, tmp_path / name, "--audio-base-dir", MINI_CORPUS, "--shard-size", 10)
+        make(manifest, tmp_path / name, "--audio-base-dir", SHORT_CORPUS, "--shard-size", 10)
     assert tree(tmp_path / "plain") == tree(tmp_path / "packed")
-    more = ["--audio-base-dir", MINI_CORPUS, "--shard-size", 10, "--dry-run", "--json"]
+    more = ["--audio-base-dir", SHORT_CORPUS, "--shard-size", 10, "--dry-run", "--json"]
     plan = prepcli("manifest-to-shar", packed, tmp_path / "none", *more).json
     assert (plan["units"], plan["records_planned"]) == (5, 48)
     assert not (tmp_path / "none").exists() and not (tmp_path / "none.prepcli").exists()
 
 
 def test_again_is_nothing_and_other_settings_are_refused(with_context: Path, tmp_path: Path) -> None:
-    arguments = ["manifest-to-shar", with_context, tmp_path / "out", "--audio-base-dir", MINI_CORPUS]
+    arguments = ["manifest-to-shar", with_context, tmp_path / "out", "--audio-base-dir", SHORT_CORPUS]
     assert prepcli(*arguments).code == 0
     again = prepcli(*arguments)
     assert (again.code, again.out.count("\n"), again.err) == (0, 1, "")
@@ -363,7 +362,7 @@ def test_awkward_directories(awkward: Path) -> None:
 
 
 def test_json_summary_is_alone_on_stdout(with_context: Path, tmp_path: Path) -> None:
-    done = make(with_context, tmp_path / "out", "--audio-base-dir", MINI_CORPUS)
+    done = make(with_context, tmp_path / "out", "--audio-base-dir", SHORT_CORPUS)
     assert done.err == ""
     assert done.json["status"] == "done"
     assert json.loads((tmp_path / "out.prepcli/report.json").read_text())["records_out"] == 48

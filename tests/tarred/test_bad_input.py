@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, make_set, read_lines, write_lines
+from tests.conftest import SHORT_CORPUS, make_set, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 
@@ -141,11 +141,11 @@ def test_names_cannot_leave_the_output(corpus: Path, tmp_path: Path) -> None:
 
 # --- wrong calls: exit code 2, one line, nothing written --------------------------------------------------------------
 
-MINI = MINI_CORPUS / "manifest.json"
+MINI = SHORT_CORPUS / "manifest.json"
 
 WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "missing manifest": (["nowhere.json", "OUT", "--num-shards", 1], "manifest not found: nowhere.json"),
-    "a folder as manifest": ([MINI_CORPUS, "OUT", "--num-shards", 1], "is a directory"),
+    "a folder as manifest": ([SHORT_CORPUS, "OUT", "--num-shards", 1], "is a directory"),
     "no output": ([MINI, "--num-shards", 1], "OUT is missing"),
     "no number of shards": ([MINI, "OUT"], "give one of --num-shards, --shard-size and --shard-hours"),
     "two numbers of shards": ([MINI, "OUT", "--num-shards", 2, "--shard-size", 9], "give one of"),
@@ -194,7 +194,7 @@ def test_empty_manifest(tmp_path: Path) -> None:
 
 def test_other_settings_or_inputs_are_named(tmp_path: Path) -> None:
     manifest = write_lines(tmp_path / "m.json", read_lines(MINI)[:20])
-    arguments = ["manifest-to-tarred", manifest, tmp_path / "out", "--audio-base-dir", MINI_CORPUS]
+    arguments = ["manifest-to-tarred", manifest, tmp_path / "out", "--audio-base-dir", SHORT_CORPUS]
     assert prepcli(*arguments, "--num-shards", 2).code == 0
     done = prepcli(*arguments, "--num-shards", 4)
     assert done.code == 2
@@ -226,7 +226,7 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     "given", ["set", "set/tarred_audio_manifest.json", "set/sharded_manifests/manifest_{0..1}.json"]
 )
 def test_a_tarred_set_as_input(given: str, tmp_path: Path) -> None:
-    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "set", "--num-shards", 2)
+    make_set("manifest-to-tarred", SHORT_CORPUS / "manifest.json", tmp_path / "set", "--num-shards", 2)
     before = sorted(tmp_path.iterdir())
     done = prepcli("manifest-to-tarred", tmp_path / given, tmp_path / "out", "--num-shards", 2)
     assert done.code == 2

@@ -48,10 +48,10 @@ def segments(tmp_path: Path) -> tuple[Path, np.ndarray]:
     return write_lines(tmp_path / "segments.json", records), audio
 
 
-def test_files_are_copied_byte_for_byte(mini_corpus: Path, tmp_path: Path) -> None:
-    report = make(mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 5).json
+def test_files_are_copied_byte_for_byte(short_corpus: Path, tmp_path: Path) -> None:
+    report = make(short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 5).json
     assert (report["records_in"], report["records_out"], report["rejects"]) == (48, 48, 0)
-    source = read_lines(mini_corpus / "manifest.json")
+    source = read_lines(short_corpus / "manifest.json")
     found = []
     for number in range(5):
         lines, members = shard(tmp_path / "out", number)
@@ -60,14 +60,14 @@ def test_files_are_copied_byte_for_byte(mini_corpus: Path, tmp_path: Path) -> No
         assert list(members) == [line["audio_filepath"] for line in lines]
         found += [(line, members[line["audio_filepath"]]) for line in lines]
     for before, (after, data) in zip(source, found, strict=True):
-        assert data == (mini_corpus / before["audio_filepath"]).read_bytes()
+        assert data == (short_corpus / before["audio_filepath"]).read_bytes()
         added = {"audio_filepath": 0, "shard_id": 0, "sampling_rate": soundfile.info(io.BytesIO(data)).samplerate}
         assert {**before, **added} == {**after, "audio_filepath": 0, "shard_id": 0}
 
 
-def test_the_whole_manifest_is_the_shards_in_order(mini_corpus: Path, tmp_path: Path) -> None:
+def test_the_whole_manifest_is_the_shards_in_order(short_corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    make(mini_corpus / "manifest.json", out, "--num-shards", 3)
+    make(short_corpus / "manifest.json", out, "--num-shards", 3)
     parts = b"".join((out / f"sharded_manifests/manifest_{k}.json").read_bytes() for k in range(3))
     assert (out / "tarred_audio_manifest.json").read_bytes() == parts
     metadata = yaml.safe_load((out / "metadata.yaml").read_text())
@@ -243,9 +243,9 @@ def test_base_directory_and_absolute_paths(tmp_path: Path) -> None:
     assert list(members.values()) == expected
 
 
-def test_shuffle_is_a_permutation_with_a_seed(mini_corpus: Path, tmp_path: Path) -> None:
+def test_shuffle_is_a_permutation_with_a_seed(short_corpus: Path, tmp_path: Path) -> None:
     def order(name: str, *options: object) -> list[str]:
-        make(mini_corpus / "manifest.json", tmp_path / name, "--num-shards", 4, *options)
+        make(short_corpus / "manifest.json", tmp_path / name, "--num-shards", 4, *options)
         return [line["text"] for line in read_lines(tmp_path / name / "tarred_audio_manifest.json")]
 
     plain = order("plain")
@@ -259,8 +259,8 @@ def test_shuffle_is_a_permutation_with_a_seed(mini_corpus: Path, tmp_path: Path)
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
 
-def test_sorted_within_shards(mini_corpus: Path, tmp_path: Path) -> None:
-    make(mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 3, "--sort-in-shards")
+def test_sorted_within_shards(short_corpus: Path, tmp_path: Path) -> None:
+    make(short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 3, "--sort-in-shards")
     for number in range(3):
         durations = [line["duration"] for line in shard(tmp_path / "out", number)[0]]
         assert durations == sorted(durations)
@@ -282,12 +282,12 @@ def test_ways_to_say_how_many_shards(mini_corpus: Path, tmp_path: Path) -> None:
     assert max(seconds) - min(seconds) < 7.0  # one utterance
 
 
-def test_duration_limits_list_what_they_leave_out(mini_corpus: Path, tmp_path: Path) -> None:
+def test_duration_limits_list_what_they_leave_out(short_corpus: Path, tmp_path: Path) -> None:
     """As in NeMo's script: min <= duration < max."""
-    durations = sorted(line["duration"] for line in read_lines(mini_corpus / "manifest.json"))
+    durations = sorted(line["duration"] for line in read_lines(short_corpus / "manifest.json"))
     low, high = durations[10], durations[-10]
     report = make(
-        mini_corpus / "manifest.json",
+        short_corpus / "manifest.json",
         tmp_path / "out",
         "--num-shards",
         2,
@@ -318,8 +318,8 @@ def test_static_buckets(mini_corpus: Path, tmp_path: Path) -> None:
     assert total == 48
 
 
-def test_no_shard_manifests(mini_corpus: Path, tmp_path: Path) -> None:
-    make(mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--no-shard-manifests")
+def test_no_shard_manifests(short_corpus: Path, tmp_path: Path) -> None:
+    make(short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--no-shard-manifests")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "audio_0.tar", "audio_0.tar.idx", "audio_1.tar", "audio_1.tar.idx",
         "metadata.yaml", "tarred_audio_manifest.json", "tarred_audio_manifest.json.idx",
@@ -329,24 +329,24 @@ def test_no_shard_manifests(mini_corpus: Path, tmp_path: Path) -> None:
     assert list(starts) == [0, *accumulate(map(len, lines))]
 
 
-def test_only_manifests_tells_where_the_audio_is(mini_corpus: Path, tmp_path: Path) -> None:
+def test_only_manifests_tells_where_the_audio_is(short_corpus: Path, tmp_path: Path) -> None:
     prepcli(
-        "manifest-to-tarred", mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--only-manifests"
+        "manifest-to-tarred", short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--only-manifests"
     )
     lines = read_lines(tmp_path / "out/sharded_manifests/manifest_1.json")
     assert all(Path(line["abs_audio_filepath"]).is_file() for line in lines)
     assert not list((tmp_path / "out").glob("*.tar"))
-    make(mini_corpus / "manifest.json", tmp_path / "real", "--num-shards", 2)
+    make(short_corpus / "manifest.json", tmp_path / "real", "--num-shards", 2)
     real = read_lines(tmp_path / "real/sharded_manifests/manifest_1.json")
     assert [line["audio_filepath"] for line in lines] == [line["audio_filepath"] for line in real]
 
 
-def test_concatenation_adds_and_touches_nothing(mini_corpus: Path, tmp_path: Path) -> None:
+def test_concatenation_adds_and_touches_nothing(short_corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    records = read_lines(mini_corpus / "manifest.json")
+    records = read_lines(short_corpus / "manifest.json")
     first = write_lines(tmp_path / "first.json", records[:30])
     second = write_lines(tmp_path / "second.json", records[30:])
-    base = ["--audio-base-dir", mini_corpus]
+    base = ["--audio-base-dir", short_corpus]
     make(first, out, "--num-shards", 3, *base)
     before = tree(out)
     add = ["manifest-to-tarred", second, "--concat-to", out, *base]
@@ -409,11 +409,11 @@ def test_concatenation_to_a_bucket_of_a_manifest_that_has_grown(mini_corpus: Pat
 
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
 def test_concatenation_to_a_manifest_without_a_last_line_end(
-    options: list[str], mini_corpus: Path, tmp_path: Path
+    options: list[str], short_corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    records = read_lines(mini_corpus / "manifest.json")
-    base = ["--num-shards", 1, "--audio-base-dir", mini_corpus, *options]
+    records = read_lines(short_corpus / "manifest.json")
+    base = ["--num-shards", 1, "--audio-base-dir", short_corpus, *options]
     make(write_lines(tmp_path / "first.json", records[:2]), out, *base)
     shutil.rmtree(tmp_path / "out.prepcli")  # others have made it
     manifest = out / "tarred_audio_manifest.json"
@@ -425,42 +425,42 @@ def test_concatenation_to_a_manifest_without_a_last_line_end(
     assert prepcli("verify", out).code == 0
 
 
-def test_compressed_and_several_manifests(mini_corpus: Path, tmp_path: Path) -> None:
+def test_compressed_and_several_manifests(short_corpus: Path, tmp_path: Path) -> None:
     import gzip
 
-    records = read_lines(mini_corpus / "manifest.json")
+    records = read_lines(short_corpus / "manifest.json")
     for number in range(3):
         part = records[number * 16 : number * 16 + 16]
         text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in part)
         (tmp_path / f"part_{number}.json.gz").write_bytes(gzip.compress(text.encode()))
     pattern = tmp_path / "part__OP_0..2_CL_.json.gz"
-    make(pattern, tmp_path / "packed", "--num-shards", 4, "--audio-base-dir", mini_corpus, "--shuffle")
-    make(mini_corpus / "manifest.json", tmp_path / "plain", "--num-shards", 4, "--shuffle")
+    make(pattern, tmp_path / "packed", "--num-shards", 4, "--audio-base-dir", short_corpus, "--shuffle")
+    make(short_corpus / "manifest.json", tmp_path / "plain", "--num-shards", 4, "--shuffle")
     packed, plain = tree(tmp_path / "packed"), tree(tmp_path / "plain")
     del packed["metadata.yaml"], plain["metadata.yaml"]  # they tell when the inputs changed
     assert packed == plain
 
 
-def test_skipped_lines_are_passed_over_and_counted(mini_corpus: Path, tmp_path: Path) -> None:
-    records = read_lines(mini_corpus / "manifest.json")
+def test_skipped_lines_are_passed_over_and_counted(short_corpus: Path, tmp_path: Path) -> None:
+    records = read_lines(short_corpus / "manifest.json")
     records[3]["_skipme"] = True
     records[4]["_skipme"] = False
     manifest = write_lines(tmp_path / "m.json", records)
-    report = make(manifest, tmp_path / "out", "--num-shards", 2, "--audio-base-dir", mini_corpus).json
+    report = make(manifest, tmp_path / "out", "--num-shards", 2, "--audio-base-dir", short_corpus).json
     assert (report["records_in"], report["records_out"], report["skipped"]) == (47, 47, 1)
 
 
-def test_the_bytes_do_not_depend_on_workers_or_ranks(mini_corpus: Path, tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_workers_or_ranks(short_corpus: Path, tmp_path: Path) -> None:
     options = ["--num-shards", 6, "--shuffle", "--force-codec", "wav"]
-    make(mini_corpus / "manifest.json", tmp_path / "one", *options, "--num-workers", 1)
-    make(mini_corpus / "manifest.json", tmp_path / "four", *options, "--num-workers", 4)
+    make(short_corpus / "manifest.json", tmp_path / "one", *options, "--num-workers", 1)
+    make(short_corpus / "manifest.json", tmp_path / "four", *options, "--num-workers", 4)
     for rank in range(3):
-        arguments = [mini_corpus / "manifest.json", tmp_path / "three", *options, "--rank", rank, "--world-size", 3]
+        arguments = [short_corpus / "manifest.json", tmp_path / "three", *options, "--rank", rank, "--world-size", 3]
         assert prepcli("manifest-to-tarred", *arguments).code == 0
     assert tree(tmp_path / "one") == tree(tmp_path / "four") == tree(tmp_path / "three")
 
 
-def test_rejects_can_be_tried_again(mini_corpus: Path, tmp_path: Path) -> None:
+def test_rejects_can_be_tried_again(short_corpus: Path, tmp_path: Path) -> None:
     """What was missing is there later: the file of rejects is a manifest, and its records come out as they were."""
     write_audio(tmp_path / "a.wav", 1.0)
     records = [{"audio_filepath": name, "duration": 1.0, "text": name, "score": 0.5} for name in ("a.wav", "late.wav")]
@@ -482,16 +482,16 @@ def test_awkward_directories(awkward: Path) -> None:
     make(manifest, awkward / "o u t", "--num-shards", 1)
 
 
-def test_json_summary_is_alone_on_stdout(mini_corpus: Path, tmp_path: Path) -> None:
-    done = make(mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2)
+def test_json_summary_is_alone_on_stdout(short_corpus: Path, tmp_path: Path) -> None:
+    done = make(short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2)
     assert done.json["status"] == "done"
     assert done.err == ""
-    again = prepcli("manifest-to-tarred", mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2)
+    again = prepcli("manifest-to-tarred", short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2)
     assert (again.code, again.out.count("\n"), again.err) == (0, 1, "")
 
 
-def test_dry_run_writes_nothing(mini_corpus: Path, tmp_path: Path) -> None:
-    arguments = ["manifest-to-tarred", mini_corpus / "manifest.json", tmp_path / "out", "--num-shards", 8, "--dry-run"]
+def test_dry_run_writes_nothing(short_corpus: Path, tmp_path: Path) -> None:
+    arguments = ["manifest-to-tarred", short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 8, "--dry-run"]
     plan = prepcli(*arguments, "--json", "--rank", 0, "--world-size", 3).json
     assert (plan["units"], plan["records_planned"], len(plan["seconds_per_rank"])) == (8, 48, 3)
     assert sum(plan["seconds_per_rank"]) == pytest.approx(plan["seconds"], abs=0.01)
@@ -499,14 +499,14 @@ def test_dry_run_writes_nothing(mini_corpus: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_current_folder_as_output(mini_corpus: Path, tmp_path: Path) -> None:
+def test_the_current_folder_as_output(short_corpus: Path, tmp_path: Path) -> None:
     here = tmp_path / "set"
     here.mkdir()
-    done = prepcli("manifest-to-tarred", mini_corpus / "manifest.json", ".", "--num-shards", 2, cwd=here)
+    done = prepcli("manifest-to-tarred", short_corpus / "manifest.json", ".", "--num-shards", 2, cwd=here)
     assert done.code == 0, done.err
     assert (tmp_path / "set.prepcli/report.json").exists()
     assert prepcli("verify", ".", cwd=here).code == 0
-    assert prepcli("manifest-to-tarred", mini_corpus / "manifest.json", "/", "--num-shards", 2).code == 2
+    assert prepcli("manifest-to-tarred", short_corpus / "manifest.json", "/", "--num-shards", 2).code == 2
 
 
 def test_a_set_with_added_shards_is_not_overwritten(mini_corpus: Path, tmp_path: Path) -> None:

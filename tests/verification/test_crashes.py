@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prepcli.verification import manifests, shar, tarred
-from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.test_crashed_decoder import die
 from tests.support.running import prepcli
 
@@ -16,7 +16,7 @@ from tests.support.running import prepcli
 def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"tarred": ["--num-shards", 8], "shar": ["--shard-size", 6]}[kind]
     out = tmp_path / "out"
-    assert prepcli(f"manifest-to-{kind}", MINI_CORPUS / "manifest.json", out, *options).code == 0
+    assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, *options).code == 0
     module: Any = {"tarred": tarred, "shar": shar}[kind]
     real = module.probe_bytes
     fatal = {"tarred": "s03_u3.flac", "shar": "s03_u3"}[kind]
@@ -38,7 +38,7 @@ def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, mon
 
 def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    assert prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", out, "--num-shards", 2).code == 0
+    assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2).code == 0
     monkeypatch.setattr(tarred, "probe_bytes", lambda *_: die(signal.SIGKILL))
     done = prepcli("verify", out, "--num-workers", 2)
     assert done.code == 4
@@ -48,7 +48,7 @@ def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each file only the header is read, and all other lines keep their numbers."""
-    path = write_lines(tmp_path / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:12])
+    path = write_lines(tmp_path / "m.json", read_lines(SHORT_CORPUS / "manifest.json")[:12])
     names = [line["audio_filepath"] for line in read_lines(path)]
     module: Any = manifests
     real = module.probe_file
@@ -59,7 +59,7 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
         return real(path)
 
     monkeypatch.setattr(module, "probe_file", probe)
-    checked = prepcli("verify", path, "--audio-base-dir", MINI_CORPUS, "--num-workers", num_workers, "--json")
+    checked = prepcli("verify", path, "--audio-base-dir", SHORT_CORPUS, "--num-workers", num_workers, "--json")
     assert checked.code == 1
     assert checked.json["records"] == 12
     assert [problem.partition(" ")[0] for problem in checked.json["problems"]] == ["m.json:4:", "m.json:8:"]
@@ -73,7 +73,7 @@ def test_records_of_an_export(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     from prepcli.verification import parquet, wenet
 
     out = tmp_path / "out"
-    assert prepcli(f"manifest-to-{kind}", MINI_CORPUS / "manifest.json", out, "--shard-size", 24).code == 0
+    assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, "--shard-size", 24).code == 0
     module: Any = {"wenet": wenet, "parquet": parquet}[kind]
     real = module.probe_bytes
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, copy_set, read_lines, write_lines
 from tests.support.running import prepcli
 
 BUCKETS = ["--buckets-num", 2, "--max-duration", 7.0]
@@ -16,8 +16,8 @@ BUCKETS = ["--buckets-num", 2, "--max-duration", 7.0]
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A set with a later version."""
     folder = tmp_path_factory.mktemp("whole")
-    first, second = read_lines(MINI_CORPUS / "manifest.json")[:24], read_lines(MINI_CORPUS / "manifest.json")[24:]
-    base = ["--audio-base-dir", MINI_CORPUS, "--num-shards", 2]
+    first, second = read_lines(SHORT_CORPUS / "manifest.json")[:24], read_lines(SHORT_CORPUS / "manifest.json")[24:]
+    base = ["--audio-base-dir", SHORT_CORPUS, "--num-shards", 2]
     assert prepcli("manifest-to-tarred", write_lines(folder / "a.json", first), folder / "out", *base).code == 0
     more = write_lines(folder / "b.json", second)
     assert prepcli("manifest-to-tarred", more, "--concat-to", folder / "out", *base).code == 0
@@ -95,9 +95,9 @@ def test_files_of_another_command_are_not_called_compared(other: str, tmp_path: 
     out = tmp_path / "out"
     commands = {"tarred": ("--num-shards", 2), "shar": ("--shard-size", 48)}
     known = next(name for name in commands if name != other)
-    assert prepcli(f"manifest-to-{other}", MINI_CORPUS / "manifest.json", out, *commands[other]).code == 0
+    assert prepcli(f"manifest-to-{other}", SHORT_CORPUS / "manifest.json", out, *commands[other]).code == 0
     shutil.rmtree(tmp_path / "out.prepcli")
-    assert prepcli(f"manifest-to-{known}", MINI_CORPUS / "manifest.json", out, *commands[known]).code == 0
+    assert prepcli(f"manifest-to-{known}", SHORT_CORPUS / "manifest.json", out, *commands[known]).code == 0
     checked = prepcli("verify", out)
     assert checked.code == 0
     count = {"tarred": 4, "shar": 2}[other]  # two tars with their manifests; cuts and recordings

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, copy_set, read_lines, write_lines
 from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
 from tests.support.shar_sets import Members, make, read_cuts, rewrite_tar, with_contexts
@@ -249,10 +249,10 @@ def test_numbers_that_no_double_holds(tmp_path: Path) -> None:
     """lhotse reads 1e5000 in a custom field, as infinity."""
     from lhotse import CutSet
 
-    record = read_lines(MINI_CORPUS / "manifest.json")[0]
+    record = read_lines(SHORT_CORPUS / "manifest.json")[0]
     text = json.dumps(record | {"score": [-1, {"n": "MANY"}]}).replace('"MANY"', "1e5000")
     (tmp_path / "m.json").write_text(text + "\n")
-    make(tmp_path / "m.json", tmp_path / "out", "--audio-base-dir", MINI_CORPUS)  # and verifies it
+    make(tmp_path / "m.json", tmp_path / "out", "--audio-base-dir", SHORT_CORPUS)  # and verifies it
     (cut,) = CutSet.from_shar(in_dir=tmp_path / "out/cuts")
     assert cut.supervisions[0].custom["score"] == [-1, {"n": float("inf")}]
 

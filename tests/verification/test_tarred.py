@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.conftest import MINI_CORPUS, copy_set, read_lines, write_lines
+from tests.conftest import SHORT_CORPUS, copy_set, read_lines, write_lines
 from tests.support.audio_files import samples, write_short_corpus
 from tests.support.running import prepcli
 
@@ -225,7 +225,7 @@ def test_bytes_that_still_make_sense_are_found_by_their_hash(whole: Path, tmp_pa
 def test_how_a_damaged_file_is_made_again(tmp_path: Path) -> None:
     """Its size is right, so the run is finished: `verify` says what to do."""
     out = tmp_path / "out"
-    make = ("manifest-to-tarred", MINI_CORPUS / "manifest.json", out, "--num-shards", 2)
+    make = ("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2)
     assert prepcli(*make).code == 0
     tar = out / "audio_1.tar"
     data = bytearray(tar.read_bytes())
@@ -242,7 +242,7 @@ def test_how_a_damaged_file_is_made_again(tmp_path: Path) -> None:
 def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
     """Without manifests of shards, the lines of a shard are in no file before the last step."""
     out = tmp_path / "out"
-    arguments = [MINI_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2, *options]
+    arguments = [SHORT_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2, *options]
     assert prepcli("manifest-to-tarred", *arguments).code == 0
     done = prepcli("verify", out)
     assert done.code == 1
@@ -255,7 +255,7 @@ def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
 
 def test_without_manifests_of_shards_the_problems_name_the_one_that_is_there(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = ("manifest-to-tarred", MINI_CORPUS / "manifest.json", out, "--num-shards", 2, "--no-shard-manifests")
+    command = ("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2, "--no-shard-manifests")
     assert prepcli(*command).code == 0
     whole = out / "tarred_audio_manifest.json"
     lines = whole.read_bytes().splitlines(keepends=True)
@@ -269,11 +269,11 @@ def test_without_manifests_of_shards_the_problems_name_the_one_that_is_there(tmp
 
 
 def test_a_shard_without_a_line_and_no_manifests_of_shards(tmp_path: Path) -> None:
-    records = read_lines(MINI_CORPUS / "manifest.json")[:4]
+    records = read_lines(SHORT_CORPUS / "manifest.json")[:4]
     for record in records[:2]:
         record["audio_filepath"] = "gone.wav"
     manifest, out = write_lines(tmp_path / "m.json", records), tmp_path / "out"
-    options = ["--num-shards", 2, "--no-shard-manifests", "--audio-base-dir", MINI_CORPUS, "--max-rejects", 2]
+    options = ["--num-shards", 2, "--no-shard-manifests", "--audio-base-dir", SHORT_CORPUS, "--max-rejects", 2]
     assert prepcli("manifest-to-tarred", manifest, out, *options).code == 0
     done = prepcli("verify", out, "--json")
     assert (done.code, done.json["problems"], done.json["records"]) == (0, [], 2)

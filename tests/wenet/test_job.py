@@ -9,12 +9,12 @@ import pytest
 import soundfile
 
 from prepcli.formats.wenet import is_dropped, seconds_at
-from tests.conftest import MINI_CORPUS, make_set, read_lines, tree, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 from tests.wenet.reader import read_raw, read_shards
 
-MANIFEST = MINI_CORPUS / "manifest.json"
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_files_are_copied_byte_for_byte(whole: Path) -> None:
     found = list(read_shards(whole / "shards.list"))
     for record, utterance in zip(read_lines(MANIFEST), found, strict=True):
         assert utterance.txt == record["text"]
-        assert utterance.stored == (MINI_CORPUS / record["audio_filepath"]).read_bytes()
+        assert utterance.stored == (SHORT_CORPUS / record["audio_filepath"]).read_bytes()
     assert len({utterance.key for utterance in found}) == 48
     lines = (whole / "shards.list").read_text().splitlines()
     assert lines == [f"{whole}/shards_{number:09d}.tar" for number in range(3)]
@@ -55,7 +55,7 @@ def test_files_are_copied_byte_for_byte(whole: Path) -> None:
 
 @pytest.mark.parametrize("raw", [[], ["--raw"]])
 def test_ids_of_kaldi_are_the_keys(tmp_path: Path, raw: list[str]) -> None:
-    paths = [MINI_CORPUS / record["audio_filepath"] for record in read_lines(MANIFEST)[:3]]
+    paths = [SHORT_CORPUS / record["audio_filepath"] for record in read_lines(MANIFEST)[:3]]
     data, manifest = tmp_path / "data", tmp_path / "m.json"
     data.mkdir()
     for name, values in (("wav.scp", paths), ("text", ["one", "two", "three"])):
@@ -107,7 +107,7 @@ def test_segments_are_sample_exact_in_shards_and_in_the_data_list(
 
 
 def test_the_data_list_names_whole_files_without_bounds(tmp_path: Path) -> None:
-    make_set("manifest-to-wenet", MANIFEST, tmp_path / "raw", "--raw", "--relative-to", MINI_CORPUS)
+    make_set("manifest-to-wenet", MANIFEST, tmp_path / "raw", "--raw", "--relative-to", SHORT_CORPUS)
     for record, line in zip(read_lines(MANIFEST), read_lines(tmp_path / "raw/data.list"), strict=True):
         assert line == {"key": line["key"], "wav": record["audio_filepath"], "txt": record["text"]}
 
