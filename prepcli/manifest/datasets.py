@@ -6,8 +6,9 @@ The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -142,8 +143,9 @@ def _holds_cuts(path: str) -> bool:
     if not is_file(path):
         return False
     try:
-        with open_bytes(path) as file:
-            fields = parse_fields(file.readline(1 << 20))
+        # Without a buffer, `readline` reads byte by byte.
+        with open_bytes(path) as file, BufferedReader(cast(RawIOBase, file)) as buffered:
+            fields = parse_fields(buffered.readline(1 << 20))
     except (OSError, EOFError, RecordRejected):
         return False  # reading it reports what is wrong
     kind = bytes(fields.get("type", msgspec.Raw(b"")))

@@ -1,6 +1,7 @@
 """What must hold of every call."""
 
 import json
+import os
 import shutil
 import tempfile
 import unicodedata
@@ -19,8 +20,8 @@ ALLOWED = frozenset({0, 2, 3})
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for one example: hypothesis runs many of them within one test."""
-    folder = Path(tempfile.mkdtemp(prefix="prepcli-fuzz-"))
+    """A folder for one example, where those of tests are: hypothesis runs many of them within one test."""
+    folder = Path(tempfile.mkdtemp(prefix="prepcli-fuzz-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
     try:
         yield folder
     finally:
