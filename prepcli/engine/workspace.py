@@ -100,8 +100,9 @@ class Workspace:
         """Remove the folder of records of a command that was refused, if it has made it: planning writes there."""
         if not (self._was_there or self._store_claim or self.plan_file.exists()):
             shutil.rmtree(self.root, ignore_errors=True)
-            with contextlib.suppress(OSError):  # there are records of others
-                self.main_root.rmdir()
+            if self.main_root in self.root.parents:
+                with contextlib.suppress(OSError):  # there are records of others
+                    self.main_root.rmdir()
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
