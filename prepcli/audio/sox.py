@@ -16,6 +16,9 @@ from prepcli.audio.containers import Sphere
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.source import ByteSource, Source
 
+_FOR_FFMPEG = (".m4a", ".mp4", ".aac", ".wma", ".webm")
+_FFMPEG = "ffmpeg -i IN OUT.flac"
+
 
 def probe(source: Source, name: str, reason: str) -> AudioInfo:
     """Return the properties of a file, which is decoded once to count its samples.
@@ -31,6 +34,8 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
     sphere = shorten.shortened_sphere(source)
     if sphere is not None:
         return _probe_shorten(source, sphere, name)
+    if name.lower().endswith(_FOR_FFMPEG):
+        unreadable(name, f"is of a kind that neither libsndfile nor sox reads; convert it first: {_FFMPEG} ({reason})")
     sox = _sox()
     if sox is None:
         unreadable(

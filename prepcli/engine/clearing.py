@@ -79,7 +79,8 @@ def clear_refused(workspace: Workspace) -> None:
         shutil.rmtree(workspace.root / name, ignore_errors=True)
     (workspace.root / "claim.json").unlink(missing_ok=True)
     folders = (workspace.done, workspace.progress, workspace.tmp, workspace.launches, workspace.root)
-    for folder in (*folders, workspace.main_root):
+    above = (workspace.main_root,) if workspace.main_root in workspace.root.parents else ()
+    for folder in (*folders, *above):
         with contextlib.suppress(OSError):  # it is not there, or has records of others
             folder.rmdir()
 

@@ -39,6 +39,7 @@ class Run:
         self.workspace = workspace
         self.options = options
         workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
+        self._refuse_other_command()
         self.plan = job.plan(workspace) if plan is None else plan
         self.settings = job.settings(self.plan)
         self.digest = plan_digest(job.command, self.settings, self.plan)
@@ -130,7 +131,18 @@ class Run:
                 f"{self._elsewhere()}, or give --overwrite to replace it"
             )
 
+    def _refuse_other_command(self) -> None:
+        """Before planning, which may take long and leaves an index among the records of the other command."""
+        stored = None if self.options.overwrite else read_document(self.workspace.plan_file, StoredPlan)
+        if stored is not None and stored.command != self.job.command:
+            raise UsageError(self._refusal(f"by {stored.command}, not {self.job.command}"))
+
     def _made_differently(self, plan: StoredPlan) -> str:
+        return self._refusal(
+            "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
+        )
+
+    def _refusal(self, what: str) -> str:
         elsewhere = self._elsewhere()
         if not self.options.overwrite:
             kept = self.job.kept_by_overwrite
@@ -142,7 +154,6 @@ class Run:
                 "Another command, or another rank of this launch, has just begun there: let that finish, choose "
                 f"{elsewhere}, or start all ranks with the same options and a new --launch-id"
             )
-        what = "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
         return f"{self.workspace.named} was made differently: {what}. {advice}"
 
     def _elsewhere(self) -> str:

@@ -83,12 +83,17 @@ class Declared:
         if self.type is bool:
             on, _, off = self.names[0].partition("/")
             return [on if value or self.switches_off else off]
-        values = list(map(str, value if self.is_list else [value]))
+        values = [_text(one) for one in (value if self.is_list else [value])]
         return values if self.option.is_argument else [word for one in values for word in (self._long_name, one)]
 
     @property
     def _long_name(self) -> str:
         return next(name for name in self.names if name.startswith("--"))
+
+
+def _text(value: Any) -> str:
+    """The word for a value: `10` for the count 10.0 of an option that takes counts and shares."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 _DECLARED: dict[type, tuple[Declared, ...]] = {}

@@ -94,7 +94,7 @@ class MakeManifest(JobOptions):
         """The fields that all records get.
 
         Raises:
-            UsageError: `--set` has another form, or names what is measured.
+            UsageError: `--set` has another form, names what is measured, or gives a field two values.
         """
         found = {} if self.lang is None else {"lang": self.lang}
         for one in self.set:
@@ -103,6 +103,8 @@ class MakeManifest(JobOptions):
                 raise UsageError(f"--set takes FIELD=VALUE, not {one!r}")
             if name in _MEASURED:
                 raise UsageError(f"--set cannot give {name}: it comes from the audio")
+            if name in found and found[name] != value:
+                raise UsageError(f"{name} is given twice, as {found[name]} and as {value}: leave one of them out")
             found[name] = value
         return found
 

@@ -9,6 +9,7 @@ from prepcli.engine.plan import StoredPlan, plan_digest
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import ExistingSet, read_existing
+from prepcli.interface.calls import tell
 from prepcli.manifest.index import content_digest
 from prepcli.storage.addresses import join
 from prepcli.storage.paths import absolute, real_path
@@ -82,6 +83,8 @@ def refuse_to_change(folder: Path, workspace: Workspace, overwrite: bool, retry_
 def _refuse_grown(manifests: Sequence[str], folder: Path, newest: int) -> None:
     """Refuse a manifest that is in the set, and has been written to since: its old records would be there twice.
 
+    One that has not changed is added again, with a note: perhaps all its records were rejected before.
+
     Raises:
         UsageError: with the manifest.
     """
@@ -93,7 +96,10 @@ def _refuse_grown(manifests: Sequence[str], folder: Path, newest: int) -> None:
             continue
         for file in stored.inputs:
             path = names.get(real_path(join(stored.run_in, file["path"])))
-            if path is not None and content_digest(path) not in ("", file["sha256"]):  # "": reading it says why
+            digest = content_digest(path) if path is not None else ""
+            if digest and digest == file["sha256"]:
+                tell(f"note: {path} was added to {folder} before, with other options; its records will be there twice")
+            elif digest:  # else reading it says why there is none
                 raise UsageError(
                     f"{folder} has the records that {path} had before; give a manifest with only the new ones "
                     "(a copy with another name, if you want all of them again)"

@@ -81,10 +81,12 @@ def test_what_is_not_audio(tmp_path: Path, request: pytest.FixtureRequest, with_
     (tmp_path / "empty.wav").touch()
     (tmp_path / "text.wav").write_text("I am no audio at all, whatever my name says.\n" * 100)
     (tmp_path / "page.flac").write_text("<!DOCTYPE html><title>404</title>")
+    (tmp_path / "talk.M4A").write_bytes(b"\0\0\0\x20ftypM4A \0\0\0\0M4A mp42isom" + bytes(100))
     for name, reason, words in [
         ("empty.wav", RejectReason.UNREADABLE_AUDIO, ["is empty"]),
         ("text.wav", RejectReason.UNREADABLE_AUDIO, words_of_tools),
         ("page.flac", RejectReason.UNREADABLE_AUDIO, words_of_tools),
+        ("talk.M4A", RejectReason.UNREADABLE_AUDIO, ["convert it first: ffmpeg -i IN OUT.flac"]),
         (".", RejectReason.UNREADABLE_AUDIO, ["is a directory"]),
         ("missing.wav", RejectReason.MISSING_AUDIO, ["does not exist"]),
         ("text.wav/inside.wav", RejectReason.MISSING_AUDIO, ["does not exist"]),

@@ -74,6 +74,16 @@ def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> No
     assert everything(folder) == foreign
 
 
+def test_the_output_of_another_command_is_refused_before_planning(folder: Path) -> None:
+    """Which would unpack the manifest among the records of that command."""
+    (folder / "m.json.gz").write_bytes(gzip.compress((folder / "m.json").read_bytes()))
+    assert prepcli("manifest-to-wenet", "m.json", "out", cwd=folder).code == 0
+    before = everything(folder)
+    done = prepcli("manifest-to-shar", "m.json.gz", "out", cwd=folder)
+    assert (done.code, "by manifest-to-wenet, not manifest-to-shar" in done.error_line) == (2, True)
+    assert everything(folder) == before
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

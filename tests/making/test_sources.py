@@ -368,6 +368,8 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
         ("\0\0", (), "is not a text file"),
         ("a/x.wav", ("--format", "kaldi"), "--format kaldi reads a folder"),
         ("a/x.wav", ("--text-column", "t"), "are for tables"),
+        ("a/x.wav", ("--set", "a=1", "--set", "a=2"), "a is given twice, as 1 and as 2"),
+        ("a/x.wav", ("--lang", "en", "--set", "lang=de"), "lang is given twice, as en and as de"),
         ("a/x.wav", ("--set", "x"), "--set takes FIELD=VALUE, not 'x'"),
         ("a/x.wav", ("--set", "duration=1"), "--set cannot give duration"),
         ("a/x.wav", ("--speaker-pattern", "("), "is not a regular expression"),

@@ -383,6 +383,8 @@ def test_concatenation_adds_and_touches_nothing(short_corpus: Path, tmp_path: Pa
     metadata = yaml.safe_load((out / "metadata_version_2.yaml").read_text())
     assert [entry["version"] for entry in metadata["history"]] == [0, 1]
     assert prepcli("verify", out).code == 0
+    again = prepcli("manifest-to-tarred", third, "--concat-to", out, *base, "--shuffle", "--dry-run")
+    assert (again.code, f"note: {third} was added to {out} before, with other options" in again.err) == (0, True)
     # A manifest that has grown, of any version: what it had before is in the set.
     for manifest in (first, second, third):
         write_lines(manifest, [*read_lines(manifest), records[29]])
