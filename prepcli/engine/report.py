@@ -120,7 +120,7 @@ def judge(report: Report, budget: Budget) -> None:
         report.status = "too_many_rejects"
     report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
     if num_retryable(report.rejects_by_reason):
-        report.retry_with = f"{command_line()} --retry-rejects"
+        report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is for one launch
 
 
 _WRONG_DURATIONS = (RejectReason.BEYOND_AUDIO.value, RejectReason.DURATION_MISMATCH.value)

@@ -140,7 +140,10 @@ def _check_item(item: Any) -> tuple[str, float, str]:
         raise TypeError("they must be strings")
     start, end = float(item.get("start", 0.0)), item.get("end")
     if not Path(path).is_absolute():
-        return key, 1.0 if end is None else float(end) - start, text
+        length = 1.0 if end is None else float(end) - start
+        if not (start >= 0 and 0 < length < float("inf")):
+            raise ValueError(f"{start} to {end} s is not a part of a file")
+        return key, length, text
     take_in_hand(path)
     info = probe_file(path)
     stop = info.duration if end is None else float(end)

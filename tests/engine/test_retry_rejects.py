@@ -103,6 +103,11 @@ def test_rejects_that_remain_are_not_tried_by_every_rank(corpus: Path, without_s
         assert earlier.items() <= later.items()
     assert len(times[1]) == 4
     assert len(read_lines(without_s05.with_name("out.prepcli") / "rejects.jsonl")) == 6
+    # The command that is printed is of another launch, which tries all of them.
+    (line,) = [line for line in run(corpus, without_s05, *ranks[0]).out.splitlines() if "retry with: " in line]
+    (tmp_path / "away").rename(corpus / "s05")
+    assert prepcli(*shlex.split(line.partition("retry with: ")[2])[1:]).code == 0
+    assert not read_lines(without_s05.with_name("out.prepcli") / "rejects.jsonl")
 
 
 def test_a_retry_that_is_stopped_goes_on_without_the_option(

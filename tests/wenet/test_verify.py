@@ -133,6 +133,13 @@ def test_a_damaged_data_list(made: Path, tmp_path: Path) -> None:
         assert expected in found
 
 
+@pytest.mark.parametrize("bounds", ['"start": NaN, "end": 2', '"end": 1e999', '"start": 2, "end": 1', '"start": -1'])
+def test_bounds_that_are_none(bounds: str, tmp_path: Path) -> None:
+    """Also where the path is relative, and its file is not looked at."""
+    (tmp_path / "data.list").write_text('{"key": "a", "wav": "x.wav", "txt": "t", ' + bounds + "}\n")
+    assert any("s is not a part of a file" in problem for problem in problems(tmp_path))
+
+
 def test_members_are_counted_by_pythons_own_reader(made: Path) -> None:
     data = (made / "out/shards_000000000.tar").read_bytes()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
