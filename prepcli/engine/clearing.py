@@ -77,7 +77,8 @@ def clear_refused(workspace: Workspace) -> None:
         return
     for name in ("index", "spool"):
         shutil.rmtree(workspace.root / name, ignore_errors=True)
-    (workspace.root / "claim.json").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # what cannot be removed was the reason
+        (workspace.root / "claim.json").unlink(missing_ok=True)
     folders = (workspace.done, workspace.progress, workspace.tmp, workspace.launches, workspace.root)
     above = (workspace.main_root,) if workspace.main_root in workspace.root.parents else ()
     for folder in (*folders, *above):
