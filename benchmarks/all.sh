@@ -17,18 +17,18 @@ measure() {
     echo "$name: $((SECONDS - start)) s"
 }
 
-measure tarred tarred.py --files 8000
-measure exports exports.py ${WENET_PYTHON:+--wenet-python "$WENET_PYTHON"}
-measure mels mels.py
-measure make_manifest make_manifest.py
+measure exports exports.py --files 1500 --runs 3 ${WENET_PYTHON:+--wenet-python "$WENET_PYTHON"}
+measure object_store object_store.py --files 1000 --few 100 --written 2000 --runs 2
+measure mels mels.py --files 3000 --runs 2
 measure bins bins.py
 measure bins_2d bins.py --two-d --lines 200000
 measure shar shar.py
-measure resample resample.py
-measure corpora corpora.py
+measure index index.py --lhotse .venv/lhotse2
 measure context context.py --large 50000
 measure codes codes.py
-measure index index.py --lhotse .venv/lhotse2
+measure resample resample.py
+measure corpora corpora.py
+measure make_manifest make_manifest.py
+measure tarred tarred.py --files 8000
 measure small_files small_files.py
 measure stealing stealing.py
-measure object_store object_store.py --files 1000 --few 100 --runs 1
