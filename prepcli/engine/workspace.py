@@ -58,7 +58,7 @@ class Workspace:
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
-        self._was_there = self.root.exists()
+        self._was_there = os.path.exists(self.root)
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
     def prepare(self, takes_over: bool = False) -> None:

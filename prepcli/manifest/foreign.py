@@ -42,21 +42,42 @@ def check_is_json_lines(path: str, cuts: bool = False) -> None:
     Raises:
         UsageError: what the file is, and what to do with it.
     """
-    if not os.path.isfile(path):
-        return
-    try:
-        with open_bytes(path) as file:
-            head = file.read(HEAD_BYTES)
-    except (OSError, EOFError):
-        return
-    except Exception as error:
-        if type(error).__module__ != "zlib":  # zlib.error: damage, which reading it reports
-            raise
-        return
-    found = _foreign(head, path, cuts)
+    head = _head(path)
+    found = _foreign(head, path, cuts) if head is not None else None
     if found is not None:
         kind, advice = found
         raise UsageError(f"{path} is not a manifest of JSON lines ({kind}); {advice}")
+
+
+def check_is_text(path: str) -> None:
+    """Refuse a file that is certainly not lines of text: audio and other binary files, and a JSON list.
+
+    Raises:
+        UsageError: what the file is.
+    """
+    head = _head(path) or b""
+    kind = next((kind for at, magic, kind, _ in _MAGIC if head[at:].startswith(magic)), None)
+    if kind is None and b"\0" in head and not head.startswith(_UTF_16):
+        kind = "a binary file"
+    if kind is None and len(head) < HEAD_BYTES and head.strip()[:1] == b"[" and _is_list(head):
+        kind = "a JSON list"
+    if kind is not None:
+        raise UsageError(f"{path} is not lines of text ({kind}); give a file with one text per line, or a manifest")
+
+
+def _head(path: str) -> bytes | None:
+    """The beginning of a file; None where it cannot be read, which is left to whoever reads it."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open_bytes(path) as file:
+            return file.read(HEAD_BYTES)
+    except (OSError, EOFError):
+        return None
+    except Exception as error:
+        if type(error).__module__ != "zlib":  # zlib.error: damage, which reading it reports
+            raise
+        return None
 
 
 def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,7 +18,7 @@ from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_value, parse_fields
-from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.foreign import check_is_json_lines, check_is_text
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.sources import open_bytes
 from prepcli.texts.normalizing import Normalize, check_installed, load_normalizer
@@ -65,8 +64,8 @@ class TextsJob(UnitJob[LineSlice, Contents]):
         if not slices.num_records:
             raise UsageError(f"no texts in {', '.join(self.paths)}: all lines are empty")
         are_records = [_begins_with_brace(path) for path in self.paths]
-        for path in compress(self.paths, are_records):
-            check_is_json_lines(path)
+        for path, is_manifest in zip(self.paths, are_records, strict=True):
+            (check_is_json_lines if is_manifest else check_is_text)(path)
         if self.options.tts_text_field is not None and not all(are_records):
             text = self.paths[are_records.index(False)]
             raise UsageError(f"--tts-text-field is for manifests, and {text} is a file of texts")

@@ -159,11 +159,13 @@ def test_a_config_where_none_can_be_written(folder: Path) -> None:
         (b"\0\1\2\3", "(a binary file)"),
     ],
 )
-def test_what_is_not_json_lines_gets_no_index(folder: Path, content: bytes, words: str) -> None:
-    """Readers would seek to its line ends, and find no records there."""
+def test_what_is_neither_json_lines_nor_text(folder: Path, content: bytes, words: str) -> None:
+    """It gets no index: readers would seek to its line ends, and find no records there."""
     (folder / "other.json").write_bytes(content)
     before = everything(folder)
     for options in ([], ["--check"], ["--dry-run"]):
         done = prepcli("index", "other.json", *options, cwd=folder)
         assert (done.code, words in done.error_line) == (2, True)
+    done = prepcli("prepare-texts", "other.json", "texts.json", cwd=folder)
+    assert (done.code, f"is not lines of text {words}" in done.error_line) == (2, True)
     assert everything(folder) == before
