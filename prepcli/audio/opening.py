@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file, refuse, regular_size
-from prepcli.storage.addresses import is_address
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.storage.addresses import AddressError, is_address
 
 
 @contextmanager
@@ -60,6 +61,8 @@ def _stored(address: str, name: str) -> Iterator[Source]:
         source = open_stored(address)
     except OSError as error:
         refuse(error, name)
+    except AddressError as error:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"audio_filepath: {error}") from None
     try:
         yield source
     finally:

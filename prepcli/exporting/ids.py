@@ -26,7 +26,7 @@ _UNSAFE_IN_ID = re.compile(r"[\s/]")
 @lru_cache(maxsize=64)
 def file_id(audio_filepath: str) -> str:
     """`train/spk1/utt 3.wav` -> `utt_3`."""
-    return path_id(posixpath.basename(normal_path(audio_filepath)))
+    return path_id(posixpath.basename(normal_path(audio_filepath)) or "_")  # of `/`, which will be a reject
 
 
 @lru_cache(maxsize=64)

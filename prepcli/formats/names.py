@@ -1,5 +1,6 @@
 """Unique names of members and folders that NeMo's loaders accept."""
 
+import contextlib
 import hashlib
 import os
 import posixpath
@@ -8,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import is_address, parse_address, without_scheme
+from prepcli.storage.addresses import AddressError, is_address, parse_address, without_scheme
 
 MAX_STEM_BYTES = 180
 """Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
@@ -36,7 +37,9 @@ def normal_path(audio_filepath: str) -> str:
     # Most paths are normal already, and parsing one would take a tenth of the time of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
         if is_address(audio_filepath):
-            return str(parse_address(audio_filepath))
+            with contextlib.suppress(AddressError):  # opening it says what is wrong
+                return str(parse_address(audio_filepath))
+            return audio_filepath
         parts = [part for part in audio_filepath.split("/") if part not in ("", ".")]
         return "/" * audio_filepath.startswith("/") + "/".join(parts) or "."
     return audio_filepath

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from prepcli.formats.names import normal_path
 from prepcli.formats.tarred import refusal_of_tarred
-from prepcli.storage.addresses import is_absolute, is_address, join, other_scheme
-from prepcli.storage.paths import exists, path_of
+from prepcli.storage.addresses import AddressError, is_absolute, is_address, join, other_scheme
+from prepcli.storage.paths import path_of
 
 SAMPLE_SIZE = 20
 """Maximum number of audio files that are looked for."""
@@ -50,11 +50,11 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
 
 def _is_there(path: str) -> bool:
     """Also if it cannot be reached: then its own reject says more."""
-    if is_address(path):
-        return exists(path)
     try:
+        if is_address(path):
+            return path_of(path).exists()
         os.stat(path)
-    except PermissionError:
+    except (PermissionError, AddressError):
         return True
     except (OSError, ValueError):
         return False

@@ -21,6 +21,10 @@ _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
+class AddressError(UsageError):
+    """A text that begins as an address, and is not one."""
+
+
 class Address(NamedTuple):
     """An object or a prefix in a bucket; `key` has no slash at either end."""
 
@@ -72,19 +76,19 @@ def parse_address(text: str) -> Address:
     """Parse an address.
 
     Raises:
-        UsageError: it has no bucket, or holds credentials; the message does not repeat these.
+        AddressError: it has no bucket, or holds credentials; the message does not repeat these.
     """
     found = _ADDRESS.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text} is not an address such as s3://bucket/prefix")
+        raise AddressError(f"{text} is not an address such as s3://bucket/prefix")
     scheme, bucket, key = found[1], found[2], found[3] or ""
     if "@" in bucket or ":" in bucket:
-        raise UsageError(
+        raise AddressError(
             f"an address {scheme}://... must hold only a bucket and a key; give credentials and the endpoint in the "
             "environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL)"
         )
     if not _BUCKET.fullmatch(bucket):
-        raise UsageError(f"{text} does not name a bucket; give an address such as {scheme}://bucket/prefix")
+        raise AddressError(f"{text} does not name a bucket; give an address such as {scheme}://bucket/prefix")
     return Address(scheme, bucket, _normal(key))
 
 

@@ -79,3 +79,10 @@ def test_long_and_odd_paths() -> None:
     assert file_id("deep/down/a\nb\tc@d.e.wav") == "a_b_c_d_e"
     assert path_id("deep/down/a.wav") == "deep_down_a"
     assert len(file_id("ü" * 300 + ".wav").encode()) <= 200
+
+
+@pytest.mark.parametrize("path", ["/", "//", ".", "s3://"])
+def test_paths_without_a_name(path: str) -> None:
+    """Such records become rejects when their audio is opened; before, they have an id as others have."""
+    assert file_id(path)
+    assert path_id(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.manifest import line_slices
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -108,3 +109,14 @@ def test_ranks_give_the_same_bytes(tmp_path: Path) -> None:
         f"fix-durations: nothing to do, {tmp_path / 'one.json'} is complete",
     )
     assert "finished" in prepcli("status", tmp_path / "one.json").out
+
+
+def test_lines_are_numbered_over_all_units(audio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blank lines count as well."""
+    monkeypatch.setattr(line_slices, "MIN_UNIT_BYTES", 1)
+    good, bad = b'{"audio_filepath": "one.wav"}', b"{"
+    (audio / "m.json").write_bytes(b"\n".join([good, b"", b" ", bad, good, b"", bad, good]))
+    done = prepcli("fix-durations", audio / "m.json", audio / "fixed.json", "--max-rejects", 2, "--json")
+    assert (done.code, done.json["records_out"]) == (0, 3)
+    assert done.json["units"] > 2
+    assert [r["manifest_line"] for r in rejects(audio / "fixed.json")] == [4, 7]

@@ -7,6 +7,8 @@ import pytest
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import Address, names_addresses, other_scheme, parse_address
 from prepcli.storage.paths import StorePath, path_of
+from tests.conftest import read_lines, write_lines
+from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 
 REFUSED = [
@@ -112,3 +114,22 @@ def test_addresses_within_a_text() -> None:
     assert names_addresses("[[s3://b/m.json,0.7],[n.json,0.3]]")
     assert names_addresses("manifest_filepath=s3://b/m.json")
     assert not names_addresses("reads s3 things://")
+
+
+@pytest.mark.parametrize("command", ["manifest-to-tarred", "manifest-to-shar", "manifest-to-wenet", "fix-durations"])
+def test_a_record_whose_address_is_none(command: str, tmp_path: Path) -> None:
+    """It is a reject like others that are wrong, and does not stop the run."""
+    bad = ["s3:///./x.wav", "s3://user:sesame@bucket/x.wav", "s3://", "ais://b/../x.wav", "s3://a_bucket!/x.wav"]
+    write_audio(tmp_path / "good.wav", 1.0)
+    write_lines(
+        tmp_path / "m.json",
+        [{"audio_filepath": path, "duration": 1.0, "text": "t"} for path in (*bad[:2], "good.wav", *bad[2:])],
+    )
+    shards = [] if command == "fix-durations" else ["--num-shards" if "tarred" in command else "--shard-size", 1]
+    done = prepcli(command, tmp_path / "m.json", tmp_path / "out", *shards, "--max-rejects", 5, "--json")
+    assert done.code == 0, done.err
+    assert done.json["rejects_by_reason"] == {"bad_field": 5}
+    rejects = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert [reject["manifest_line"] for reject in rejects] == [1, 2, 4, 5, 6]
+    assert rejects[0]["reject_detail"].startswith("audio_filepath: s3:///./x.wav does not name a bucket")
+    assert "sesame" not in rejects[1]["reject_detail"]

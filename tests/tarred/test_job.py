@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import struct
 import tarfile
@@ -545,3 +546,23 @@ def test_shards_below_added_ones_are_not_changed(option: str, mini_corpus: Path,
     assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == set()
     assert prepcli(*commands[2], *options, option).code == 0
     assert prepcli("verify", out).code == 0
+
+
+def test_fields_that_follow_from_the_stored_audio(tmp_path: Path) -> None:
+    """An offset where a reader would take the whole file, none where there is none, and the rate of what is stored."""
+    write_audio(tmp_path / "a.wav", 2.0, 16000)
+    records = [{"audio_filepath": "a.wav", "duration": d, "offset": None, "sample_rate": 16000} for d in (0.5, 2.0)]
+    manifest = write_lines(tmp_path / "m.json", records)
+    make(manifest, tmp_path / "out", "--num-shards", 1, "--target-sample-rate", 8000)
+    first, second = read_lines(tmp_path / "out/tarred_audio_manifest.json")
+    assert (first["offset"], first["sample_rate"]) == (0.0, 8000)
+    assert "offset" not in second
+
+
+def test_the_date_of_a_set_is_that_of_its_newest_manifest(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav", 1.0)
+    for day, name in ((3, "a"), (9, "b"), (5, "c")):
+        path = write_lines(tmp_path / f"{name}.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": name}])
+        os.utime(path, (day * 86400 + 43200,) * 2)
+    make(",".join(f"{tmp_path}/{name}.json" for name in "abc"), tmp_path / "out", "--num-shards", 1)
+    assert "01-10-1970" in (tmp_path / "out/metadata.yaml").read_text()
