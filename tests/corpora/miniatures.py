@@ -47,7 +47,7 @@ def tar(files: Files) -> bytes:
 
 
 def tar_gz(files: Files) -> bytes:
-    return gzip.compress(tar(files), mtime=0)
+    return gzip.compress(tar(files), 1, mtime=0)
 
 
 def librispeech(folder: str, speakers: list[str], copies: int = 1) -> Files:

@@ -44,74 +44,12 @@ again = CutSet.from_shar(fields=fields, indexed=True, indexes_root=root)
 again.load_state_dict(state)
 rest = [described(cut) for cut in again]
 assert sorted(str(path) for path in folder.rglob("*")) == before
-print(json.dumps([indexes, all_cuts, drawn, first, rest]))
+found = {"read": [all_cuts, drawn, first, rest], "indexes": indexes}
 """
-
-
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """A Shar set with indexes and some files, and what lhotse 2 says of them."""
-    folder = tmp_path_factory.mktemp("lhotse 2")
-    manifest = MINI_CORPUS / "manifest_with_context.json"
-    make_set("manifest-to-shar", manifest, folder / "shar", "--shard-size", 20, "--indexed", "--audio-format", "wav")
-    files = folder / "files"
-    files.mkdir()
-    for number, (name, names) in enumerate(NAMES.items()):
-        for format in (1, 2):  # GNU's and PAX's headers
-            if len(names) % 2 == 0:
-                make_tar(files / f"{number}_{name}_{format}.tar", names, format, lambda n: 700 * n)
-    shutil.copy(folder / "shar/target_audio/recording.000001.tar", files / "ours.tar")
-    for number, text in enumerate((b"", b"{}\n{}\n", b'{"a": 1}\n\n{}')):
-        (files / f"{number}.jsonl").write_bytes(text)
-    return folder, with_lhotse2(READ, folder, json.dumps(fields_of(folder / "shar")), folder / "shar/index")
-
-
-def fields_of(out: Path) -> dict[str, list[str]]:
-    return {name: sorted(map(str, (out / name).iterdir())) for name in ("cuts", "target_audio", "context_audio")}
-
-
-def test_the_same_indexes(read: tuple[Path, Any]) -> None:
-    folder, (indexes, *_) = read
-    assert len(indexes) >= 10
-    for name, theirs in indexes.items():
-        path = folder / "files" / name
-        ours = make_index(path, "jsonl" if path.suffix == ".jsonl" else "shar_tar")
-        # lhotse 2 reads 10 kB at a time and takes for the size how far it has read: in rare cases one block less.
-        end = int.from_bytes(bytes.fromhex(theirs)[-8:], "little")
-        assert ours[:-8] == bytes.fromhex(theirs)[:-8], name
-        assert end == path.stat().st_size or (path.stat().st_size % 10240 == 512), name
-
-
-def test_the_same_cuts_as_lhotse_1_in_the_same_order(read: tuple[Path, Any]) -> None:
-    lhotse = pytest.importorskip("lhotse")
-    from tests.indexing.reading import described
-
-    folder, (_, all_cuts, drawn, first, rest) = read
-    cuts = [described(cut) for cut in lhotse.CutSet.from_shar(fields=fields_of(folder / "shar"))]
-    assert len(cuts) == 48
-    assert all_cuts == cuts
-    assert drawn == {str(n): cuts[n] for n in (47, 0, 20, 33)}
-    assert first == cuts[:19]
-    assert rest == cuts[19:]
-
-
-def test_packs(tmp_path: Path) -> None:
-    """Written by the command where lhotse 2 can be imported, and read by lhotse 2: the bytes of each record."""
-    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "tarred", "--num-shards", 2)
-    manifest = MINI_CORPUS / "manifest_with_context.json"
-    make_set("manifest-to-shar", manifest, tmp_path / "shar", "--shard-size", 24, "--indexed", "--audio-format", "wav")
-    (tmp_path / "flat").mkdir()
-    for path in (tmp_path / "shar").glob("[ct]*/*"):
-        field = path.parent.name
-        (tmp_path / "flat" / path.name.replace("recording", field)).hardlink_to(path)
-    found = with_lhotse2(
-        """
-import hashlib, json, sys
-from pathlib import Path
+PACKS = """
 import yaml
 from prepcli import index
 from lhotse.index_pack import IndexPack, index_pack_collection_key
-folder = Path(sys.argv[1])
 report = index(str(folder / "tarred"), pack=str(folder / "tarred.idxpack"))
 assert report.problems == [], report
 entry = yaml.safe_load((folder / "tarred.yaml").read_text())["input_cfg"][0]
@@ -119,7 +57,6 @@ manifest, tars = entry["manifest_filepath"], entry["tarred_audio_filepaths"]
 def content(at):
     data = Path(at.path).read_bytes()[at.start:at.end]
     return hashlib.sha256(data).hexdigest()
-found = {}
 with IndexPack(folder / "tarred.idxpack") as pack:
     lines = pack.collection(index_pack_collection_key("manifest", "jsonl", manifest))
     members = pack.collection(index_pack_collection_key("tar", "nemo_tar", tars))
@@ -141,21 +78,74 @@ for shar in ("shar", "flat"):
         }
 from lhotse.packed_lazy import LazyPackedManifestIterator
 print(json.dumps(found))
-""",
-        tmp_path,
-    )
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Sets, indexes and some files, and what lhotse 2 says of them: one process, which takes seconds to import it."""
+    folder = tmp_path_factory.mktemp("lhotse 2")
+    manifest = MINI_CORPUS / "manifest_with_context.json"
+    make_set("manifest-to-shar", manifest, folder / "shar", "--shard-size", 20, "--indexed", "--audio-format", "wav")
+    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", folder / "tarred", "--num-shards", 2)
+    (folder / "flat").mkdir()
+    for path in (folder / "shar").glob("[ct]*/*"):
+        (folder / "flat" / path.name.replace("recording", path.parent.name)).hardlink_to(path)
+    files = folder / "files"
+    files.mkdir()
+    for number, (name, names) in enumerate(NAMES.items()):
+        for format in (1, 2):  # GNU's and PAX's headers
+            if len(names) % 2 == 0:
+                make_tar(files / f"{number}_{name}_{format}.tar", names, format, lambda n: 700 * n)
+    shutil.copy(folder / "shar/target_audio/recording.000001.tar", files / "ours.tar")
+    for number, text in enumerate((b"", b"{}\n{}\n", b'{"a": 1}\n\n{}')):
+        (files / f"{number}.jsonl").write_bytes(text)
+    return folder, with_lhotse2(READ + PACKS, folder, json.dumps(fields_of(folder / "shar")), folder / "shar/index")
+
+
+def fields_of(out: Path) -> dict[str, list[str]]:
+    return {name: sorted(map(str, (out / name).iterdir())) for name in ("cuts", "target_audio", "context_audio")}
+
+
+def test_the_same_indexes(found: tuple[Path, Any]) -> None:
+    folder, indexes = found[0], found[1]["indexes"]
+    assert len(indexes) >= 10
+    for name, theirs in indexes.items():
+        path = folder / "files" / name
+        ours = make_index(path, "jsonl" if path.suffix == ".jsonl" else "shar_tar")
+        # lhotse 2 reads 10 kB at a time and takes for the size how far it has read: in rare cases one block less.
+        end = int.from_bytes(bytes.fromhex(theirs)[-8:], "little")
+        assert ours[:-8] == bytes.fromhex(theirs)[:-8], name
+        assert end == path.stat().st_size or (path.stat().st_size % 10240 == 512), name
+
+
+def test_the_same_cuts_as_lhotse_1_in_the_same_order(found: tuple[Path, Any]) -> None:
+    lhotse = pytest.importorskip("lhotse")
+    from tests.indexing.reading import described
+
+    folder, (all_cuts, drawn, first, rest) = found[0], found[1]["read"]
+    cuts = [described(cut) for cut in lhotse.CutSet.from_shar(fields=fields_of(folder / "shar"))]
+    assert len(cuts) == 48
+    assert all_cuts == cuts
+    assert drawn == {str(n): cuts[n] for n in (47, 0, 20, 33)}
+    assert first == cuts[:19]
+    assert rest == cuts[19:]
+
+
+def test_packs(found: tuple[Path, Any]) -> None:
+    """Written by the command where lhotse 2 can be imported, and read by lhotse 2: the bytes of each record."""
+    folder, theirs = found
     lines = [
         line
         for number in range(2)
-        for line in (tmp_path / f"tarred/sharded_manifests/manifest_{number}.json").read_bytes().splitlines(True)
+        for line in (folder / f"tarred/sharded_manifests/manifest_{number}.json").read_bytes().splitlines(True)
     ]
-    assert found["lines"] == [hashlib.sha256(line).hexdigest() for line in lines]
-    assert (found["members"], found["routes"]) == (48, [*range(24), *range(24)])
-    assert found["shar"] == found["flat"] == {"cuts": 48, "target_audio": 48, "context_audio": 48}
+    assert theirs["lines"] == [hashlib.sha256(line).hexdigest() for line in lines]
+    assert (theirs["members"], theirs["routes"]) == (48, [*range(24), *range(24)])
+    assert theirs["shar"] == theirs["flat"] == {"cuts": 48, "target_audio": 48, "context_audio": 48}
 
 
-def test_a_pack_needs_lhotse_2(tmp_path: Path) -> None:
-    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "tarred", "--num-shards", 2)
-    done = prepcli("index", tmp_path / "tarred", "--pack", tmp_path / "x.idxpack")
+def test_a_pack_needs_lhotse_2(found: tuple[Path, Any], tmp_path: Path) -> None:
+    done = prepcli("index", found[0] / "tarred", "--pack", tmp_path / "x.idxpack")
     assert done.code == 2
     assert "--pack needs lhotse 2" in done.error_line

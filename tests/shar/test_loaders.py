@@ -83,11 +83,11 @@ def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
 @pytest.mark.slow
 def test_lhotse_reads_opus(corpus: Path, tmp_path: Path) -> None:
     """All of it at 48 kHz, and recognisably what it was."""
-    write_lines(tmp_path / "manifest.json", read_lines(corpus / "manifest.json")[::3])
+    write_lines(tmp_path / "manifest.json", read_lines(corpus / "manifest.json")[::6])
     make_shar(tmp_path, "opus")
     records = expected(corpus)
     cuts = list(lhotse.CutSet.from_shar(fields=shar_fields(tmp_path / "opus")))
-    assert len(cuts) == 18
+    assert len(cuts) == 9
     for cut in cuts:
         for recording, prefix in ((cut.target_audio, ""), (cut.context_audio, "context_audio_")):
             audio = recording.load_audio()[0]

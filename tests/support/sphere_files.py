@@ -1,5 +1,7 @@
 """NIST SPHERE files as the LDC ships them: plain, mu-law, and compressed with shorten."""
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,12 +15,18 @@ def ulaw_values() -> Samples:
     return np.where(code & 128, -magnitude, magnitude).astype(np.int16)
 
 
-def ulaw(samples: Samples) -> NDArray[np.uint8]:
-    """The code that is nearest to each sample."""
+@cache
+def _nearest_codes() -> NDArray[np.uint8]:
+    """The code that is nearest to each sample, from -32768 on."""
     values = ulaw_values().astype(np.int32)
     order = np.argsort(values, kind="stable")
     middles = (values[order][1:] + values[order][:-1] + 1) // 2
-    return order[np.searchsorted(middles, samples, side="right")].astype(np.uint8)
+    return order[np.searchsorted(middles, np.arange(-(1 << 15), 1 << 15), side="right")].astype(np.uint8)
+
+
+def ulaw(samples: Samples) -> NDArray[np.uint8]:
+    """The code that is nearest to each sample."""
+    return _nearest_codes()[samples.astype(np.int32) + (1 << 15)]
 
 
 def ulaw_sphere(samples: Samples) -> bytes:
