@@ -120,7 +120,8 @@ def _run(
         os.environ.update(environ)
         sys.path[:0] = filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))
         sys.argv = ["-c", *arguments]
-        torch.set_num_threads(1)  # the other threads of the pool are not in a fork
+        if sys.modules.get("torch"):
+            torch.set_num_threads(1)  # the other threads of the pool are not in a fork
         # A new context has none of the variables that a call has set here.
         Context().run(exec, compile(code, "<string>", "exec"), {"__name__": "__main__"})
         exit_code = 0
