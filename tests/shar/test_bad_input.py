@@ -73,7 +73,7 @@ BAD_RECORDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "speaker is a list": ({"speaker": ["a"]}, "bad_field", "speaker is"),
     "lang is a number": ({"lang": 5}, "bad_field", "lang is 5"),
     "no such channel": ({"audio_filepath": "stereo.wav", "channel": 2}, "bad_field", "channel is 2;"),
-    "channel is no text": ({"audio_filepath": "stereo.wav", "channel": ""}, "bad_field", "channel is '';"),
+    "channel is an empty text": ({"audio_filepath": "stereo.wav", "channel": ""}, "bad_field", "channel is '';"),
     "channel is not a number": ({"audio_filepath": "stereo.wav", "channel": [0]}, "bad_field", "channel is [0];"),
 }  # fmt: skip
 

@@ -564,5 +564,5 @@ def test_the_date_of_a_set_is_that_of_its_newest_manifest(tmp_path: Path) -> Non
     for day, name in ((3, "a"), (9, "b"), (5, "c")):
         path = write_lines(tmp_path / f"{name}.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": name}])
         os.utime(path, (day * 86400 + 43200,) * 2)
-    make(",".join(f"{tmp_path}/{name}.json" for name in "abc"), tmp_path / "out", "--num-shards", 1)
+    make(Path(",".join(f"{tmp_path}/{name}.json" for name in "abc")), tmp_path / "out", "--num-shards", 1)
     assert "01-10-1970" in (tmp_path / "out/metadata.yaml").read_text()
