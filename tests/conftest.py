@@ -16,7 +16,7 @@ import pytest
 
 from tests.fuzz import examples as fuzzing
 from tests.support import huge_pages, seeds
-from tests.support.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli, verify_forks
 from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test
 from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
 from tests.support.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
@@ -52,6 +52,13 @@ def mini_corpus() -> Path:
 def short_corpus() -> Path:
     """Folder of the short corpus: `manifest.json` and `manifest_with_context.json` (48 records each)."""
     return SHORT_CORPUS
+
+
+@pytest.fixture(scope="module")
+def forking_verify() -> Iterator[None]:
+    """For tests of files that may crash a decoder: `verify` reads them in a worker, as it does outside of tests."""
+    with verify_forks():
+        yield
 
 
 @pytest.fixture

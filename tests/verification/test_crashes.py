@@ -11,6 +11,8 @@ from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.test_crashed_decoder import die
 from tests.support.running import prepcli
 
+pytestmark = pytest.mark.usefixtures("forking_verify")
+
 
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
 def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
