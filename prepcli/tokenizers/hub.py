@@ -2,9 +2,7 @@
 
 import os
 import re
-import socket
-import urllib.parse
-import urllib.request
+from urllib.parse import urlsplit
 
 from prepcli.errors import UsageError
 
@@ -80,7 +78,7 @@ def _not_here(name: str) -> str:
 def _host() -> str:
     from huggingface_hub.constants import ENDPOINT
 
-    return urllib.parse.urlsplit(ENDPOINT).hostname or str(ENDPOINT)
+    return urlsplit(ENDPOINT).hostname or str(ENDPOINT)
 
 
 def _no_connection(endpoint: str) -> str | None:
@@ -88,7 +86,10 @@ def _no_connection(endpoint: str) -> str | None:
     offline = next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), None)
     if offline is not None:
         return f"{offline} is set, so nothing is downloaded"
-    address = urllib.parse.urlsplit(endpoint)
+    import socket  # each of these takes milliseconds, in commands that count tokens by a file or not at all
+    import urllib.request
+
+    address = urlsplit(endpoint)
     host = address.hostname or ""
     if address.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
         return None
