@@ -41,6 +41,8 @@ def test_the_chain_with_two_ranks(
 ) -> None:
     work, here = tmp_path / "work", tmp_path / "here"
     here.mkdir()
+    launch = tmp_path / "launch.sh"
+    launch.write_text('exec "$@" --no-steal\n')  # else one rank may have done all before the other begins
     settings = {
         "MANIFEST": f"{stored_corpus}/manifest.json",
         "STORE": bucket / "sets",
@@ -50,7 +52,7 @@ def test_the_chain_with_two_ranks(
         "NUM_SHARDS": "4",
         "SHARD_SIZE": "12",
         "DEVICES": "cpu",
-        "LAUNCH": "srun --ntasks=2 --cpus-per-task=1",
+        "LAUNCH": f"srun --ntasks=2 --cpus-per-task=1 bash {launch}",
         "PREPCLI_MODULE": "tests.support.toy_models",
         "PREPCLI_PYTHON": sys.executable,
         "OMP_NUM_THREADS": "1",
