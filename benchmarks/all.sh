@@ -25,7 +25,7 @@ measure bins_2d bins.py --two-d --lines 200000
 measure shar shar.py
 measure index index.py --lhotse .venv/lhotse2
 measure context context.py --large 50000
-measure codes codes.py
+measure codes codes.py --records 96 --shard-size 48 --runs 1
 measure resample resample.py
 measure corpora corpora.py
 measure make_manifest make_manifest.py
