@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.clearing import clear_refused
 from prepcli.engine.rejects import Budget
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace, write_json
@@ -67,3 +68,18 @@ def test_a_process_that_may_still_be_clearing_is_not_disturbed(tmp_path: Path) -
     with pytest.raises(UsageError, match="another command is clearing"):
         run_job(ToyJob(out), Workspace(out), OPTIONS)
     assert run_job(ToyJob(out), Workspace(out), replace(OPTIONS, overwrite=True)).status == "done"
+
+
+def test_a_refused_command_keeps_what_another_has_begun_beside_it(tmp_path: Path) -> None:
+    """Both found no folder of records; only what planning makes again may go."""
+    workspace = Workspace(tmp_path / "out")
+    kept = workspace.root / "tmp" / "0000~of another" / "0.out"
+    for path in (kept, workspace.root / "index" / "a", workspace.root / "spool" / "b"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    clear_refused(workspace)
+    assert [path for path in workspace.root.rglob("*") if path.is_file()] == [kept]
+    kept.unlink()
+    kept.parent.rmdir()
+    clear_refused(workspace)
+    assert not workspace.root.exists()
