@@ -56,6 +56,10 @@ class Owner:
     def __str__(self) -> str:
         return f"{self.rank_id}-{self.place}-{self.pid}-{self.started}"
 
+    def is_same_process(self, other: "Owner") -> bool:
+        """Whether both are one process, for whichever rank."""
+        return (self.place, self.pid, self.started) == (other.place, other.pid, other.started)
+
     @property
     def is_gone(self) -> bool | None:
         """Whether the process has ended; None if it cannot be seen from here."""

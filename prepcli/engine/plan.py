@@ -96,7 +96,8 @@ class StoredPlan(msgspec.Struct):
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
     the folder, `out` the absolute path of OUT at that time. `writes_file`: OUT is a file (see `engine.file_output`).
-    The units are in a file of `units_bytes` (`prepcli.engine.stored_units`).
+    The units are in a file of `units_bytes` (`prepcli.engine.stored_units`). `begun_by` is the process that wrote this
+    (`prepcli.engine.owner.Owner`).
     """
 
     command: str
@@ -114,6 +115,7 @@ class StoredPlan(msgspec.Struct):
     writes_file: bool = False
     out: str = ""
     format: int = 1
+    begun_by: str = ""
 
     def run_again(self, out: str | Path) -> str:
         """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""

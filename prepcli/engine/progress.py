@@ -54,12 +54,16 @@ class RankProgress(msgspec.Struct):
     process_started: int = 0
 
     @property
+    def process(self) -> Owner:
+        """The process that writes this."""
+        return Owner("", self.place, self.pid, self.process_started)
+
+    @property
     def is_stale(self) -> bool:
         """Whether the rank says it is running, but its process is seen to have ended, or was silent for too long."""
         if self.state != "running":
             return False
-        owner = Owner("", self.place, self.pid, self.process_started)
-        return bool(owner.is_gone) or time.time() - self.updated > STALE_AFTER
+        return bool(self.process.is_gone) or time.time() - self.updated > STALE_AFTER
 
 
 class SharedCounter:
@@ -254,10 +258,10 @@ def is_alive(progress: RankProgress) -> bool:
 
     A process of this machine is looked up by its PID; any other counts as living if its last update is recent.
     """
-    owner = Owner("", progress.place, progress.pid, progress.process_started)
-    if progress.state != "running" or owner == Owner.of_this_process(""):
+    if progress.state != "running" or progress.process.is_same_process(Owner.of_this_process("")):
         return False
-    return not (progress.is_stale if owner.is_gone is None else owner.is_gone)
+    gone = progress.process.is_gone
+    return not (progress.is_stale if gone is None else gone)
 
 
 def format_seconds(seconds: float) -> str:

@@ -8,11 +8,13 @@ from typing import Any
 from prepcli.engine.job import AnyJob
 from prepcli.engine.kept_inputs import refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once
+from prepcli.engine.owner import Owner
 from prepcli.engine.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
-from prepcli.engine.progress import is_alive, read_progress
+from prepcli.engine.progress import STALE_AFTER, is_alive, read_progress
 from prepcli.engine.publish import Marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.rejects import Budget
+from prepcli.engine.stages import changed_within
 from prepcli.engine.stored_units import write_units
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
@@ -75,7 +77,7 @@ def replace_failed(
     if stored.command != job.command or (rank.world_size > 1 and rank.launch_id is None):
         return stored
     markers = [read_document(path, Marker) for path in sorted(workspace.done.glob("*.json"))]
-    if any(marker is None or marker.records_out for marker in markers) or any(map(is_alive, read_progress(workspace))):
+    if any(marker is None or marker.records_out for marker in markers) or _is_at_work(stored, workspace):
         return stored
     refuse_to_lose_inputs(job, plan, workspace, overwrite=True)
     job.prepare()
@@ -86,6 +88,20 @@ def replace_failed(
             (workspace.out / name).unlink(missing_ok=True)
     clear_once(workspace, rank, job.output_patterns(plan))
     return read_document(workspace.plan_file, StoredPlan)
+
+
+def _is_at_work(stored: StoredPlan, workspace: Workspace) -> bool:
+    """Whether a rank is at work on this plan, or about to be: its progress file comes a moment after the plan."""
+    ranks = read_progress(workspace)
+    if any(map(is_alive, ranks)):
+        return True
+    begun_by = Owner.parse(stored.begun_by)
+    if begun_by is None or begun_by.is_same_process(Owner.of_this_process("")):
+        return False
+    if any(begun_by.is_same_process(rank.process) for rank in ranks):  # it has ended its work
+        return False
+    gone = begun_by.is_gone
+    return changed_within(STALE_AFTER, [workspace.plan_file]) if gone is None else not gone
 
 
 def plan_document(
@@ -108,4 +124,5 @@ def plan_document(
         writes_file=workspace.named != workspace.out,
         out=absolute(workspace.named),
         format=PLAN_FORMAT,
+        begun_by=str(Owner.of_this_process(workspace.rank_id)),
     )

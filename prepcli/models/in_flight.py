@@ -130,7 +130,8 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
                     f"the model has crashed over {MAX_CRASHES} single segments: most likely the cause is not the audio "
                     f"but the device or the installation; try --devices cpu, then remove {folder} and run again"
                 )
-            faulthandler.enable(crashed)
+            # Other threads run on while it writes: to walk through their frames could crash once more.
+            faulthandler.enable(crashed, all_threads=False)
             yield _Current.in_flight
         finally:
             _Current.in_flight = InFlight()

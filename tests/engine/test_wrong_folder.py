@@ -1,16 +1,23 @@
 """A wrong or forgotten `--audio-base-dir`: found before the work, and corrected without `--overwrite`."""
 
 import gzip
+import os
 import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from prepcli.engine.owner import Owner, start_time, this_place
+from prepcli.engine.plan import StoredPlan
 from prepcli.engine.progress import new_progress, progress_file
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, write_json
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
-from tests.support.running import Outcome, prepcli
+from tests.support.running import HANG_SECONDS, Outcome, prepcli
 
 
 @pytest.fixture
@@ -216,3 +223,42 @@ def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> No
         launched = ["--rank", rank, "--world-size", 2, "--launch-id", "x"]
         assert tarred(manifest, *right, *launched).code in (0, 4)
     assert prepcli("verify", failed).code == 0
+
+
+@contextmanager
+def planned_by_another(workspace: Workspace, place: str = "") -> Iterator[Owner]:
+    """Within the context a process runs that seems to have written the plan."""
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
+        owner = Owner("0", place or this_place(), other.pid, start_time(other.pid) or 0)
+        plan = msgspec.json.decode(workspace.plan_file.read_bytes(), type=StoredPlan)
+        write_json(workspace.plan_file, msgspec.structs.replace(plan, begun_by=str(owner)))
+        try:
+            yield owner
+        finally:
+            other.kill()
+
+
+@pytest.mark.parametrize("place", ["", "elsewhere"])
+def test_a_run_that_has_only_planned_is_left_alone(place: str, manifest: Path, failed: Path) -> None:
+    """Its progress file comes a moment after its plan; until then the process tells, or the age of the plan."""
+    right = ["--audio-base-dir", SHORT_CORPUS]
+    workspace = Workspace(failed)
+    progress_file(workspace, 0).unlink()
+    with planned_by_another(workspace, place):
+        before = tree(manifest.parent)
+        refused = tarred(manifest, *right)
+        assert (refused.code, "--audio-base-dir was not given" in refused.error_line) == (2, True)
+        assert tree(manifest.parent) == before
+    if place:
+        os.utime(workspace.plan_file, (1, 1))
+    assert tarred(manifest, *right).code == 0
+
+
+def test_a_run_that_has_ended_in_a_process_that_lives_on(manifest: Path, failed: Path) -> None:
+    """In a notebook for instance."""
+    workspace = Workspace(failed)
+    with planned_by_another(workspace) as owner:
+        progress = new_progress(Rank(0, 1))
+        progress.pid, progress.process_started, progress.state = owner.pid, owner.started, "done"
+        write_json(progress_file(workspace, 0), progress)
+        assert tarred(manifest, "--audio-base-dir", SHORT_CORPUS).code == 0

@@ -159,7 +159,7 @@ class FatalCodec(ToyCodec):
     def encode(self, audio: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
         length = len(self._samples)
         if any(len(row) >= length and torch.equal(row[:length], self._samples) for row in audio):
-            os.kill(os.getpid(), self._signal)
+            signal.raise_signal(self._signal)  # in this thread, as a fault of the model is
         return super().encode(audio, *others)
 
 
