@@ -102,6 +102,9 @@ def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    links = [link.partition(", ")[::2] for link in metadata.get_all("Project-URL", [])]
+    assert {label for label, _ in links} == {"Reader: NeMo", "Reader: Lhotse", "Reader: WeNet"}
+    assert all(address.startswith("https://") for _, address in links)
     without_extras = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
     # What a login node can do without: some 5 GB.
     assert not [one for one in without_extras if re.match("torch|nemo|lhotse|matplotlib", one)]
