@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.formats.yaml_text import parse_yaml
 
 Bound = float | tuple[float, int]
 """The longest example of a bucket: its duration in seconds, or duration and number of output tokens."""
@@ -57,8 +58,8 @@ def buckets_in_config(path: Path) -> list[Bound]:
     from prepcli.bins.loader_config import PLACES
 
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        document = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"--buckets-from {path}: not readable YAML: {' '.join(str(error).split())}") from None
     for names in (*PLACES, ()):
         section: Any = document

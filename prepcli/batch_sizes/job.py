@@ -29,6 +29,7 @@ from prepcli.engine.plan import Plan, StoredPlan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace, publish_json_once, read_document
 from prepcli.errors import UsageError
+from prepcli.formats.yaml_text import parse_yaml
 from prepcli.interface.options import settings_of
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
@@ -196,7 +197,7 @@ def _config_identity(path: Path) -> str:
     import yaml
 
     try:
-        model = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
+        model = parse_yaml(path.read_text(encoding="utf-8"))["model"]
         described = json.dumps({name: value for name, value in model.items() if name not in DATA_KEYS}, default=str)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, KeyError, TypeError, AttributeError):
         raise UsageError(f"--config {path}: it is not the YAML of a training with the key model") from None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
+from prepcli.formats.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from yaml import MappingNode, Node, ScalarNode
@@ -164,7 +165,7 @@ def _read(path: Path) -> _Config:
         raise UsageError(f"--write-config {path}: cannot write it: No such file or directory: {path.parent}")
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(yaml.safe_load(text))
+        root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(parse_yaml(text))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
     if root is None:  # nothing but comments

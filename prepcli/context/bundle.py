@@ -1,6 +1,5 @@
 """One bundle of voices: embed its utterances batch by batch, select each one's context, write the lines."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -29,6 +28,7 @@ from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
 from prepcli.records import Records
+from prepcli.storage.paths import real_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -218,7 +218,7 @@ class Bundle(UnitWork[int, Embedded]):
     def _real_path(self, member: np.int64) -> str:
         number = int(self.numbers[member])
         named = Record.parse(self._records.line(number)).audio_filepath
-        return os.path.realpath(self._records.audio_path(number, named))
+        return real_path(self._records.audio_path(number, named))
 
     def write(self, computed: Embedded, writer: UnitWriter) -> None:
         """Write the lines of the part and its index; reject records without a context."""

@@ -1,5 +1,6 @@
 """Progress across ranks: each rank writes a small file every few seconds; rank 0 shows one bar for all."""
 
+import contextlib
 import os
 import resource
 import socket
@@ -243,6 +244,21 @@ def read_progress(workspace: Workspace) -> list[RankProgress]:
     """The newest progress of every rank that ever ran on this output, by rank."""
     found = (read_document(path, RankProgress) for path in sorted(workspace.progress.glob("rank_*.json")))
     return [progress for progress in found if progress is not None]
+
+
+def note_late_rank(workspace: Workspace, rank: Rank) -> None:
+    """Note this rank, which came when everything was done, beside the other ranks of its launch.
+
+    Otherwise `status` would show it as one that has not started.
+    """
+    launch = (rank.launch_id, rank.world_size)
+    found = read_progress(workspace) if rank.world_size > 1 else []
+    of_launch = {one.rank for one in found if (one.launch_id, one.world_size) == launch}
+    if of_launch and rank.rank not in of_launch:
+        own = new_progress(rank)
+        own.state = "done"
+        with contextlib.suppress(OSError):  # a finished output may be read-only
+            write_json(progress_file(workspace, rank.rank), own, durable=False)
 
 
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:

@@ -1,11 +1,17 @@
 """Rank and world size, from the command line or from the launcher's environment."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from prepcli.errors import UsageError
 from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS
+
+MAX_WORLD_SIZE = 100_000
+"""Maximum number of ranks: each rank divides the work among all."""
+_MAX_ID = 100
+"""Maximum characters of a launch id, which is part of the names of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,9 @@ def detect_rank(
     Raises:
         UsageError: the numbers contradict each other, or a batch script has several tasks but no `srun`.
     """
-    if launch_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", launch_id):
-        raise UsageError("--launch-id takes letters, digits, '.', '_' and '-' (maximum 100)")
+    if launch_id is not None and not re.fullmatch(rf"[A-Za-z0-9._-]{{1,{_MAX_ID}}}", launch_id):
+        shown = launch_id if len(launch_id) <= _MAX_ID else f"{launch_id[:20]}... ({len(launch_id)} characters)"
+        raise UsageError(f"--launch-id {shown}: give up to {_MAX_ID} letters, digits, '.', '_' and '-'")
     if rank is not None:
         if world_size is None:
             raise UsageError("--rank needs --world-size: how many ranks share the work?")
@@ -107,6 +114,8 @@ def _torchrun(environ: Mapping[str, str]) -> Rank:
     restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT") or 0
     # A static rendezvous has the id "none" in every run, so there is no launch id.
     name = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)
+    if len(name) > _MAX_ID:
+        name = f"{name[: _MAX_ID // 2]}-{hashlib.sha256(run_id.encode(errors='surrogateescape')).hexdigest()[:16]}"
     return Rank(
         rank=_integer(environ, "RANK") or 0,
         world_size=_integer(environ, "WORLD_SIZE") or 1,
@@ -131,6 +140,8 @@ def _integer(environ: Mapping[str, str], name: str) -> int | None:
 def _checked(rank: Rank) -> Rank:
     if rank.world_size < 1:
         raise UsageError(f"--world-size must be at least 1, not {rank.world_size}")
+    if rank.world_size > MAX_WORLD_SIZE:
+        raise UsageError(f"--world-size must be at most {MAX_WORLD_SIZE:,}, not {rank.world_size:,}")
     if not 0 <= rank.rank < rank.world_size:
         raise UsageError(
             f"rank {rank.rank} does not exist among {rank.world_size} ranks (they count from 0; "

@@ -12,7 +12,7 @@ from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once, has_agreed, has_done, note_done, shares
 from prepcli.engine.owner import heartbeat
 from prepcli.engine.plan import FINISH_UNIT, AnyPlan, StoredPlan, differences, plan_digest
-from prepcli.engine.progress import is_running_elsewhere
+from prepcli.engine.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.rejects import merge_rejects
 from prepcli.engine.report import Report, build_report, judge
@@ -59,6 +59,7 @@ class Run:
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         self._retry_rejects()
         if self._was_finished():
+            note_late_rank(self.workspace, self.options.rank)
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
         self._warn_if_running()

@@ -12,6 +12,7 @@ import msgspec
 from prepcli.display.printing import first_line
 from prepcli.errors import UsageError
 from prepcli.formats.folders import regular_files
+from prepcli.formats.yaml_text import parse_yaml
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
@@ -119,7 +120,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid YAML: {first_line(error)}") from None
     try:

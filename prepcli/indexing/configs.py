@@ -75,7 +75,7 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
                     found.add([path], tar_kind(path) if path.suffix == ".tar" else "jsonl", places)
         yield found
         return
-    for folder in [spec] if isinstance(spec, str) else [item if isinstance(item, str) else item[0] for item in spec]:
+    for folder in _names(spec):
         if not path_of(folder).is_dir():
             raise UsageError(f"shar_path is not a directory: {folder}")
         yield from sets_in_folder(path_of(folder), places)
@@ -83,13 +83,17 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
 
 def expanded(spec: Any) -> list[Path]:
     """The files of a path, a brace pattern, or a list of these, each perhaps with a weight."""
+    return [path_of(path) for name in _names(spec) for path in expand_paths(name)]
+
+
+def _names(spec: Any) -> list[str]:
+    """The paths of a spec, as they are written."""
     items = [spec] if isinstance(spec, str) else spec
-    if not isinstance(items, list):
-        raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
-    names = [item[0] if isinstance(item, list) and item else item for item in items]
-    if not all(isinstance(name, str) for name in names):
-        raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
-    return [path_of(path) for name in names for path in expand_paths(name)]
+    if isinstance(items, list):
+        names = [item[0] if isinstance(item, list) and item else item for item in items]
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
 
 
 def _short(spec: Any) -> str:

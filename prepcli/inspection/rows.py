@@ -96,6 +96,8 @@ def row_of_cut(cut: Any) -> Row:
         supervision: Row = next(iter(cut.get("supervisions") or ()), {})
         custom = supervision.get("custom") or {}
         row: Row = {**custom, **(cut.get("custom") or {}), "id": cut["id"]}
+        for name in ("audio_filepath", "offset"):  # the audio is what the recording names
+            row.pop(name, None)
         if "duration" in cut:
             row["duration"] = cut["duration"]
         names = ("text", "speaker", "language")
@@ -105,10 +107,16 @@ def row_of_cut(cut: Any) -> Row:
             row["sampling_rate"] = recording["sampling_rate"]
         sources = [source for source in recording.get("sources") or () if source["type"] == "file"]
         if sources:
-            row |= {"audio_filepath": sources[0]["source"], "offset": _start(cut.get("start") or 0.0)}
+            row |= {"audio_filepath": _file(sources[0]["source"]), "offset": _start(cut.get("start") or 0.0)}
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise RecordRejected(RejectReason.BAD_FIELD, f"the line is not a lhotse cut ({error!r})") from None
     return row
+
+
+def _file(value: Any) -> str:
+    if type(value) is not str or not value:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the source of the recording is {value!r}; it must be a path")
+    return value
 
 
 def _start(value: Any) -> float:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.formats.yaml_text import parse_yaml
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.sources import check_file
 from prepcli.storage.paths import path_of
@@ -122,7 +123,7 @@ def _load(path: str) -> Any:
 
     check_file(path, "input_cfg")
     try:
-        return yaml.safe_load(path_of(path).read_text(encoding="utf-8"))
+        return parse_yaml(path_of(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path} is not readable YAML, which an input_cfg must be: {' '.join(str(error).split())}"

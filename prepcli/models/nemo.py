@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.formats.yaml_text import parse_yaml
 from prepcli.models.pretrained import problem_of
 
 _CONFIG = "model_config.yaml"
@@ -61,7 +62,7 @@ def target_of(path: str, option: str) -> str:
             # The configuration comes first: the weights are not read.
             member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
             file = tar.extractfile(member) if member else None
-            config = yaml.safe_load(file.read()) if file else None
+            config = parse_yaml(file.read()) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
             f"{option} {path} is not a .nemo file (a tar archive with {_CONFIG}): {first_line(error)}"

@@ -10,6 +10,8 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
 _NOT_OF_NEMO = {"EncDecSpeakerLabelModel": ("resemblyzer",)}
 """Models of other packages that are given in the place of NeMo's."""
+_MAX_SHOWN = 8
+"""Names that a message lists."""
 _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
 
 
@@ -31,18 +33,23 @@ def problem_of(name: str, model_class: str, collection: str) -> str | None:
     if not listed or name in listed:
         return None
     close = difflib.get_close_matches(name, [*listed, *_NOT_OF_NEMO.get(model_class, ())], 1, 0.6)
-    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(listed)}"
+    some = ", ".join(listed[:_MAX_SHOWN]) + (f" and {len(listed) - _MAX_SHOWN} more" if listed[_MAX_SHOWN:] else "")
+    hint = f"did you mean {close[0]}?" if close else f"it has {some}"
     return f"NeMo has no {model_class} of this name; {hint}"
 
 
 def listed_models(model_class: str, collection: str) -> list[str]:
-    """The names in NeMo's list for a class, read from its source file; importing NeMo takes ten seconds."""
+    """The names in NeMo's list for a class, read from its source file; importing NeMo takes ten seconds.
+
+    A class without a list, such as `ASRModel`, stands for the lists of all classes of the collection.
+    """
     spec = importlib.util.find_spec("nemo")
     for root in (spec.submodule_search_locations or []) if spec is not None else []:
-        for file in sorted(Path(root, "collections", collection, "models").glob("*.py")):
-            text = file.read_text(encoding="utf-8", errors="replace")
-            if f"class {model_class}(" in text:
-                return _LISTED.findall(text)
+        files = sorted(Path(root, "collections", collection, "models").glob("*.py"))
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+        own = next((text for text in texts if f"class {model_class}(" in text), None)
+        if own is not None:
+            return _LISTED.findall(own) or _LISTED.findall("\n".join(texts))
     return []
 
 

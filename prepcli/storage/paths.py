@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.addresses import is_address, parse_address, restored
+from prepcli.storage.addresses import AddressError, is_address, parse_address, restored
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.ranges import open_object
 
@@ -177,8 +177,11 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """`os.path.realpath`, for addresses too."""
-    return absolute(path) if is_address(path) else os.path.realpath(path)
+    """`os.path.realpath`, for addresses too; what names no file, such as an address without a bucket, is returned."""
+    try:
+        return absolute(path) if is_address(path) else os.path.realpath(path)
+    except (ValueError, AddressError):
+        return str(path)
 
 
 def size_of(path: str | os.PathLike[str]) -> int:

@@ -67,6 +67,12 @@ def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> No
     assert prepcli(*command, "--shuffle", cwd=folder).code == 2
     assert everything(folder) == finished
 
+    (folder / "other.json.gz").write_bytes(gzip.compress((folder / "m.json").read_bytes() * 2))
+    finished = everything(folder)
+    done = prepcli("manifest-to-tarred", "other.json.gz", "out", "--num-shards", 2, cwd=folder)
+    assert (done.code, "the input was" in done.error_line) == (2, True)
+    assert everything(folder) == finished
+
     shutil.rmtree(folder / "out.prepcli")
     foreign = everything(folder)
     done = prepcli(*command, cwd=folder)
@@ -169,3 +175,29 @@ def test_what_is_neither_json_lines_nor_text(folder: Path, content: bytes, words
     done = prepcli("prepare-texts", "other.json", "texts.json", cwd=folder)
     assert (done.code, f"is not lines of text {words}" in done.error_line) == (2, True)
     assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    "command", [("blend", "a={}", "out.yaml"), ("estimate-bins", "{}"), ("index", "{}"), ("inspect", "{}")]
+)
+@pytest.mark.parametrize(
+    "content",
+    [
+        "- &a\n  type: group\n  input_cfg: [*a]\n",
+        "- type: lhotse_shar\n  shar_path: &a [*a]\n",
+        "- type: nemo\n  manifest_filepath: m.json\n  tags: &a {x: *a}\n",
+    ],
+)
+def test_a_config_that_holds_itself(folder: Path, command: tuple[str, ...], content: str) -> None:
+    (folder / "mix.yaml").write_text(content)
+    before = everything(folder)
+    done = prepcli(*(word.format("mix.yaml") for word in command), cwd=folder)
+    assert (done.code, "mix.yaml is not readable YAML" in done.error_line) == (2, True)
+    assert "an alias (*name) stands within the value that it refers to" in done.error_line
+    assert everything(folder) == before
+
+
+def test_a_list_of_folders_that_are_none(folder: Path) -> None:
+    (folder / "mix.yaml").write_text("- type: lhotse_shar\n  shar_path: [[[s01]]]\n")
+    done = prepcli("index", "mix.yaml", cwd=folder)
+    assert (done.code, "a path or a list of paths is expected, not [[['s01']]]" in done.error_line) == (2, True)

@@ -40,6 +40,14 @@ def test_requeued_step_is_another_launch() -> None:
     assert rank.restarts == 2
 
 
+def test_a_long_run_id_of_torchrun_is_shortened() -> None:
+    """The launch id is part of the names of files, and different run ids stay different."""
+    ids = ["a" * 300, "a" * 300 + "b", "ö" * 101]
+    ranks = [detect_rank(TORCHRUN | {"TORCHELASTIC_RUN_ID": run_id}) for run_id in ids]
+    assert len({rank.launch_id for rank in ranks}) == 3
+    assert all(len(f"{rank.launch_id}{rank.job_id}") < 200 for rank in ranks)
+
+
 def test_stray_rank_variables_do_not_beat_a_step() -> None:
     assert detect_rank(STEP | TORCHRUN).world_size == 2
 
@@ -87,7 +95,10 @@ def test_array_task_under_srun() -> None:
         (STEP, {"world_size": 16}, "says 2"),
         (ARRAY, {"world_size": 4}, "rank 5 does not exist"),
         ({"SLURM_STEP_NUM_TASKS": "many"}, {}, "not a number"),
-        ({}, {"launch_id": "a/b"}, "--launch-id takes"),
+        ({}, {"launch_id": "a/b"}, "--launch-id a/b: give up to 100 letters"),
+        ({}, {"launch_id": "a" * 300}, "a... .300 characters.: give up to 100 letters"),
+        ({}, {"rank": 0, "world_size": 10**20}, "--world-size must be at most 100,000, not 100,000,000,000"),
+        (TORCHRUN | {"WORLD_SIZE": "100001"}, {}, "--world-size must be at most 100,000, not 100,001"),
     ],
 )
 def test_what_does_not_fit_is_said(environ: dict[str, str], arguments: dict, words: str) -> None:

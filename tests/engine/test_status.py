@@ -48,6 +48,16 @@ def test_unknown_output(tmp_path: Path) -> None:
     assert "no run of prepcli is known" in done.error_line
 
 
+def test_a_rank_that_comes_when_everything_is_done(tmp_path: Path) -> None:
+    """It is done as well; one that never comes has not started, and later launches without work change nothing."""
+    out = tmp_path / "out"
+    arguments = ["prepare-texts", MANIFEST, out / "texts.json", "--world-size", 3]
+    for rank, launch in ((0, "a"), (1, "a"), (0, "b"), (2, "b")):
+        assert prepcli(*arguments, "--rank", rank, "--launch-id", launch).code == 0
+    ranks = prepcli("status", out / "texts.json", "--json").json["ranks"]
+    assert [one["state"] for one in ranks] == ["done", "done", "not_started"]
+
+
 def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
     """Four ranks of one launch: one fast, one slow, one that died without a word, one that never started."""
     out = tmp_path / "out"

@@ -166,6 +166,18 @@ def test_cuts_under_the_names_of_manifests(tmp_path: Path) -> None:
     assert found.audio[0].sampling_rates == {22050: 1}
 
 
+@pytest.mark.parametrize("source", ["", 5, ["a.wav"], None])
+def test_cuts_without_the_path_of_a_file(tmp_path: Path, source: object) -> None:
+    """Of `custom` nothing is taken for it."""
+    sources = [{"type": "file", "channels": [0], "source": source}]
+    recording = {"id": "r", "sources": sources, "sampling_rate": 8000, "num_samples": 8000, "duration": 1.0}
+    cut = {"id": "c", "type": "MonoCut", "start": 0.0, "duration": 1.0, "supervisions": [{"id": "s", "text": "abc"}]}
+    custom = {"custom": {"audio_filepath": source, "offset": "late"}}
+    path = write_lines(tmp_path / "cuts.jsonl", [cut | {"recording": recording}, cut | custom])
+    found = look(path)
+    assert (found.records, found.unusable, found.audio) == (1, {"bad_field": 1}, [])
+
+
 def test_rejects_by_reason(tarred: Path) -> None:
     found = look(f"{tarred}.prepcli/rejects.jsonl")
     assert (found.kind, found.reject_reasons) == ("rejects", {"missing_audio": 1})

@@ -53,6 +53,27 @@ def test_names(nemo: None, name: str, words: str | None) -> None:
     assert notes == ([] if found is None else [f"--speaker-model {name} cannot be fetched: {found}"])
 
 
+def test_a_class_without_a_list_stands_for_all(nemo: None, tmp_path: Path) -> None:
+    (tmp_path / "nemo/collections/asr/models/asr_model.py").write_text("class ASRModel(M):\n    pass\n")
+    more = "".join(f'x = P(pretrained_model_name="more_{number}")\n' for number in range(9))
+    (tmp_path / "nemo/collections/asr/models/more.py").write_text(more)
+    assert pretrained.problem_of("other_model", "ASRModel", "asr") is None
+    assert "did you mean ecapa?" in str(pretrained.problem_of("ecap", "ASRModel", "asr"))
+    assert "more_4 and 4 more" in str(pretrained.problem_of("unknown", "ASRModel", "asr"))
+
+
+def test_an_unknown_model_for_batch_sizes_leaves_no_folder(
+    nemo: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither `batch_sizes` in the current folder, nor its records."""
+    (tmp_path / "nemo/collections/asr/models/asr_model.py").write_text("class ASRModel(M):\n    pass\n")
+    monkeypatch.setattr("prepcli.batch_sizes.command.check_packages", lambda: None)
+    words = ("--model", "unknown", "--buckets", "[1,2]", "--device", "cpu", "--gpu-memory", "64MiB")
+    done = prepcli("estimate-batch-sizes", *words, cwd=tmp_path)
+    assert (done.code, "--model unknown cannot be fetched: NeMo has no ASRModel" in done.error_line) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["nemo"]
+
+
 def test_without_nemo_a_name_may_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert pretrained.problem_of("titanet_larg", CLASS, "asr") is None

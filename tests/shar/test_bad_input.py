@@ -21,6 +21,8 @@ CONTEXT = {
     "context_audio_duration": 1.0,
     "context_audio_text": "before",
 }
+WHOLE = {"context_audio_offset": 0, "context_audio_duration": 2.0}
+"""The times of the target: whether the context is the target is then a question of the files."""
 
 # Fields of a record that is good otherwise -> the reason, and words of the detail.
 BAD_RECORDS: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -47,6 +49,17 @@ BAD_RECORDS: dict[str, tuple[dict[str, Any], str, str]] = {
         {"context_audio_filepath": "./good.wav", "context_audio_offset": 0, "context_audio_duration": 2.0},
         "context_is_target",
         "the same segment",
+    ),
+    "target without a bucket": ({"audio_filepath": "s3://", **WHOLE}, "bad_field", "s3:// does not name a bucket"),
+    "context without a bucket": (
+        {"context_audio_filepath": "s3://", **WHOLE},
+        "bad_field",
+        "context: audio_filepath: s3:// does not name a bucket",
+    ),
+    "context with a password": (
+        {"context_audio_filepath": "s3://a:b@c/d", **WHOLE},
+        "bad_field",
+        "context: audio_filepath: an address s3://... must hold only a bucket and a key",
     ),
     "context is the target to 10 ms": (
         {"offset": 0.5, "duration": 1.0, "context_audio_filepath": "good.wav", "context_audio_offset": 0.5001},
