@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.engine.crashes import DECODING, note_crash
+from prepcli.engine.crashes import DECODING, Crashes, note_crash
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.models.prefetch import Batch, DecodingPool
@@ -42,6 +42,21 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, module: Any, names: tuple[str, ...
         return real(*arguments)
 
     monkeypatch.setattr(module, "probe_bytes" if module is tarred else "probe_file", probe)
+
+
+def test_what_has_crashed_twice() -> None:
+    """The crash before anybody took notes is that of the first audio that crashed with them, and of no other."""
+    assert Crashes(deaths={"a": 1, "b": 2}).refused == {"b"}
+    assert Crashes(unknown=1, deaths={"a": 1, "b": 1}).refused == {"a"}
+    assert Crashes(unknown=1).refused == set()
+
+
+def test_whether_another_attempt_can_tell_more() -> None:
+    crashes = Crashes()
+    assert crashes.add(None)  # the next attempt takes notes
+    assert not crashes.add("")  # notes were taken, and no audio was in hand
+    assert crashes.add("a")
+    assert (crashes.unknown, crashes.deaths) == (2, {"a": 1})
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
