@@ -73,6 +73,24 @@ def test_a_killed_worker_is_no_crash(tasks: list[int]) -> None:
         list(map_past_crashes(crash, tasks, 1, lost))
 
 
+def meet(fate: tuple[Path, tuple[int, ...]]) -> str:
+    """Die of the next signal; when none is left, return."""
+    path, signals = fate
+    faulthandler.disable()
+    path.write_text(path.read_text() + "x")
+    if len(path.read_text()) <= len(signals):
+        os.kill(os.getpid(), signals[len(path.read_text()) - 1])
+    return "done"
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGSEGV, signal.SIGKILL)])
+def test_a_worker_that_was_killed_once_ends_the_run(signals: tuple[int, ...], tmp_path: Path) -> None:
+    """Even if the task would end well another time: where memory is short, the others would be killed in turn."""
+    (tmp_path / "deaths").touch()
+    with pytest.raises(WorkerDiedError, match=r"was killed \(SIGKILL\)"):
+        list(map_past_crashes(meet, [(tmp_path / "deaths", signals)], 1, lambda _, cause: cause))
+
+
 def test_errors_of_workers_arrive() -> None:
     with pytest.raises(UsageError, match="no 0"):
         list(map_in_order(complain, range(8), 2))
