@@ -253,6 +253,12 @@ def test_bad_audio_is_rejected_and_the_fields_stay_aligned(shar: Path, extend: E
 
     rewrite_tar(shar / "target_audio/recording.000000.tar", damage)
 
+    def other_rate(content: list[tuple[str, bytes]]) -> None:
+        manifest = json.loads(content[1][1])
+        content[1] = (content[1][0], json.dumps(manifest | {"sampling_rate": manifest["sampling_rate"] * 2}).encode())
+
+    rewrite_tar(shar / "target_audio/recording.000001.tar", other_rate)
+
     def damage_contexts(content: list[tuple[str, bytes]]) -> None:
         content[0] = content[14] = ("x.flac", b"")
 
@@ -264,12 +270,13 @@ def test_bad_audio_is_rejected_and_the_fields_stay_aligned(shar: Path, extend: E
     listed = rejects(shar)
     lost = [line["id"] for line in listed]
     from_third = [cut["id"] for cut in read_cuts(shar / "cuts/cuts.000003.jsonl.gz")]
-    assert lost[:7] == [ids[0], *ids[2:8]]
-    assert lost[7:] == from_third[-len(lost[7:]) :]
-    assert 5 < len(lost[7:]) <= 8
+    first_of_second = read_cuts(shar / "cuts/cuts.000001.jsonl.gz")[0]["id"]
+    assert lost[:8] == [ids[0], *ids[2:8], first_of_second]
+    assert lost[8:] == from_third[-len(lost[8:]) :]
+    assert 5 < len(lost[8:]) <= 8
     assert report.records_out + len(listed) == 48
-    reasons = [line["reject_reason"] for line in listed[:7]]
-    assert reasons == ["missing_audio", *["unreadable_audio"] * 3, "missing_audio", *["unreadable_audio"] * 2]
+    reasons = [line["reject_reason"] for line in listed[:8]]
+    assert reasons == ["missing_audio", *["unreadable_audio"] * 3, "missing_audio", *["unreadable_audio"] * 3]
     assert "context_audio: " not in listed[1]["reject_detail"]
     assert (listed[1]["manifest_line"], listed[1]["text" if "text" in listed[1] else "id"]) == (3, ids[2])
     for number in range(6):

@@ -67,7 +67,7 @@ class TestFolders:
             (audio / name).write_bytes((audio / "a/x.wav").read_bytes())
         for name in ("._x.wav", ".hidden/x.wav", "notes.txt", "out.json.prepcli/x.wav"):
             (audio / name).parent.mkdir(exist_ok=True)
-            (audio / name).write_bytes(b"")
+            (audio / name).write_bytes((audio / "a/x.wav").read_bytes())
         done = make(audio, audio / "out.json")
         assert set(paths(audio / "out.json")) == {*odd, "a/x.wav", "b/x.wav", "b/y.flac"}
         assert "1 files are not audio by their name (1 .txt)" in done.out

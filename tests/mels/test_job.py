@@ -221,7 +221,9 @@ def test_verify_names_what_is_wrong(made: Path, tmp_path: Path) -> None:
     (out / "mels/a.pt").write_bytes(b"no tensor")
     torch.save(torch.zeros(80, 3, dtype=torch.float64), out / "mels/b.pt")
     torch.save(torch.full((80, 3), float("nan")), out / "mels/c.pt")
-    (out / "mels/d.pt").unlink()
+    torch.save(torch.zeros(80), out / "mels/d.pt")
+    (out / "filelists/train_mel_text_filelist.txt").open("a").write("mels/e.pt|text\nmels/none.pt|text\n")
+    torch.save(torch.zeros(80, 0), out / "mels/e.pt")
     listed = out / "filelists/val_audio_text_filelist.txt"
     listed.write_text("/nowhere.wav|text\nno separator\n")
     done = prepcli("verify", out, "--json")
@@ -231,7 +233,9 @@ def test_verify_names_what_is_wrong(made: Path, tmp_path: Path) -> None:
         "mels/a.pt: cannot be read",
         "mels/b.pt: not a float32 tensor",
         "mels/c.pt: has values that are not numbers",
-        "mels/d.pt: cannot be read",
+        "mels/d.pt: not a float32 tensor",
+        "mels/e.pt: not a float32 tensor",
+        "mels/none.pt: cannot be read",
         "there is no file /nowhere.wav",
         "val_audio_text_filelist.txt:2: must be path|text",
     ):
