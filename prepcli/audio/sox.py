@@ -15,6 +15,7 @@ from prepcli.audio import riff, shorten
 from prepcli.audio.containers import Sphere
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.source import ByteSource, Source
+from prepcli.formats.audio_names import headerless_advice
 
 _FOR_FFMPEG = (".m4a", ".mp4", ".aac", ".wma", ".webm")
 _FFMPEG = "ffmpeg -i IN OUT.flac"
@@ -37,17 +38,18 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
     if name.lower().endswith(_FOR_FFMPEG):
         unreadable(name, f"is of a kind that neither libsndfile nor sox reads; convert it first: {_FFMPEG} ({reason})")
     sox = _sox()
+    advice = headerless_advice(name)
     if sox is None:
-        unreadable(
-            name, f"is not audio that libsndfile can read ({reason}); to try sox, install the Debian package sox"
-        )
+        advice = advice or "to try sox, install the Debian package sox"
+        unreadable(name, f"is not audio that libsndfile can read ({reason}); {advice}")
     with tempfile.TemporaryDirectory(prefix="prepcli-") as folder:
         copy = Path(folder) / "audio"
         copy.write_bytes(source.everything())
         try:
             promised = sox.file_info.num_samples(copy) or 0
         except (sox.core.SoxiError, ValueError):
-            unreadable(name, f"is not audio that libsndfile or sox can read ({reason})")
+            what_to_do = f"; its name is that of audio without a header: {advice}" if advice else ""
+            unreadable(name, f"is not audio that libsndfile or sox can read ({reason}){what_to_do}")
         wav = _to_wav(sox, copy, name)
     info = riff.parse(wav, ByteSource(wav), name)
     if info is None or not info.num_samples:

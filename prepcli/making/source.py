@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO
 
 from prepcli.errors import UsageError
+from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.making.entries import Entry
 from prepcli.making.tables import Table
-from prepcli.making.walk import AUDIO_SUFFIXES
 from prepcli.manifest.sources import check_file, is_gzip
 
 

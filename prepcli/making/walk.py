@@ -9,14 +9,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
 
+from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.storage.paths import entry_is_dir
 
-AUDIO_SUFFIXES = frozenset(
-    (
-        *(".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".mp4", ".aac", ".wma", ".webm", ".amr", ".gsm"),
-        *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
-    )
-)
 SORTED_IN_MEMORY = 200_000
 """Names of one folder that are sorted in memory; of a larger folder, sorted pieces on the disk are merged."""
 _WORK = ".prepcli"
@@ -52,7 +47,9 @@ class Walk:
             common = ", ".join(
                 f"{count:,} {suffix or 'without suffix'}" for suffix, count in self.left_out.most_common(4)
             )
-            yield f"{others:,} files are not audio by their name ({common})"
+            advice = next(filter(None, map(headerless_advice, self.left_out)), None)
+            hint = f"; audio without a header is not read: {advice}" if advice else ""
+            yield f"{others:,} files are not audio by their name ({common}){hint}"
         if self.loops:
             yield f"{self.loops:,} links to a folder above themselves were not followed"
         if self.unreadable:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import UsageError
+from prepcli.formats.audio_names import is_audio_name
 from prepcli.manifest.sources import open_bytes
 
 HEAD_BYTES = 64 << 10
@@ -26,8 +27,6 @@ _MAGIC = (
 )
 _SEPARATORS = "\t,;|"
 _SHOWN = 60
-AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph", ".m4a")
-"""The usual names of audio files end so."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -113,7 +112,7 @@ def _describe(line: str) -> str | None:
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
     separator = next((one for one in _SEPARATORS if one in line), None)
     if separator is None:
-        return f"a list of paths such as {shown!r}" if line.lower().endswith(AUDIO_SUFFIXES) else None
+        return f"a list of paths such as {shown!r}" if is_audio_name(line) else None
     if any(char.isdigit() or char == "/" for char in line):
         return f"lines such as {shown!r}"
     return f"a {'TSV' if separator == chr(9) else 'CSV'} with header {shown!r}"

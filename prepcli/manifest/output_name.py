@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.manifest.foreign import AUDIO_SUFFIXES
+from prepcli.formats.audio_names import is_audio_name
 
 
 def check_manifest_name(out: Path, command: str, example: str = "manifest.json") -> None:
@@ -21,7 +21,7 @@ def check_manifest_name(out: Path, command: str, example: str = "manifest.json")
         raise UsageError(f"{out} is a folder; name a file, such as {out / example}")
     if out.name.endswith(".gz"):
         raise UsageError(f"{out}: {command} writes plain JSON lines; leave .gz off the name")
-    if out.suffix.lower() in AUDIO_SUFFIXES:
+    if is_audio_name(out.name):
         raise UsageError(f"{out}: {command} writes JSON lines, and this is a name of audio; give one such as {example}")
     if out.exists() and not out.is_file():
         raise UsageError(f"{out} is a pipe or a device, not a file; name a file, such as {example}")

@@ -5,6 +5,7 @@ import glob
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -31,7 +32,7 @@ from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of
 from prepcli.measuring.options import FixDurations
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import base_directories, settings_over
-from prepcli.storage.addresses import join
+from prepcli.storage.addresses import is_address, join
 
 _CHANGED, _WITHOUT = "changed", "without"
 
@@ -43,7 +44,7 @@ class _Place(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The lines, the base folder of each manifest, and the hashes of paths of which there are segments, sorted."""
+    """The lines, the base folder of each manifest, and the numbers of files of which there are segments, sorted."""
 
     slices: LineSlices
     base_dirs: list[str]
@@ -75,7 +76,8 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
         for path in self.manifests:
             check_is_json_lines(path)
         segmented: set[int] = set()
-        slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, segmented))
+        base_dir = base_dirs[0]
+        slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, base_dir, segmented))
         if not slices.num_records:
             raise UsageError(f"no records in {', '.join(self.manifests)}: it has no lines")
         contents = Contents(slices, base_dirs, np.array(sorted(segmented), np.int64))
@@ -176,8 +178,9 @@ class _Measure:
         name = audio_filepath_of(fields)
         offset = offset_of(fields)
         before = number_of(fields["duration"]) if "duration" in fields else None
-        info = self._probe(join(self._base_dir, normal_path(name)))
-        if offset is None or (not offset and not self._has_segments(name)):
+        path = join(self._base_dir, normal_path(name))
+        info = self._probe(path)
+        if offset is None or (not offset and not self._has_segments(path)):
             return before, info.duration
         if offset >= info.duration:
             detail = f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)"
@@ -191,8 +194,10 @@ class _Measure:
             self._last = path, probe_file(path)
         return self._last[1]
 
-    def _has_segments(self, name: str) -> bool:
-        key = hash(name)
+    def _has_segments(self, path: str) -> bool:
+        if not len(self._segmented):
+            return False
+        key = _key(path)
         at = int(np.searchsorted(self._segmented, key))
         return at < len(self._segmented) and int(self._segmented[at]) == key
 
@@ -200,8 +205,21 @@ class _Measure:
 _place_decoder = msgspec.json.Decoder(_Place)
 
 
-def _add_segmented(block: bytes, segmented: set[int]) -> None:
-    """Add the hashes of paths that records with an offset above 0 name; forks of this process hash alike."""
+def _key(path: str) -> int:
+    """A number of a file: links to its folder give the same one. Forks of this process hash alike."""
+    folder, slash, name = path.rpartition("/")
+    return hash(_real_folder(folder + slash) + name)
+
+
+@lru_cache(maxsize=1 << 12)
+def _real_folder(folder: str) -> str:
+    with contextlib.suppress(ValueError):  # a NUL in the path: processing says so
+        folder = folder if is_address(folder) else os.path.join(os.path.realpath(folder), "")
+    return folder
+
+
+def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
+    """Add the numbers of files that records with an offset above 0 name."""
     if b'"offset"' not in block:
         return
     for line in block.split(b"\n"):
@@ -209,5 +227,5 @@ def _add_segmented(block: bytes, segmented: set[int]) -> None:
             place = _place_decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # processing says what is wrong with it
-        if place.offset:
-            segmented.add(hash(place.audio_filepath))
+        if place.offset and place.audio_filepath:
+            segmented.add(_key(join(base_dir, normal_path(place.audio_filepath))))

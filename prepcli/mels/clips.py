@@ -62,7 +62,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
     path = contents.audio_path(number, record)
     take_in_hand(path, record.offset, record.duration)
     piece = piece_of(record, probe_file(path))
-    length = _resampled(piece, options)
+    length = resampled_length(piece, options)
     if length < options.min_samples:
         raise RecordRejected(
             RejectReason.BAD_DURATION,
@@ -72,7 +72,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
     return Clip(id, path, piece, mel_line, list_line(path, text) if is_file else None)
 
 
-def _resampled(piece: Piece, options: MelsOptions) -> int:
+def resampled_length(piece: Piece, options: MelsOptions) -> int:
     """How many samples `resample` gives."""
     return -(-piece.num_samples * options.sampling_rate // piece.info.sampling_rate)
 

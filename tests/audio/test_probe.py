@@ -81,12 +81,18 @@ def test_what_is_not_audio(tmp_path: Path, request: pytest.FixtureRequest, with_
     (tmp_path / "empty.wav").touch()
     (tmp_path / "text.wav").write_text("I am no audio at all, whatever my name says.\n" * 100)
     (tmp_path / "page.flac").write_text("<!DOCTYPE html><title>404</title>")
+    noise = bytes(range(7, 107)) * 30
+    for name in ("call.gsm", "raw.PCM", "law.ul"):
+        (tmp_path / name).write_bytes(noise)
     (tmp_path / "talk.M4A").write_bytes(b"\0\0\0\x20ftypM4A \0\0\0\0M4A mp42isom" + bytes(100))
     for name, reason, words in [
         ("empty.wav", RejectReason.UNREADABLE_AUDIO, ["is empty"]),
         ("text.wav", RejectReason.UNREADABLE_AUDIO, words_of_tools),
         ("page.flac", RejectReason.UNREADABLE_AUDIO, words_of_tools),
         ("talk.M4A", RejectReason.UNREADABLE_AUDIO, ["convert it first: ffmpeg -i IN OUT.flac"]),
+        ("call.gsm", RejectReason.UNREADABLE_AUDIO, [*words_of_tools[:1], "convert it first, such as: sox -t gsm IN"]),
+        ("raw.PCM", RejectReason.UNREADABLE_AUDIO, ["such as: sox -t raw -e signed -b 16 -r RATE -c 1 IN OUT.wav"]),
+        ("law.ul", RejectReason.UNREADABLE_AUDIO, ["such as: sox -t ul -r 8000 -c 1 IN OUT.wav"]),
         (".", RejectReason.UNREADABLE_AUDIO, ["is a directory"]),
         ("missing.wav", RejectReason.MISSING_AUDIO, ["does not exist"]),
         ("text.wav/inside.wav", RejectReason.MISSING_AUDIO, ["does not exist"]),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -201,6 +202,8 @@ def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:
         (("a=1h.json", "a/b=2h.json", "x.yaml"), "a is a data set and a group"),
         (("a=1h.json", "x.json"), "must be a file whose name ends in .yaml"),
         (("a=empty.json", "x.yaml"), "a has no records"),
+        (("a=gaps", "x.yaml"), "gaps: its tars are not numbered from audio_0.tar without gaps"),
+        (("a=set[1]", "x.yaml"), "NeMo could not load a data set from set[1]"),
         (("a=nothing", "x.yaml"), "nothing holds neither a tarred set"),
         (("a=1h.json", "x.yaml", "--tag", "x"), "--tag takes FIELD=VALUE"),
         (("a=1h.json", "x.yaml", "--lang", "=x"), "--lang takes LANG"),
@@ -209,6 +212,9 @@ def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:
 def test_refused(arguments: tuple[str, ...], message: str, sets: Path) -> None:
     (sets / "nothing").mkdir(exist_ok=True)
     write_lines(sets / "empty.json", [])
+    for name in ("gaps", "set[1]"):
+        shutil.copytree(sets / "tarred", sets / name, dirs_exist_ok=True)
+    (sets / "gaps/audio_0.tar").unlink()
     assert message in blend(*arguments, cwd=sets, code=2).error_line
 
 

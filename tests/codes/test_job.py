@@ -249,9 +249,20 @@ def test_bad_audio_is_rejected_and_the_fields_stay_aligned(shar: Path, extend: E
         content[11] = (f"{ids[5]}.nometa", b"")
         manifest = json.loads(content[13][1])
         content[13] = (content[13][0], json.dumps(manifest | {"num_samples": manifest["num_samples"] * 2}).encode())
+        content[14] = (content[14][0], b"no audio")  # a cut whose context is missing: the reason is its target's
 
     rewrite_tar(shar / "target_audio/recording.000000.tar", damage)
-    rewrite_tar(shar / "context_audio/recording.000000.tar", lambda content: content.__setitem__(0, ("x.flac", b"")))
+
+    def other_rate(content: list[tuple[str, bytes]]) -> None:
+        manifest = json.loads(content[1][1])
+        content[1] = (content[1][0], json.dumps(manifest | {"sampling_rate": manifest["sampling_rate"] * 2}).encode())
+
+    rewrite_tar(shar / "target_audio/recording.000001.tar", other_rate)
+
+    def damage_contexts(content: list[tuple[str, bytes]]) -> None:
+        content[0] = content[14] = ("x.flac", b"")
+
+    rewrite_tar(shar / "context_audio/recording.000000.tar", damage_contexts)
     torn = shar / "context_audio/recording.000003.tar"
     first = len(members(torn)[0][1])
     torn.write_bytes(torn.read_bytes()[: first + 5000])
@@ -259,12 +270,13 @@ def test_bad_audio_is_rejected_and_the_fields_stay_aligned(shar: Path, extend: E
     listed = rejects(shar)
     lost = [line["id"] for line in listed]
     from_third = [cut["id"] for cut in read_cuts(shar / "cuts/cuts.000003.jsonl.gz")]
-    assert lost[:6] == [ids[0], *ids[2:7]]
-    assert lost[6:] == from_third[-len(lost[6:]) :]
-    assert 5 < len(lost[6:]) <= 8
+    first_of_second = read_cuts(shar / "cuts/cuts.000001.jsonl.gz")[0]["id"]
+    assert lost[:8] == [ids[0], *ids[2:8], first_of_second]
+    assert lost[8:] == from_third[-len(lost[8:]) :]
+    assert 5 < len(lost[8:]) <= 8
     assert report.records_out + len(listed) == 48
-    reasons = [line["reject_reason"] for line in listed[:6]]
-    assert reasons == ["missing_audio", *["unreadable_audio"] * 3, "missing_audio", "unreadable_audio"]
+    reasons = [line["reject_reason"] for line in listed[:8]]
+    assert reasons == ["missing_audio", *["unreadable_audio"] * 3, "missing_audio", *["unreadable_audio"] * 3]
     assert "context_audio: " not in listed[1]["reject_detail"]
     assert (listed[1]["manifest_line"], listed[1]["text" if "text" in listed[1] else "id"]) == (3, ids[2])
     for number in range(6):

@@ -7,13 +7,14 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 import soundfile
 
-from prepcli.codes import manifest_job
+from prepcli.codes import manifest_job, uses
 from prepcli.formats.plain_codes import codes_stem
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
@@ -126,6 +127,19 @@ def test_each_segment_once_with_the_codes_of_it_alone(corpus: Path, extend: Exte
     checked = prepcli("verify", out)
     assert checked.code == 0, checked.out
     assert extend(corpus / "m.json", out, "--pool-duration", 5, "--json").json["status"] == "nothing_to_do"
+
+
+def test_units_have_a_maximum_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Short:
+        index = SimpleNamespace(duration=np.array([0.1] * 7 + [9.0]))
+
+        def __len__(self) -> int:
+            return len(self.index.duration)
+
+    no_contexts = SimpleNamespace(owners=np.full((2, 8), -1), seconds=np.zeros(8))
+    monkeypatch.setattr(uses, "MAX_RECORDS", 3)
+    groups = list(uses.group_records(cast(Any, Short()), cast(Any, no_contexts), 5.0))
+    assert [(group.lo, group.hi, group.num_records) for group in groups] == [(0, 3, 3), (3, 6, 3), (6, 8, 2)]
 
 
 def check_names(lines: Lines, out: Path) -> None:

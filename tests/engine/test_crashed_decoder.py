@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from prepcli.engine.crashes import DECODING, note_crash
+from prepcli.engine import crashes
+from prepcli.engine.crashes import DECODING, MAX_CRASHES, Crashes, note_crash, survive_crashes
+from prepcli.engine.plan import Unit
+from prepcli.engine.publish import Marker
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
+from prepcli.interface.calls import called
 from prepcli.models.prefetch import Batch, DecodingPool
 from prepcli.processes.in_hand import noting, read_note, take_in_hand
 from prepcli.processes.pools import WorkerDiedError
@@ -42,6 +46,35 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, module: Any, names: tuple[str, ...
         return real(*arguments)
 
     monkeypatch.setattr(module, "probe_bytes" if module is tarred else "probe_file", probe)
+
+
+def test_what_has_crashed_twice() -> None:
+    """The crash before anybody took notes is that of the first audio that crashed with them, and of no other."""
+    assert Crashes(deaths={"a": 1, "b": 2}).refused == {"b"}
+    assert Crashes(unknown=1, deaths={"a": 1, "b": 1}).refused == {"a"}
+    assert Crashes(unknown=1).refused == set()
+
+
+def test_whether_another_attempt_can_tell_more() -> None:
+    found = Crashes()
+    assert found.add(None)  # the next attempt takes notes
+    assert not found.add("")  # notes were taken, and no audio was in hand
+    assert found.add("a")
+    assert (found.unknown, found.deaths) == (2, {"a": 1})
+
+
+def test_crashes_without_end_are_not_about_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+
+    def attempt(units: list[Unit]) -> Iterator[Marker]:
+        attempts.append(len(units))
+        raise WorkerDiedError("a worker died; run it again", {1: -signal.SIGSEGV})
+        yield
+
+    monkeypatch.setattr(crashes, "note_crash", lambda *_: len(attempts) < 2 * MAX_CRASHES)
+    with pytest.raises(WorkerDiedError), called(["toy"], progress=False):
+        list(survive_crashes(Workspace(tmp_path / "out"), [Unit("u", 1.0, 1)], attempt))
+    assert len(attempts) == MAX_CRASHES
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])

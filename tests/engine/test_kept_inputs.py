@@ -72,7 +72,9 @@ def test_the_output_of_a_run_is_not_its_next_input(folder: Path) -> None:
     shutil.copy(folder / "pm/manifest.json", folder / "m.json")
     arguments = [folder / "out", "--audio-base-dir", SHORT_CORPUS]
     assert prepare(folder / "m.json", *arguments).code == 0
+    os.link(folder / "out/manifest.json", folder / "second.json")
     before = tree(folder)
+    assert prepare(folder / "second.json", *arguments).code == 2
     assert prepare(folder / "out/manifest.json", *arguments).code == 2
     assert prepare(folder / "out/manifest.json", *arguments, "--overwrite").code == 2
     assert prepare(folder / "m.json", *arguments).code == 0

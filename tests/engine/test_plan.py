@@ -55,3 +55,5 @@ def test_digest_covers_settings_inputs_and_units_but_no_paths() -> None:
     assert digest != plan_digest("d", {"--n": 1}, plan)
     assert digest != plan_digest("c", {"--n": 1}, Plan(_units([1.0]), 1, None, inputs=[InputFile("/a", "y")]))
     assert digest != plan_digest("c", {"--n": 1}, Plan(_units([1.0, 2.0]), 1, None, inputs=[InputFile("/a", "x")]))
+    two_records = [Unit("u0000", 1.0, 2)]  # such as another size of shard where there is one
+    assert digest != plan_digest("c", {"--n": 1}, Plan(two_records, 1, None, inputs=[InputFile("/a", "x")]))

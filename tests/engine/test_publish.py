@@ -35,6 +35,22 @@ def test_whole_files_are_published_in_folders_that_are_made(tmp_path: Path) -> N
     assert [(place.out / name).read_bytes()[:1] for name in marker.files] == [b"\0", b"\1", b"\2"]
 
 
+@pytest.mark.parametrize("content", [None, b"", b"longer than it was"])
+@pytest.mark.parametrize("name", ["out/a/1.wav", "out.prepcli/parts/list"])
+def test_a_file_that_is_lost_or_torn_makes_the_unit_missing(tmp_path: Path, name: str, content: bytes | None) -> None:
+    place = workspace(tmp_path)
+    with UnitWriter(place, "digest", UNIT) as writer:
+        write(writer)
+        writer.open_part("parts/list").write(b"1\n")
+        writer.publish()
+    assert read_marker(place, UNIT, "digest") is not None
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content)
+    assert read_marker(place, UNIT, "digest") is None
+
+
 MANY = 2 * output_files.FLUSHED_TOGETHER + 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.rejects import merge_rejects
 from prepcli.engine.report import Report, summary_lines
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import Outcome, prepcli
@@ -77,6 +78,17 @@ def test_filters_end_a_run_with_0(tmp_path: Path) -> None:
     assert "  rejects  none" in status
     text = " ".join(prepcli("manifest-to-tarred", "--help").out.split())
     assert "records that your settings leave out do not count" in text
+
+
+def test_rejects_are_in_the_order_of_the_manifests_and_lines(tmp_path: Path) -> None:
+    def line(manifest: str, number: int) -> bytes:
+        return b'{"manifest_line":%d,"manifest_filepath":"%s"}\n' % (number, manifest.encode())
+
+    planned = [line("b.json", 2), line("b.json", 4), line("a.json", 1)]
+    for name, lines in (("u1", [line("a.json", 3), line("b.json", 3)]), ("u2", [line("a.json", 2), line("b.json", 1)])):
+        (tmp_path / name).write_bytes(b"".join(lines))
+    merged = list(merge_rejects(planned, [tmp_path / "u1", tmp_path / "u2"], ["b.json", "a.json", "b.json"]))
+    assert merged == [line("b.json", n) for n in (1, 2, 3, 4)] + [line("a.json", n) for n in (1, 2, 3)]
 
 
 def test_telemetry_only_with_verbose() -> None:

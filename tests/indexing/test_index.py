@@ -1,5 +1,6 @@
 """`prepcli index`, and the indexes that manifest-to-tarred, manifest-to-shar and extend-codec-codes write."""
 
+import errno
 import gzip
 import os
 import re
@@ -218,6 +219,28 @@ def test_data_that_change_meanwhile_get_no_index(tmp_path: Path, monkeypatch: py
     assert outcome.problem is not None
     assert "it was changed while it was read" in outcome.problem
     assert sorted(one.name for one in tmp_path.iterdir()) == ["x.jsonl"]
+
+
+def test_an_index_that_the_disk_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must be on the disk before it has its name: after a power failure readers would not notice."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"{}\n")
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert index(path).code == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_shards_with_gaps_in_their_numbers(sets: Path, tmp_path: Path) -> None:
+    """A pattern would name files that are not there."""
+    shar = copy_set(sets / "shar", tmp_path)
+    for name in ("cuts/cuts.000001.jsonl", "target_audio/recording.000001.tar", "context_audio/recording.000001.tar"):
+        (shar / name).unlink()
+    fields = pasted(index(shar))["input_cfg"][0]["shar_path"]
+    assert fields["cuts"] == [f"{shar}/cuts/cuts.{number}.jsonl" for number in ("000000", "000002")]
 
 
 def test_an_index_is_never_older_than_its_data(tmp_path: Path) -> None:

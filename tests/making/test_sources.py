@@ -67,7 +67,7 @@ class TestFolders:
             (audio / name).write_bytes((audio / "a/x.wav").read_bytes())
         for name in ("._x.wav", ".hidden/x.wav", "notes.txt", "out.json.prepcli/x.wav"):
             (audio / name).parent.mkdir(exist_ok=True)
-            (audio / name).write_bytes(b"")
+            (audio / name).write_bytes((audio / "a/x.wav").read_bytes())
         done = make(audio, audio / "out.json")
         assert set(paths(audio / "out.json")) == {*odd, "a/x.wav", "b/x.wav", "b/y.flac"}
         assert "1 files are not audio by their name (1 .txt)" in done.out
@@ -392,6 +392,18 @@ def test_refused_outputs(audio: Path) -> None:
     listed = write_lines_of(audio / "list.txt", "a/x.wav")
     assert "would replace it" in make(listed, listed, code=2).error_line
     assert "there is no file or folder" in make(audio / "gone", audio / "m.json", code=2).error_line
+    for name in ("x.amr", "x.GSM", "x.aac", "x.pcm"):
+        (audio / name).write_bytes(b"a recording")
+        refused = make(listed, audio / name, "--overwrite", code=2).error_line
+        assert "this is a name of audio" in refused
+        assert (audio / name).read_bytes() == b"a recording"
+
+
+def test_a_folder_of_audio_without_headers(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x.pcm").write_bytes(bytes(100))
+    words = make(tmp_path / "a", tmp_path / "m.json", code=2).error_line
+    assert "1 files are not audio by their name (1 .pcm); audio without a header is not read: convert it" in words
 
 
 @pytest.mark.parametrize("name", ["list.txt", "table.csv"])

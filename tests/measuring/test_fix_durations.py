@@ -54,6 +54,28 @@ def test_segments(audio: Path) -> None:
     assert beyond == [("beyond_audio", 5), ("beyond_audio", 6)]
 
 
+@pytest.mark.parametrize("name", ["./three.flac", "x/../three.flac", "link/three.flac", "{folder}//three.flac"])
+def test_segments_of_a_file_with_two_names(name: str, audio: Path) -> None:
+    (audio / "x").mkdir()
+    (audio / "link").symlink_to(audio)
+    other = name.format(folder=audio)
+    for first, second in [("three.flac", other), (other, "three.flac")]:
+        start = {"audio_filepath": first, "offset": 0, "duration": 0.5}
+        write_lines(audio / "m.json", [start, {"audio_filepath": second, "offset": 0.5, "duration": 0.25}])
+        done = prepcli("fix-durations", audio / "m.json", audio / "fixed.json", "--overwrite")
+        assert done.code == 0, done.err
+        assert [r["duration"] for r in read_lines(audio / "fixed.json")] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("path", ["", "a\0b/c.wav", "nowhere/c.wav"])
+def test_segments_of_files_that_cannot_be(path: str, audio: Path) -> None:
+    write_lines(audio / "m.json", [{"audio_filepath": path, "offset": 1}, {"audio_filepath": "one.wav", "offset": 0}])
+    done = prepcli("fix-durations", audio / "m.json", audio / "fixed.json", "--max-rejects", 1)
+    assert done.code == 0, done.err
+    assert [r["duration"] for r in read_lines(audio / "fixed.json")] == [1.0]
+    assert len(rejects(audio / "fixed.json")) == 1
+
+
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"duration": 1}', b'{"audio_filepath": "gone.wav"}', b"\xff{}"])
 def test_lines_that_cannot_be_used(line: bytes, audio: Path) -> None:
     good = b'{"audio_filepath": "one.wav", "duration": 3}\n'

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 import soundfile
 
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.resample import resample
 from prepcli.engine.ranks import detect_rank
 from prepcli.engine.rejects import Budget
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
+from prepcli.exporting.audio import Piece
 from prepcli.interface.calls import called
+from prepcli.mels.clips import resampled_length
 from prepcli.mels.job import MelsJob
 from prepcli.mels.on_device import MelsOnDevice
 from prepcli.mels.options import MelsOptions
@@ -137,10 +141,11 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
         {"audio_filepath": "talk.wav", "offset": 1.0, "duration": 1.0, "text": "part", "channel": 1},
         {"audio_filepath": "talk.wav", "duration": 3.0, "text": "first channel"},
         {"audio_filepath": "loud.wav", "duration": 1.0, "text": "loud"},
+        {"audio_filepath": "talk.wav", "duration": 1.0, "text": "beginning"},
     ]
     write_lines(tmp_path / "m.json", records)
     done = make_set("manifest-to-mels", tmp_path / "m.json", tmp_path / "out", "--devices", "cpu")
-    assert done.json["details"]["segments"] == "1 records are parts of files and are not in the list of audio"
+    assert done.json["details"]["segments"] == "2 records are parts of files and are not in the list of audio"
     compute = MelSpectrogram(MelsOptions())
 
     def expected(samples: np.ndarray) -> torch.Tensor:
@@ -150,6 +155,14 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
     assert torch.equal(mel_of(tmp_path / "out/mels/talk@0_0_3_0.pt"), expected(stereo[:, 0]))
     assert torch.equal(mel_of(tmp_path / "out/mels/loud.pt"), compute(torch.ones(22050)))
     assert len(lines(tmp_path / "out/filelists/m_audio_text_filelist.txt")) == 2
+
+
+@pytest.mark.parametrize("num_samples", [1000, 1001, 1002, 9999])
+@pytest.mark.parametrize("rate", [8000, 16000, 44100])
+def test_the_length_of_a_clip_is_known_before_it_is_resampled(num_samples: int, rate: int) -> None:
+    piece = Piece(AudioInfo("wav", "PCM_16", rate, num_samples, 1, 44), 0, num_samples, None)
+    samples = resample(np.zeros(num_samples, np.float32), rate, 22050)
+    assert resampled_length(piece, MelsOptions()) == len(samples)
 
 
 def test_the_same_bytes_for_any_number_of_ranks(corpus: Path, made: Path, tmp_path: Path) -> None:
@@ -208,7 +221,9 @@ def test_verify_names_what_is_wrong(made: Path, tmp_path: Path) -> None:
     (out / "mels/a.pt").write_bytes(b"no tensor")
     torch.save(torch.zeros(80, 3, dtype=torch.float64), out / "mels/b.pt")
     torch.save(torch.full((80, 3), float("nan")), out / "mels/c.pt")
-    (out / "mels/d.pt").unlink()
+    torch.save(torch.zeros(80), out / "mels/d.pt")
+    (out / "filelists/train_mel_text_filelist.txt").open("a").write("mels/e.pt|text\nmels/none.pt|text\n")
+    torch.save(torch.zeros(80, 0), out / "mels/e.pt")
     listed = out / "filelists/val_audio_text_filelist.txt"
     listed.write_text("/nowhere.wav|text\nno separator\n")
     done = prepcli("verify", out, "--json")
@@ -218,7 +233,9 @@ def test_verify_names_what_is_wrong(made: Path, tmp_path: Path) -> None:
         "mels/a.pt: cannot be read",
         "mels/b.pt: not a float32 tensor",
         "mels/c.pt: has values that are not numbers",
-        "mels/d.pt: cannot be read",
+        "mels/d.pt: not a float32 tensor",
+        "mels/e.pt: not a float32 tensor",
+        "mels/none.pt: cannot be read",
         "there is no file /nowhere.wav",
         "val_audio_text_filelist.txt:2: must be path|text",
     ):

@@ -1,3 +1,4 @@
+import faulthandler
 import os
 import platform
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import IncompleteError, UsageError
-from prepcli.processes.pools import map_in_order
+from prepcli.processes.pools import WorkerDiedError, map_in_order, map_past_crashes
 from prepcli.processes.workers import interrupt, no_interruption
 from tests.support.running import HANG_SECONDS
 
@@ -46,6 +47,48 @@ def test_one_worker_is_this_process() -> None:
 def test_a_killed_worker_is_an_error_and_no_hang() -> None:
     with pytest.raises(IncompleteError, match=r"worker process was killed \(SIGKILL\)"):
         list(map_in_order(die, range(8), 2))
+
+
+def crash(number: int) -> int:
+    faulthandler.disable()  # pytest's would tell at length
+    if number in (2, 5):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if number == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def lost(number: int, cause: str) -> int:
+    assert cause == "SIGSEGV"
+    return -number
+
+
+def test_tasks_that_crash_lose_only_their_own_results() -> None:
+    assert list(map_past_crashes(crash, [0, 1, 2, 3, 4, 5, 6], 2, lost)) == [0, 1, -2, 3, 4, -5, 6]
+
+
+@pytest.mark.parametrize("tasks", [[0, 7], [2, 7]])
+def test_a_killed_worker_is_no_crash(tasks: list[int]) -> None:
+    with pytest.raises(WorkerDiedError, match=r"was killed \(SIGKILL\)"):
+        list(map_past_crashes(crash, tasks, 1, lost))
+
+
+def meet(fate: tuple[Path, tuple[int, ...]]) -> str:
+    """Die of the next signal; when none is left, return."""
+    path, signals = fate
+    faulthandler.disable()
+    path.write_text(path.read_text() + "x")
+    if len(path.read_text()) <= len(signals):
+        os.kill(os.getpid(), signals[len(path.read_text()) - 1])
+    return "done"
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGSEGV, signal.SIGKILL)])
+def test_a_worker_that_was_killed_once_ends_the_run(signals: tuple[int, ...], tmp_path: Path) -> None:
+    """Even if the task would end well another time: where memory is short, the others would be killed in turn."""
+    (tmp_path / "deaths").touch()
+    with pytest.raises(WorkerDiedError, match=r"was killed \(SIGKILL\)"):
+        list(map_past_crashes(meet, [(tmp_path / "deaths", signals)], 1, lambda _, cause: cause))
 
 
 def test_errors_of_workers_arrive() -> None:

@@ -103,6 +103,8 @@ def test_a_list_that_does_not_fit_the_folder(made: Path, tmp_path: Path) -> None
     assert "shards.list:2: there is no file /nowhere/shards_000000003.tar; has the directory been moved?" in found
     assert "shards_000000007.tar: is not in shards.list" in found
     assert "shards_000000003.tar: missing" in found
+    (out / "shards.list").write_text("shards_000000000.tar\nshards_000000001.tar\nshards_000000000.tar\n")
+    assert "shards.list: names a shard twice" in problems(out)
 
 
 def test_a_folder_with_a_separator_of_unicode_in_its_name(made: Path, tmp_path: Path) -> None:
