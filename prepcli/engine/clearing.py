@@ -69,15 +69,11 @@ def finish_clearing(workspace: Workspace) -> None:
 
 
 def clear_refused(workspace: Workspace) -> None:
-    """Remove what planning has written for a command that was refused.
+    """Remove what planning has written for a command that was refused, if there was no folder of records before.
 
-    Only what the next command makes again without loss: another may have begun in the same folder. Beside the plan of
-    an earlier command, that is what has been unpacked since.
+    Only what the next command makes again without loss: another may have begun in the same folder.
     """
     if not workspace.is_unused:
-        if workspace.unpacked is not None:
-            for path in set((workspace.root / "spool").glob("*")) - workspace.unpacked:
-                path.unlink(missing_ok=True)
         return
     for name in ("index", "spool"):
         shutil.rmtree(workspace.root / name, ignore_errors=True)

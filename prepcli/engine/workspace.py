@@ -59,8 +59,6 @@ class Workspace:
         self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
         self._was_there = os.path.exists(self.root)
-        # What earlier commands have unpacked, where one of them has a plan.
-        self.unpacked = set((self.root / "spool").glob("*")) if os.path.exists(self.plan_file) else None
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
     def prepare(self, takes_over: bool = False) -> None:

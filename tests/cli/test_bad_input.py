@@ -67,12 +67,6 @@ def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> No
     assert prepcli(*command, "--shuffle", cwd=folder).code == 2
     assert everything(folder) == finished
 
-    (folder / "other.json.gz").write_bytes(gzip.compress((folder / "m.json").read_bytes() * 2))
-    finished = everything(folder)
-    done = prepcli("manifest-to-tarred", "other.json.gz", "out", "--num-shards", 2, cwd=folder)
-    assert (done.code, "the input was" in done.error_line) == (2, True)
-    assert everything(folder) == finished
-
     shutil.rmtree(folder / "out.prepcli")
     foreign = everything(folder)
     done = prepcli(*command, cwd=folder)
