@@ -187,7 +187,7 @@ def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
 
 
 def test_codes_of_a_shar_set(sets: Path, tmp_path: Path) -> None:
-    """Those of one codec are fields of the entry; of several, a training can use only one, which blend cannot choose."""
+    """Those of one codec are fields of the entry. Of several, training uses one, and blend cannot choose it."""
     shar = copy_set(sets / "shar", tmp_path)
     (shar / "codes_a/target_codes").mkdir(parents=True)
     blend(f"s={shar}", "one.yaml", cwd=tmp_path)
