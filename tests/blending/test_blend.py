@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from prepcli.blending import reading
-from tests.conftest import MINI_CORPUS, write_lines
+from tests.conftest import MINI_CORPUS, copy_set, write_lines
 from tests.support.running import Outcome, prepcli
 
 Entries = list[dict[str, Any]]
@@ -184,6 +184,18 @@ def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
     blend(*other, "--overwrite", cwd=tmp_path)
     done = blend("a=mix.yaml", f"b={sets}/1h.json", "mix.yaml", "--overwrite", cwd=tmp_path, code=2)
     assert "would replace the input mix.yaml" in done.error_line
+
+
+def test_codes_of_a_shar_set(sets: Path, tmp_path: Path) -> None:
+    """Those of one codec are fields of the entry. Of several, training uses one, and blend cannot choose it."""
+    shar = copy_set(sets / "shar", tmp_path)
+    (shar / "codes_a/target_codes").mkdir(parents=True)
+    blend(f"s={shar}", "one.yaml", cwd=tmp_path)
+    found = entries(tmp_path / "one.yaml")[0]["shar_path"]
+    assert found["target_codes"] == f"{shar}/codes_a/target_codes/codes._OP_000000..000001_CL_.tar"
+    (shar / "codes_b/target_codes").mkdir(parents=True)
+    blend(f"s={shar}", "two.yaml", cwd=tmp_path)
+    assert list(entries(tmp_path / "two.yaml")[0]["shar_path"]) == ["cuts", "target_audio"]
 
 
 def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:

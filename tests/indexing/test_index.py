@@ -5,6 +5,7 @@ import gzip
 import os
 import re
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,7 @@ def test_a_set_that_was_moved(sets: Path, tmp_path: Path) -> None:
         assert index(where, "--check").code == 0
         assert sorted(indexes_in(where).values()) == before
         assert all(name.startswith(f"index{where}/") for name in indexes_in(where))
+        assert all(any(path.iterdir()) for path in (where / "index").rglob("*") if path.is_dir())
         assert prepcli("verify", where).code == 0
         assert "nothing to do" in index(where, "--rebase").out
     again = prepcli("manifest-to-shar", CONTEXT, where, "--shard-size", 20, "--indexed", "--audio-format", "wav")
@@ -448,9 +450,13 @@ def test_files_of_other_programs(sets: Path, tmp_path: Path) -> None:
     loose.mkdir()
     shutil.copy(sets / "shar/target_audio/recording.000000.tar", loose / "pairs.tar")
     shutil.copy(sets / "tarred/audio_0.tar", loose / "members.tar")
-    assert index(loose / "pairs.tar", f"{loose}/members.tar", "--json").json["written"] == 2
+    with tarfile.open(loose / "texts.tar", "w") as tar:  # begins with a pair, but not one of Shar
+        for name in ("a.txt", "a.wav", "b.wav"):
+            tar.addfile(tarfile.TarInfo(name))
+    names = [loose / f"{name}.tar" for name in ("pairs", "members", "texts")]
+    assert index(*names, "--json").json["written"] == 3
     sizes = {path.name: path.stat().st_size // 8 - 1 for path in loose.glob("*.idx")}
-    assert sizes == {"pairs.tar.idx": 16, "members.tar.idx": 16}
+    assert sizes == {"pairs.tar.idx": 16, "members.tar.idx": 16, "texts.tar.idx": 2}
     make_set("manifest-to-tarred", PLAIN, tmp_path / "b", "--num-shards", 1, "--buckets-num", 2, "--max-duration", 0.5)
     assert "nothing to do" in index(tmp_path / "b").out
 

@@ -68,7 +68,7 @@ def test_tasks_that_crash_lose_only_their_own_results() -> None:
 
 
 @pytest.mark.parametrize("tasks", [[0, 7], [2, 7]])
-def test_a_killed_worker_is_no_crash(tasks: list[int]) -> None:
+def test_a_killed_worker_has_not_crashed(tasks: list[int]) -> None:
     with pytest.raises(WorkerDiedError, match=r"was killed \(SIGKILL\)"):
         list(map_past_crashes(crash, tasks, 1, lost))
 

@@ -15,8 +15,18 @@ ADDRESS = "s3://bucket/audio_0.tar"
 class Parts:
     """Stands for obstore's file."""
 
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.aborted_by: object = None
+
     def close(self) -> None:
-        pass
+        self.is_closed = True
+
+    def closed(self) -> bool:
+        return self.is_closed
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.aborted_by = kind
 
 
 def uploaded(data: bytes, in_parts: bool) -> int:
@@ -44,6 +54,19 @@ def test_an_etag_that_is_the_md5_of_what_was_sent_needs_no_further_request(monke
     monkeypatch.setattr(writing, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
     monkeypatch.setattr(writing, "object_info", None)
     assert writing.finish_upload(uploaded(b"hello", False), 5) == "5d41402abc4b2a76b9719d911017c592"
+    assert not writing._uploads
+
+
+def test_only_an_upload_that_was_not_finished_is_aborted() -> None:
+    """obstore removes the parts of a file that is left by an exception."""
+    for is_finished in (False, True):
+        number = uploaded(bytes(1000), in_parts=True)
+        parts = writing._uploads[number].file
+        assert isinstance(parts, Parts)
+        parts.is_closed = is_finished
+        for _ in range(2):  # another time is nothing
+            writing.abort_upload(number)
+        assert parts.aborted_by is (None if is_finished else InterruptedError)
     assert not writing._uploads
 
 

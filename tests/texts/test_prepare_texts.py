@@ -37,13 +37,14 @@ def test_a_manifest(tmp_path: Path) -> None:
         {"text": "B", "normalized_text": None},
         {"text": 3, "normalized_text": "x"},
         {"normalized_text": "x"},
+        {"text": "C", "normalized_text": " "},
     ]
     write_lines(tmp_path / "m.json", records)
-    options = ("--tts-text-field", "normalized_text", "--asr-text", "lower", "--max-rejects", 3)
+    options = ("--tts-text-field", "normalized_text", "--asr-text", "lower", "--max-rejects", 4)
     prepare(tmp_path / "m.json", tmp_path / "out.json", *options)
     assert read_lines(tmp_path / "out.json") == [{"text": "a 1", "tts_text_normalized": "a one"}]
     reasons = [r["reject_reason"] for r in read_lines(tmp_path / "out.json.prepcli/rejects.jsonl")]
-    assert reasons == ["missing_field", "bad_field", "missing_field"]
+    assert reasons == ["missing_field", "bad_field", "missing_field", "empty_text"]
 
 
 def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
