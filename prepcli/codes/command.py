@@ -6,6 +6,7 @@ from prepcli.codes.job import CodesJob, codes_workspace
 from prepcli.codes.manifest_job import ManifestCodesJob
 from prepcli.codes.options import ExtendCodecCodes
 from prepcli.engine.report import Report
+from prepcli.engine.work_folder import note_unused
 from prepcli.formats.codes import CODES_FOLDER
 from prepcli.formats.names import check_loadable
 from prepcli.manifest.sources import expand_paths
@@ -39,12 +40,14 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     out = options.output_dir or path_of(options.shar_dir)
     workspace = codes_workspace(out, name, options.work_dir)
     if options.is_manifest:
+        note_unused(options.work_dir, out)
         refuse_swapped(options.shar_dir, out)
         manifests = expand_paths(options.shar_dir)
         make_plain = partial(
             ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
         )
         return run_on_devices(make_plain, options.devices, workspace, options, engine)
+    note_unused(options.work_dir, out, path_of(options.shar_dir))
     check_loadable(out / CODES_FOLDER.format(name))
     make_job = partial(
         CodesJob,

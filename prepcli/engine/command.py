@@ -4,6 +4,7 @@ from pathlib import Path
 
 from prepcli.engine.options import ShowStatus
 from prepcli.engine.status import Status, not_started, read_status, workspaces_of
+from prepcli.engine.work_folder import note_unused
 from prepcli.errors import UsageError
 from prepcli.storage.paths import StorePath
 
@@ -27,6 +28,8 @@ def status(options: ShowStatus) -> list[Status]:
     outs = list(dict.fromkeys(_named(path) for path in options.out))
     if not outs:
         raise UsageError("OUT is missing: give the output directories of other commands")
+    if not options.watch:
+        note_unused(options.work_dir, *outs)
     found = []
     for path in outs:
         try:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from prepcli.engine.in_the_way import resolved
 from prepcli.errors import UsageError
+from prepcli.interface.calls import tell
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.paths import StorePath
 
@@ -19,6 +20,13 @@ def work_folder(out: Path, work_dir: Path | None = None) -> Path:
         UsageError: `out` cannot be an output.
     """
     return _of_store(out, work_dir) if isinstance(out, StorePath) else _beside(out)
+
+
+def note_unused(work_dir: Path | None, *paths: Path) -> None:
+    """Say that `--work-dir` changes nothing, unless one of `paths` is in an object store."""
+    if work_dir is not None and not any(isinstance(path, StorePath) for path in paths):
+        where = work_folder(paths[0]) if len(paths) == 1 else "OUT.prepcli"
+        tell(f"note: --work-dir {work_dir} is for an OUT in an object store; the state of this run is in {where}")
 
 
 def _beside(out: Path) -> Path:

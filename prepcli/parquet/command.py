@@ -2,6 +2,7 @@
 
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.work_folder import note_unused
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.parquet import check_installed
 from prepcli.manifest.sources import expand_paths
@@ -31,4 +32,5 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.out)
     return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

@@ -2,6 +2,7 @@
 
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.work_folder import note_unused
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.names import check_loadable
 from prepcli.manifest.sources import expand_paths
@@ -31,4 +32,5 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
     job = SharJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.out)
     return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

@@ -3,6 +3,7 @@
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.status import version_roots
+from prepcli.engine.work_folder import note_unused
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import check_loadable
@@ -51,4 +52,5 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         if version_roots(workspace.root):
             refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
         job, plan = TarredJob(manifests, options, num_workers=engine.num_workers), None
+    note_unused(options.work_dir, workspace.out)
     return run_command(job, workspace, options, engine, plan=plan)

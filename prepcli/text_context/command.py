@@ -2,6 +2,7 @@
 
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.work_folder import note_unused
 from prepcli.text_context.job import TextContextJob, text_context_workspace
 from prepcli.text_context.options import ExtendTextContext
 
@@ -26,4 +27,5 @@ def extend_text_context(options: ExtendTextContext) -> Report:
     """
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.shar_dir)
     return run_command(job, text_context_workspace(options.shar_dir, options.work_dir), options, engine)

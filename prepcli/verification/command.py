@@ -1,5 +1,6 @@
 """`verify` from its options to its report."""
 
+from prepcli.engine.work_folder import note_unused
 from prepcli.processes.workers import available_processors
 from prepcli.verification.options import Verify
 from prepcli.verification.quick import verify_quickly
@@ -23,6 +24,7 @@ def verify(options: Verify) -> VerifyReport:
         >>> prepcli.verify("verified").problems
         []
     """
+    note_unused(options.work_dir, options.out)
     if options.quick:
         return verify_quickly(options.out, options.work_dir)
     return check(options.out, options.num_workers or available_processors(), options.audio_base_dir, options.work_dir)

@@ -2,6 +2,7 @@
 
 from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
+from prepcli.engine.work_folder import note_unused
 from prepcli.engine.workspace import Workspace
 from prepcli.manifest.sources import expand_paths
 from prepcli.storage.input_files import refuse_swapped
@@ -29,4 +30,5 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     job = WenetJob(expand_paths(options.manifest), options, options.out, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.out)
     return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

@@ -195,3 +195,16 @@ def test_a_list_of_folders_that_are_none(folder: Path) -> None:
     (folder / "mix.yaml").write_text("- type: lhotse_shar\n  shar_path: [[[s01]]]\n")
     done = prepcli("index", "mix.yaml", cwd=folder)
     assert (done.code, "a path or a list of paths is expected, not [[['s01']]]" in done.error_line) == (2, True)
+
+
+def test_a_folder_for_the_state_of_a_run_beside_its_output(folder: Path) -> None:
+    """It is for outputs in stores; that is said, since `--work-dir` would be looked for the state in vain."""
+    words = "note: --work-dir work is for an OUT in an object store; the state of this run is in out.prepcli"
+    for command in ("manifest-to-tarred", "manifest-to-shar", "manifest-to-wenet", "manifest-to-parquet"):
+        done = prepcli(command, "m.json", "out", *JOBS[command], "--work-dir", "work", "--dry-run", cwd=folder)
+        assert (done.code, done.error_line) == (0, words)
+    assert prepcli("manifest-to-wenet", "m.json", "out", cwd=folder).code == 0
+    for command in ("status", "verify"):
+        done = prepcli(command, "out", "--work-dir", "work", cwd=folder)
+        assert (done.code, done.error_line) == (0, words)
+    assert not (folder / "work").exists()
