@@ -28,7 +28,7 @@ def tokenizer_file(name: str) -> str:
     """
     try:
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, RepositoryNotFoundError
+        from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
     except ImportError:
         raise UsageError("Hugging Face tokenizers need a package: pip install 'prepcli[hf]'") from None
     cached = check_reachable(name, FILE)
@@ -44,6 +44,9 @@ def tokenizer_file(name: str) -> str:
         ) from None
     except RepositoryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {host} has no public {name}; {_ADVICE}") from None
+    except LocalEntryNotFoundError as error:  # the hub has not answered; it comes from the class below
+        why = _first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+        raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {why}") from None
     except EntryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {name} on {host} has no {FILE}; {_ADVICE}") from None
     except Exception as error:  # of the network, of the disk

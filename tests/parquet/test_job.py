@@ -141,8 +141,10 @@ def test_the_same_bytes_for_any_number_of_ranks(whole: Path, tmp_path: Path) -> 
 
 def test_hugging_face_datasets_read_it_as_audio(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory: its cache needs a lock file, and no network is asked."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
+    # The variable HF_HUB_OFFLINE would be read at the first import, for this whole process.
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     datasets.disable_progress_bars()
     files = [str(path) for path in sorted(whole.iterdir())]
     loaded = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path))

@@ -123,6 +123,7 @@ def empty_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}"
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         template = address + "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
         yield
@@ -135,6 +136,16 @@ def empty_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_what_the_hub_does_not_have(cache: Path, empty_hub: None, name: str, words: str) -> None:
     assert words in look_up(name)
+
+
+def test_a_hub_that_has_not_answered_is_not_one_without_the_file(
+    cache: Path, empty_hub: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package's error for it comes from that for a missing file."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    said = look_up("owner/known")
+    assert "downloading it from 127.0.0.1 failed: " in said
+    assert "offline mode is enabled" in said
 
 
 def test_files_of_which_one_is_here_need_no_hub(cache: Path, nobody: str) -> None:
