@@ -222,10 +222,12 @@ def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
     """Add the numbers of files that records with an offset above 0 name."""
     if b'"offset"' not in block:
         return
+    names: set[str] = set()
     for line in block.split(b"\n"):
         try:
             place = _place_decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # processing says what is wrong with it
-        if place.offset and place.audio_filepath:
-            segmented.add(_key(join(base_dir, normal_path(place.audio_filepath))))
+        if place.offset:
+            names.add(place.audio_filepath)
+    segmented.update(_key(join(base_dir, normal_path(name))) for name in names if name)

@@ -16,6 +16,8 @@ import soundfile
 
 from prepcli.codes import manifest_job, uses
 from prepcli.formats.plain_codes import codes_stem
+from prepcli.manifest.record import Record
+from prepcli.verification.plain_codes import CodesFiles
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
@@ -355,6 +357,16 @@ def test_verify_finds_damaged_codes(
     problems = [problem for problem in checked.json["problems"] if problem.startswith(f"{NAME}:1:")]
     assert words in problems[0]
     assert any("SHA-256 differs" in problem or "missing" in problem for problem in checked.json["problems"])
+
+
+@pytest.mark.parametrize("path", ["codes_toy/s01/s01_u1.pt", 7])
+def test_verify_wants_whole_paths_of_codes(path: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As training reads them from another folder; here a relative path would be found."""
+    monkeypatch.chdir(tmp_path)
+    Path("codes_toy/s01").mkdir(parents=True)
+    torch.save(torch.zeros((4, 100), dtype=torch.int16), "codes_toy/s01/s01_u1.pt")
+    record = Record.parse(json.dumps({"audio_filepath": "a.wav", "duration": 1.0, TARGET: path}).encode())
+    assert list(CodesFiles(0.01).check(record)) == [f"{TARGET} is {path!r}, not an absolute path"]
 
 
 def test_status_and_inspect_know_the_run(corpus: Path, extend: Extend, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_crashes_without_end_are_not_about_records(tmp_path: Path, monkeypatch: 
 
     def attempt(units: list[Unit]) -> Iterator[Marker]:
         attempts.append(len(units))
+        yield from ()
         raise WorkerDiedError("a worker died; run it again", {1: -signal.SIGSEGV})
 
     monkeypatch.setattr(crashes, "note_crash", lambda *_: len(attempts) < 2 * MAX_CRASHES)

@@ -51,6 +51,23 @@ def test_a_file_that_is_lost_or_torn_makes_the_unit_missing(tmp_path: Path, name
     assert read_marker(place, UNIT, "digest") is None
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
+def test_a_unit_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a file nor an open descriptor: a run may give up thousands of units."""
+    place = workspace(tmp_path)
+    before = set(os.listdir("/proc/self/fd"))
+    writer = UnitWriter(place, "digest", UNIT)
+    with pytest.raises(ZeroDivisionError), writer:
+        write(writer)
+        writer.open("shard.tar").write(b"half")
+        writer.open_part("parts/list").write(b"1\n")
+        assert len(os.listdir("/proc/self/fd")) > len(before)
+        raise ZeroDivisionError
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert not writer.folder.exists()
+    assert not list(place.out.rglob("*"))
+
+
 MANY = 2 * output_files.FLUSHED_TOGETHER + 1
 
 

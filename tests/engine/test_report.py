@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.rejects import merge_rejects
+from prepcli.engine.rejects import first_if_all_alike, merge_rejects
 from prepcli.engine.report import Report, summary_lines
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import Outcome, prepcli
@@ -125,6 +125,17 @@ def test_the_first_of_rejects_that_are_all_alike(corpus: Path) -> None:
     (corpus.parent / read_lines(corpus)[7]["audio_filepath"]).write_bytes(b"no audio at all")
     mixed = tarred(corpus, "--max-rejects", 6, "--overwrite")
     assert "first reject" not in mixed.out
+
+
+def test_the_first_reject_is_not_one_that_was_asked_for(tmp_path: Path) -> None:
+    def reject(reason: str, number: int) -> dict[str, object]:
+        return {"reject_reason": reason, "reject_detail": f"detail {number}", "manifest_line": number}
+
+    listed = write_lines(
+        tmp_path / "rejects.jsonl", [reject("below_min_duration", 1), reject("bad_field", 2), reject("bad_field", 3)]
+    )
+    assert first_if_all_alike({"below_min_duration": 1, "bad_field": 2}, str(listed)) == "line 2: detail 2"
+    assert first_if_all_alike({"below_min_duration": 1}, str(listed)) == ""
 
 
 def test_status_tells_the_share_of_rejects_and_that_they_are_too_many(corpus: Path) -> None:

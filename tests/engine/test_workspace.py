@@ -1,5 +1,6 @@
 """Files beside the output, written whole; and what the engine takes for alive."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,6 +12,20 @@ from prepcli.engine.owner import start_time
 from prepcli.engine.workspace import Workspace, atomic_file, write_json
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
+
+
+def test_a_document_that_the_disk_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is flushed before it has its name; the earlier one stays, and no draft."""
+    write_json(tmp_path / "plan.json", {"a": 1})
+    before = (tmp_path / "plan.json").read_bytes()
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        write_json(tmp_path / "plan.json", {"a": 2})
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("plan.json", before)]
 
 
 def test_a_zombie_is_not_alive() -> None:

@@ -213,6 +213,9 @@ def test_records_of_a_run(tarred: Path, tmp_path: Path) -> None:
     assert found.runs[0].continue_with is not None
     (tmp_path / "out").mkdir()
     assert look(tmp_path / "out").kind == "run"
+    (tmp_path / "out.prepcli/rejects.jsonl").write_bytes(b"")  # of a run that rejected nothing
+    found = look(tmp_path / "out.prepcli/rejects.jsonl")
+    assert (found.kind, found.records) == ("rejects", 0)
 
 
 def test_audio_file() -> None:
