@@ -28,7 +28,12 @@ def tokenizer_file(name: str) -> str:
     """
     try:
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
+        from huggingface_hub.errors import (
+            EntryNotFoundError,
+            GatedRepoError,
+            LocalEntryNotFoundError,
+            RepositoryNotFoundError,
+        )
     except ImportError:
         raise UsageError("Hugging Face tokenizers need a package: pip install 'prepcli[hf]'") from None
     cached = check_reachable(name, FILE)
