@@ -156,7 +156,7 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
         [MINI, "OUT", "--num-shards", 1, "--max-duration", -1],
         "--max-duration must be above 0, not -1",
     ),
-    "a limit that is no number": (
+    "a limit that is NaN": (
         [MINI, "OUT", "--num-shards", 1, "--min-duration", "nan"],
         "--min-duration must be a number of seconds from 0, not nan",
     ),
