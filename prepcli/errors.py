@@ -3,8 +3,12 @@
 Every other exception is a bug: it stops the run, and its traceback is written to a file.
 """
 
+import errno
+import os
 from enum import Enum
 from typing import Any
+
+_WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
 class PrepcliError(Exception):
@@ -19,6 +23,13 @@ class UsageError(PrepcliError):
     """Wrong options, wrong paths, or settings that do not match the output directory."""
 
     exit_code = 2
+
+
+def wrong_path(error: OSError) -> UsageError | None:
+    """An error of the operating system as wrong use, if a path that the user gave, or one below it, is the reason."""
+    if error.errno not in _WRONG_PATH or error.filename is None:
+        return None
+    return UsageError(f"{os.fsdecode(error.filename)}: {error.strerror}; check the path and its permissions")
 
 
 class IncompleteError(PrepcliError):

@@ -23,7 +23,7 @@ from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.display.printing import printable
 from prepcli.engine.signals import Interruption, stop_on_signals
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.commands import COMMANDS, Command
 from prepcli.interface.options import declared
 from prepcli.interface.values import check_text
@@ -210,6 +210,9 @@ def _run() -> None:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             _print_error(f"too long for a path: {error.filename}")
             sys.exit(2)
+        if isinstance(error, OSError) and (wrong := wrong_path(error)) is not None:
+            _print_error(str(wrong))
+            sys.exit(wrong.exit_code)
         if isinstance(error, OSError):  # a full disk or a removed file: not a bug
             _give_up_stdout()
             _print_error(_of_system(error))

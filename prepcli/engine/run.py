@@ -24,7 +24,7 @@ from prepcli.engine.stealing import Crew
 from prepcli.engine.store_output import OutputSizes, abort_unknown
 from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
 
@@ -272,7 +272,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPla
         exit_when_ready(int(lifeline))
     with stop_on_signals():
         try:
-            return Run(job, workspace, options, plan).execute()
+            return _planned(job, workspace, options, plan).execute()
         except BaseException as error:
             with contextlib.suppress(OSError):
                 workspace.remove_own_tmp()
@@ -281,3 +281,11 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPla
                 raise
             workspace.check_claim()  # a file may be missing because another command has cleared the directory
             raise PrepcliError(describe_failure(error, workspace, options.rank)) from error
+
+
+def _planned(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None) -> Run:
+    """The run with its plan; raises `UsageError` for a folder or a file that cannot be read."""
+    try:
+        return Run(job, workspace, options, plan)
+    except OSError as error:
+        raise wrong_path(error) or error from None

@@ -18,7 +18,7 @@ def parse_yaml(text: str | bytes) -> Any:
             raise yaml.YAMLError("an alias (*name) stands within the value that it refers to, which has no end")
     except RecursionError:
         raise yaml.YAMLError("lists or mappings are nested too deeply") from None
-    except ValueError as error:  # a date or a number that is none; bytes that are not UTF-8
+    except ValueError as error:  # a 13th month; bytes that are not UTF-8
         raise yaml.YAMLError(str(error)) from None
     return value
 

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 from prepcli.errors import UsageError
 from prepcli.interface.options import Declared, declared
-from prepcli.storage.addresses import is_address, names_addresses, other_scheme, restored
+from prepcli.storage.addresses import SCHEMES, is_address, names_addresses, other_scheme, restored
 from prepcli.storage.paths import path_of
 
 Options = TypeVar("Options")
+_WITHOUT_BUCKET = tuple(f"{scheme}:" for scheme in SCHEMES)
 
 
 def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
@@ -77,6 +78,8 @@ def _check_minimum(one: Declared, value: Any, name: str) -> None:
 def _text_or_path(one: Declared, value: str, name: str) -> Any:
     """The text of an option as its type; raises `UsageError` if it holds an address that the option does not take."""
     text = restored(value) if one.type is Path else value
+    if one.type is Path and text in _WITHOUT_BUCKET:  # of which `pathlib` has left no more
+        raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//bucket/prefix")
     names_one = is_address(text) if one.type is Path else names_addresses(text)
     if names_one and not one.option.takes_address:
         raise UsageError(

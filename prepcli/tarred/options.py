@@ -1,5 +1,6 @@
 """The options of `manifest-to-tarred`."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -73,12 +74,16 @@ class TarredOptions:
         Raises:
             UsageError: the message names the options of the command line and says what to do.
         """
-        divided_by = [value for value in (self.num_shards, self.shard_size, self.shard_hours) if value is not None]
+        sizes = {"--num-shards": self.num_shards, "--shard-size": self.shard_size, "--shard-hours": self.shard_hours}
+        divided_by = [(name, value) for name, value in sizes.items() if value is not None]
         if len(divided_by) != 1:
             raise UsageError("give one of --num-shards, --shard-size and --shard-hours")
-        if not divided_by[0] > 0:
-            raise UsageError("--num-shards, --shard-size and --shard-hours must be above 0")
         low, high = self.min_duration, self.max_duration
+        for name, value in (*divided_by, ("--max-duration", high)):
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value:g}")
+        if low is not None and not 0 <= low < math.inf:
+            raise UsageError(f"--min-duration must be a number of seconds from 0, not {low:g}")
         if low is not None and high is not None and low >= high:
             raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
         if self.remainder == "drop":
@@ -89,8 +94,10 @@ class TarredOptions:
             if self.keep_files_together:
                 raise UsageError("--remainder drop and --keep-files-together exclude each other: leave one of them out")
         check_target_rate(self.target_sample_rate)
-        if self.buckets_num < 1 or self.dynamic_buckets_num < 2:
-            raise UsageError("--buckets-num must be at least 1, --dynamic-buckets-num at least 2")
+        if self.buckets_num < 1:
+            raise UsageError(f"--buckets-num must be at least 1, not {self.buckets_num}")
+        if self.dynamic_buckets_num < 2:
+            raise UsageError(f"--dynamic-buckets-num must be at least 2, not {self.dynamic_buckets_num}")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
             raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
         if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):

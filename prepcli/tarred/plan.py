@@ -82,7 +82,9 @@ def _divide(
     """Make one set of `records`; also returns the dropped records."""
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
-        raise UsageError(f"none of the {len(index)} records is between --min-duration and --max-duration{where}")
+        limits = (("--min-duration", options.min_duration), ("--max-duration", options.max_duration))
+        given = " and ".join(f"{name} {value:g}" for name, value in limits if value is not None)
+        raise UsageError(f"none of the {len(index)} records is left by {given or 'the limits'}{where}")
     if options.shuffle:
         records = selected(records, shuffled(len(records), options.shuffle_seed, scratch), scratch)
     if options.keep_files_together:

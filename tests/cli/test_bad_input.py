@@ -1,8 +1,12 @@
 """Input that no command can use: one line that says what to do, exit code 2, and nothing left behind."""
 
+import errno
 import gzip
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -208,3 +212,43 @@ def test_a_folder_for_the_state_of_a_run_beside_its_output(folder: Path) -> None
         done = prepcli(command, "out", "--work-dir", "work", cwd=folder)
         assert (done.code, done.error_line) == (0, words)
     assert not (folder / "work").exists()
+
+
+@pytest.fixture
+def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one that nobody may look into; the tests may run as root, for whom there is no such folder."""
+    inside = str(folder / "closed") + os.sep
+    (folder / "closed").mkdir()
+
+    def closing(function: Callable[..., Any], ending: str) -> Callable[..., Any]:
+        def closed(path: Any = ".", *rest: Any, **options: Any) -> Any:
+            if isinstance(path, str | os.PathLike) and (os.path.abspath(path) + ending).startswith(inside):
+                raise PermissionError(errno.EACCES, "Permission denied", os.fspath(path))
+            return function(path, *rest, **options)
+
+        return closed
+
+    for name, ending in (("stat", ""), ("lstat", ""), ("mkdir", ""), ("scandir", os.sep), ("listdir", os.sep)):
+        monkeypatch.setattr(os, name, closing(getattr(os, name), ending))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("make-manifest", "closed", "out.json"),
+        ("manifest-to-wenet", "m.json", "closed/out"),
+        ("blend", "a=closed", "out.yaml"),
+        ("estimate-bins", "closed"),
+        ("index", "closed"),
+        ("inspect", "closed"),
+        ("status", "closed/out"),
+        ("verify", "closed/out"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_folders_that_cannot_be_read(closed: Path, command: tuple[str, ...]) -> None:
+    done = prepcli(*command, cwd=closed)
+    assert (done.code, done.out) == (2, "")
+    assert ": Permission denied; check the path and its permissions" in done.error_line
+    assert not list(closed.glob("out*"))

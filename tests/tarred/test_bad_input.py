@@ -150,12 +150,26 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "no number of shards": ([MINI, "OUT"], "give one of --num-shards, --shard-size and --shard-hours"),
     "two numbers of shards": ([MINI, "OUT", "--num-shards", 2, "--shard-size", 9], "give one of"),
     "more shards than records": ([MINI, "OUT", "--num-shards", 49], "48 usable records cannot fill 49 shards"),
-    "no shards": ([MINI, "OUT", "--num-shards", 0], "must be above 0"),
+    "no shards": ([MINI, "OUT", "--num-shards", 0], "--num-shards must be above 0, not 0"),
+    "no hours": ([MINI, "OUT", "--shard-hours", "nan"], "--shard-hours must be above 0, not nan"),
+    "a limit below 0": (
+        [MINI, "OUT", "--num-shards", 1, "--max-duration", -1],
+        "--max-duration must be above 0, not -1",
+    ),
+    "a limit that is NaN": (
+        [MINI, "OUT", "--num-shards", 1, "--min-duration", "nan"],
+        "--min-duration must be a number of seconds from 0, not nan",
+    ),
+    "one dynamic bucket": (
+        [MINI, "OUT", "--num-shards", 1, "--dynamic-buckets-num", 1],
+        "--dynamic-buckets-num must be at least 2, not 1",
+    ),
+    "an address without a bucket": ([MINI, "s3://", "--num-shards", 1], "OUT: s3:// does not name a bucket"),
     "limits the wrong way round": (
         [MINI, "OUT", "--num-shards", 1, "--min-duration", 5, "--max-duration", 2],
         "--min-duration 5.0 leaves nothing below",
     ),
-    "nothing between the limits": ([MINI, "OUT", "--num-shards", 1, "--min-duration", 99], "none of the 48 records"),
+    "nothing between the limits": ([MINI, "OUT", "--num-shards", 1, "--min-duration", 99], "left by --min-duration 99"),
     "drop by hours": ([MINI, "OUT", "--shard-hours", 1, "--remainder", "drop"], "--remainder drop"),
     "drop and keep together": (
         [MINI, "OUT", "--num-shards", 5, "--remainder", "drop", "--keep-files-together"],
