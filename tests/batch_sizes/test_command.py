@@ -14,7 +14,7 @@ from prepcli.batch_sizes import children
 from tests.batch_sizes import fake_child
 from tests.batch_sizes.fake_child import FakeModel
 from tests.batch_sizes.nemo_search import nemo_profile
-from tests.support.running import Outcome, prepcli, start_prepcli
+from tests.support.running import HANG_SECONDS, Outcome, prepcli, start_prepcli
 from tests.support.tools import need_package
 
 BINS = [1.0, 2.5, 4.0, 8.0, 16.0]
@@ -242,13 +242,12 @@ def test_interrupted(toy: Path) -> None:
     environ = {fake_child.VARIABLE: json.dumps({"log": "log.txt", "failure": "hang"})}
     words = [*COMMAND, "--buckets", "[1.0,2.0]", "--work", "sizes"]
     process = start_prepcli(*words, module="tests.batch_sizes.fake_cli", environ=environ)
-    for _ in range(600):
-        if len(asked()) > 1 or process.poll() is not None:
-            break
+    deadline = time.monotonic() + HANG_SECONDS
+    while len(asked()) <= 1 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 4, err
     assert "Continue with: prepcli estimate-batch-sizes" in err
     known = len(list(Path("sizes.prepcli/parts").glob("probe-*")))

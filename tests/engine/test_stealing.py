@@ -95,7 +95,12 @@ def join(*processes: Any) -> None:
 
 
 def test_a_rank_that_never_starts(launch: Launch) -> None:
-    join(*(launch.start(number) for number in (0, 2)))
+    def wait_for_both(_: Unit) -> None:  # else one may do all before the other begins
+        deadline = time.monotonic() + HANG_SECONDS
+        while not (launch.done_by(0) and launch.done_by(2)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    join(*(launch.start(number, wait_for_both) for number in (0, 2)))
     assert launch.done_by(0) and launch.done_by(2)
     launch.check()
 
