@@ -17,6 +17,7 @@ from prepcli.engine.ranks import Rank
 from prepcli.engine.signals import InterruptedBySignal, stop_on_signals
 from prepcli.engine.workspace import Workspace, write_json
 from prepcli.processes.workers import worker_context
+from tests.support.running import HANG_SECONDS
 
 
 def _count(counter: SharedCounter, times: int) -> None:
@@ -44,13 +45,13 @@ def _count_for_ever(counter: SharedCounter) -> None:
 
 @pytest.fixture
 def no_hang() -> Iterator[None]:
-    """Half a minute is enough."""
+    """Nobody waits for ever."""
 
     def too_long(*_: object) -> None:
         raise TimeoutError("reading the counter hangs")
 
     previous = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(30)
+    signal.alarm(int(HANG_SECONDS))
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, previous)
@@ -65,7 +66,8 @@ def test_workers_killed_while_they_count_do_not_stop_the_reader() -> None:
     for turn in range(24):
         process = context.Process(target=_count_for_ever, args=(counter,))  # type: ignore[attr-defined]
         process.start()
-        time.sleep(0.005 + 0.001 * turn)
+        assert counter._receive.poll(HANG_SECONDS)  # it counts
+        time.sleep(0.001 * turn)
         os.kill(process.pid or 0, signal.SIGKILL)
         process.join()
         records, seconds = counter.read()

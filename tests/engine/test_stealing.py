@@ -126,7 +126,7 @@ def test_units_of_a_slow_rank_are_taken_from_the_end_of_its_list(launch: Launch)
 
 
 def test_a_rank_dies_holding_a_claim(launch: Launch) -> None:
-    dead = launch.start(0, lambda _: time.sleep(60))
+    dead = launch.start(0, lambda _: time.sleep(HANG_SECONDS))
     while not launch.done_by(0):
         time.sleep(0.01)
     dead.kill()
@@ -142,7 +142,7 @@ def test_a_rank_dies_on_another_machine_whose_clock_differs(
     """Nobody can look the process up; its heartbeat has stopped, whatever times the files have."""
     monkeypatch.setattr(claims_module, "SILENT_SECONDS", 3.0)
     monkeypatch.setattr(owner, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(Owner, "is_gone", property(lambda self: None))
+    monkeypatch.setattr(Owner, "is_gone", property(lambda self: None if self.rank_id == "elsewhere" else False))
     folder = claims_folder(Workspace(launch.out).root, LAUNCH, launch.world_size)
     elsewhere = Claims(folder, 0, "elsewhere")
     elsewhere.begin()

@@ -19,7 +19,7 @@ from prepcli.engine.status import Status, read_status
 from prepcli.engine.workspace import Workspace
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
-from tests.support.running import prepcli
+from tests.support.running import HANG_SECONDS, prepcli
 
 NUM_UNITS = 7
 WORLD_SIZE = 3
@@ -113,7 +113,7 @@ def test_rank_with_a_slower_disk(disk: Disk, tmp_path: Path) -> None:
         assert "slowest: rank 1" in prepcli("status", disk.out).out
     finally:
         release.touch()
-        slow.join(60)
+        slow.join(HANG_SECONDS)
     assert slow.exitcode == 0
     assert disk.status().state == "finished"
     disk.check_each_unit_was_done_once(tmp_path)
