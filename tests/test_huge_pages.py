@@ -18,7 +18,19 @@ def test_what_a_process_holds_stays_as_it_is() -> None:
     assert int(sizes[0]) << 10 >= 2 * huge_pages.SIZE
 
 
+def test_what_a_process_takes_later_is_collapsed_too() -> None:
+    huge_pages.collapse_if_grown()
+    more = [b"%04d" % number * 1000 for number in range(5 * huge_pages.GROWTH // 4000)]
+    before = huge_pages.in_small_pages()
+    huge_pages.collapse_if_grown()
+    if huge_pages.collapse() == 0:
+        pytest.skip("the kernel has no MADV_COLLAPSE")
+    assert huge_pages.in_small_pages() < before - 3 * huge_pages.GROWTH
+    assert more[7] == b"0007" * 1000
+
+
 def test_other_systems_have_no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(huge_pages, "_PROC", tmp_path / "none")
     huge_pages.collapse_if_grown()
     assert huge_pages.collapse() == 0
+    assert huge_pages.in_small_pages() == 0
