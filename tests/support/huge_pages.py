@@ -37,9 +37,11 @@ def collapse() -> int:
 def collapse_if_grown() -> None:
     """Do so when the process has `GROWTH` more in small pages than stayed there; to look takes a millisecond."""
     global _stays
-    if in_small_pages() - _stays > GROWTH:
+    now = in_small_pages()
+    if now - _stays > GROWTH:
         collapse()
         _stays = in_small_pages()
+    _stays = min(_stays, now)
 
 
 def in_small_pages() -> int:
