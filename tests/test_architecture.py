@@ -101,8 +101,8 @@ def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
 def test_nemo_is_imported_in_models_only() -> None:
     importing = {
         package_of(module)
-        for module, path in modules().items()
-        for name in imported_names(ast.parse(path.read_text()))
+        for module, imported in imports().items()
+        for name in imported
         if name.split(".")[0] == "nemo"
     }
     assert importing == {"models"}
@@ -152,11 +152,14 @@ def modules() -> dict[str, Path]:
 @lru_cache
 def module_graph() -> Graph:
     """For each module the modules of prepcli that it imports, in functions too."""
+    return {module: imported.intersection(imports()) - {module} for module, imported in imports().items()}
+
+
+@lru_cache
+def imports() -> Graph:
+    """For each module all modules that it imports, those of other projects too; made once, it takes a second."""
     sources = modules()
-    return {
-        module: set(imported_names(ast.parse(path.read_text()), sources)).intersection(sources) - {module}
-        for module, path in sources.items()
-    }
+    return {module: set(imported_names(ast.parse(path.read_text()), sources)) for module, path in sources.items()}
 
 
 def package_graph(graph: Mapping[str, set[str]]) -> Graph:

@@ -5,19 +5,20 @@ A fork copies the page table: 512 entries for 2 MiB of small pages, one for a hu
 """
 
 import ctypes
-import mmap
 import re
 from pathlib import Path
 
 SIZE = 2 << 20
-GROWTH = 64 << 20
-"""Bytes by which a process grows, and at least by a quarter, before it is worth the milliseconds of each huge page."""
+GROWTH = 8 << 20
+"""Bytes in small pages, beside those that stay there, that are worth the milliseconds of each huge page."""
 _MADV_COLLAPSE = 25
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 +(?:\[heap\])?$", re.MULTILINE)
 """Memory in `_PROC/maps` that belongs to no file."""
+_SIZES = re.compile(r"^(Anonymous|AnonHugePages): +(\d+) kB$", re.MULTILINE)
 _PROC = Path("/proc/self")
 
-_at_last = 0
+_stays = 0
+"""Bytes that were in small pages after the last time: data of shared libraries, and the ends of mappings."""
 
 
 def collapse() -> int:
@@ -34,9 +35,19 @@ def collapse() -> int:
 
 
 def collapse_if_grown() -> None:
-    """Do so at first, and whenever the process has grown much."""
-    global _at_last
-    resident = int((_PROC / "statm").read_text().split()[1]) * mmap.PAGESIZE if _PROC.exists() else 0
-    if resident - _at_last > max(GROWTH, _at_last // 4):
+    """Do so when the process has `GROWTH` more in small pages than stayed there; to look takes a millisecond."""
+    global _stays
+    now = in_small_pages()
+    if now - _stays > GROWTH:
         collapse()
-        _at_last = resident
+        _stays = in_small_pages()
+    _stays = min(_stays, now)
+
+
+def in_small_pages() -> int:
+    """Bytes of this process in small pages that a fork copies the table of; 0 where the system does not tell."""
+    summary = _PROC / "smaps_rollup"
+    if not summary.exists():
+        return 0
+    sizes = {name: int(kib) << 10 for name, kib in _SIZES.findall(summary.read_text())}
+    return sizes["Anonymous"] - sizes["AnonHugePages"]
