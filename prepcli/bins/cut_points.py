@@ -23,7 +23,9 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
     if num_buckets < 2:
         raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
     if num_buckets > len(sizes):
-        raise UsageError(f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}")
+        raise UsageError(
+            f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}: give fewer --buckets"
+        )
     places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
     return [float(sizes[place]) for place in places]
 

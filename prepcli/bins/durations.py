@@ -69,6 +69,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     options = options or BinsOptions()
     if not options.batch_duration > 0:
         raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
+    check_limits(options.min_duration, options.max_duration)
     found = read_input(
         resolve_input(spec),
         num_workers=options.num_workers or available_processors(),
@@ -138,6 +139,14 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
         Bucket(above, up_to, end - start, float(durations[start:end].sum()) / 3600)
         for above, up_to, start, end in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
     ]
+
+
+def check_limits(low: float | None, high: float | None) -> None:
+    """Raise `UsageError` for limits (seconds) that are not numbers, or leave nothing."""
+    if any(limit is not None and math.isnan(limit) for limit in (low, high)):
+        raise UsageError("--min-duration and --max-duration must be numbers of seconds, not nan")
+    if low is not None and high is not None and low > high:
+        raise UsageError(f"--min-duration {low:g} leaves nothing up to --max-duration {high:g}")
 
 
 def explain_empty(found: Durations) -> str:

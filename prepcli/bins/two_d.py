@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.bins.durations import explain_empty
+from prepcli.bins.durations import check_limits, explain_empty
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, notes_on_pairs, place
 from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
 from prepcli.bins.padding import paddings_of
@@ -96,6 +96,7 @@ def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions
         raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
     if options.text_field == options.lang_field:
         raise UsageError(f"text and language cannot both be in the field {options.text_field!r}")
+    check_limits(options.min_duration, options.max_duration)
     data = resolve_input(spec)
     check_finite(data, options.num_examples)
     found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))

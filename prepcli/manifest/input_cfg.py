@@ -1,5 +1,6 @@
 """NeMo's `input_cfg`: weighted data sets and groups of them, in YAML."""
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -111,9 +112,10 @@ def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]
     if all(weight is None for weight in weights):
         return (1.0,) * len(weights)
     for weight in weights:
-        if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+        if not isinstance(weight, int | float) or not 0 < weight <= sys.float_info.max:
+            found = text if len(text := str(weight)) <= 60 else f"{text[:20]}... ({len(text)} characters)"
             raise UsageError(
-                f"where one entry of a list{in_file(seen)} has a weight, each needs one above 0; found {weight}"
+                f"where one entry of a list{in_file(seen)} has a weight, each needs one above 0; found {found}"
             )
     return tuple(map(float, weights))
 

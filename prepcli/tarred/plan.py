@@ -101,7 +101,7 @@ def _divide(
             raise UsageError(
                 f"{len(records)} usable records{where} cannot fill {options.num_shards or 1} shards"
                 + (f" of {options.shard_size}" if options.shard_size else "")
-                + "; ask for fewer"
+                + ("; lower --num-shards" if options.num_shards else "; lower --shard-size")
             )
         if options.remainder == "drop":
             size = options.shard_size or len(records) // num_shards

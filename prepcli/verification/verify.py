@@ -20,6 +20,7 @@ from prepcli.verification.runs import Run, judge_runs, plan_of, runs_of
 from prepcli.verification.shar_set import coded_set, verify_shar_set
 from prepcli.verification.shards import add_shard
 from prepcli.verification.tarred_set import is_tarred, verify_tarred_set
+from prepcli.verification.texts import is_texts, verify_texts
 
 
 def verify(
@@ -107,7 +108,11 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
     """Check one manifest; what is known of it is beside it (`m.json.prepcli`), or beside its folder."""
     report = VerifyReport(str(path), kind="manifest")
     runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
-    published = {name: file for name, file in _published(runs, report).items() if name == path.name}
+    texts = is_texts(path, runs)  # their file of speakers is beside them
+    published = {name: file for name, file in _published(runs, report).items() if texts or name == path.name}
+    report.problems += [
+        f"{name}: was published, but is missing" for name in published if not (path.parent / name).exists()
+    ]
     _add_manifest(path, runs, audio_base_dir, num_workers, report)
     report.problems += _changed(path.parent, {name: file.sha256 for name, file in published.items()}, num_workers)
     report.hashes_known = bool(published)
@@ -118,8 +123,11 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
 def _add_manifest(
     path: Path, runs: Sequence[Run], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
 ) -> None:
-    shift = frame_shift_of(path.name, runs)
-    found = verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift)
+    if is_texts(path, runs):
+        found = verify_texts(path)
+    else:
+        shift = frame_shift_of(path.name, runs)
+        found = verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift)
     report.manifests += 1
     report.records += found.num_records
     report.seconds += found.seconds

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prepcli.bins.cut_points import duration_bins
-from tests.conftest import write_lines
+from tests.conftest import MINI_CORPUS, write_lines
 from tests.support.running import prepcli, prepcli_without
 
 
@@ -186,3 +186,11 @@ def test_neither_torch_nor_lhotse_nor_nemo_is_imported(manifest: Path) -> None:
     done = prepcli_without(heavy, "estimate-bins", manifest, "-q")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("[")
+
+
+@pytest.mark.parametrize("options", [("-l", 5, "-u", 1), ("-l", "nan"), ("-u", "nan")])
+def test_limits_that_leave_nothing_are_named(options: tuple[object, ...]) -> None:
+    done = prepcli("estimate-bins", MINI_CORPUS / "manifest.json", *options)
+    assert done.code == 2
+    assert "--min-duration" in done.err
+    assert "--max-duration" in done.err

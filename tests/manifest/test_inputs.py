@@ -227,6 +227,11 @@ def test_input_cfg(files: Path) -> None:
         ),
         ("- {type: group, input_cfg: cfg.yaml}", "includes itself: cfg.yaml -> cfg.yaml"),
         ("- {type: [", "is not readable YAML"),
+        (
+            "- {type: nemo, manifest_filepath: a.json, weight: 1}\n"
+            f"- {{type: nemo, manifest_filepath: b.json, weight: 1{'0' * 400}}}",
+            "(401 characters)",
+        ),
     ],
 )
 def test_wrong_input_cfgs(files: Path, text: str, words: str) -> None:

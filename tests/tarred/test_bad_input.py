@@ -149,7 +149,10 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "no output": ([MINI, "--num-shards", 1], "OUT is missing"),
     "no number of shards": ([MINI, "OUT"], "give one of --num-shards, --shard-size and --shard-hours"),
     "two numbers of shards": ([MINI, "OUT", "--num-shards", 2, "--shard-size", 9], "give one of"),
-    "more shards than records": ([MINI, "OUT", "--num-shards", 49], "48 usable records cannot fill 49 shards"),
+    "more shards than records": (
+        [MINI, "OUT", "--num-shards", 49],
+        "48 usable records cannot fill 49 shards; lower --num-shards",
+    ),
     "no shards": ([MINI, "OUT", "--num-shards", 0], "--num-shards must be above 0, not 0"),
     "no hours": ([MINI, "OUT", "--shard-hours", "nan"], "--shard-hours must be above 0, not nan"),
     "a limit below 0": (

@@ -119,3 +119,32 @@ def test_nemo_reads_them(tmp_path: Path) -> None:
     assert ["".join(map(chr, item.transcript.tolist())) for item in items] == texts
     assert ["".join(map(chr, item.tts_text.tolist())) for item in items] == texts
     assert {item.speaker for item in items} <= {3, 4, 5}
+
+
+def test_verify_finds_what_changed(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("Hello, you.\nThree cats.\n")
+    out = tmp_path / "out.json"
+    prepare(tmp_path / "texts.txt", out)
+    done = prepcli("verify", out)
+    assert (done.code, "2" in done.out) == (0, True), done.err
+    whole = out.read_bytes()
+    out.write_bytes(whole.splitlines(keepends=True)[0])
+    assert prepcli("verify", out).code == 1
+    out.write_bytes(whole[:-4])
+    assert "out.json:2" in (done := prepcli("verify", out)).out + done.err
+    out.write_bytes(whole)
+    (tmp_path / "out_speakers.txt").write_text("99\n")
+    assert "out_speakers.txt" in (done := prepcli("verify", out)).out + done.err
+    (tmp_path / "out_speakers.txt").unlink()
+    assert prepcli("verify", out).code == 1
+
+
+def test_verify_without_the_records_of_the_run(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    write_lines(out, [{"text": "a", "tts_text": "A"}, {"text": "b", "tts_text": "B"}])
+    assert prepcli("verify", out).code == 0
+    write_lines(out, [{"text": "a", "tts_text": "A"}, {"text": "b", "tts_text_normalized": "B"}, {"text": ""}])
+    done = prepcli("verify", out)
+    assert done.code == 1
+    assert "out.json:2: it has tts_text_normalized, and lines before it have tts_text" in done.out + done.err
+    assert "out.json:3: there must be one of" in done.out + done.err
