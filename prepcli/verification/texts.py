@@ -6,7 +6,7 @@ from pathlib import Path
 from prepcli.errors import RecordRejected
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.scan import lines_of, ranges_of
-from prepcli.manifest.sources import open_bytes
+from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.verification.manifests import MAX_PROBLEMS, ManifestReport
 from prepcli.verification.runs import Run
 
@@ -18,6 +18,8 @@ def is_texts(path: Path, runs: Sequence[Run]) -> bool:
     writer = next((run for run in runs if path.name in run.files), None)
     if writer is not None:
         return writer.plan.command == "prepare-texts" and path.suffix == ".json"
+    if is_gzip(str(path)):  # as nothing of ours is
+        return False
     with open_bytes(str(path)) as file:
         line = file.readline(1 << 20)
     return b'"audio_filepath"' not in line and any(f'"{name}"'.encode() in line for name in _READ_FIELDS)
