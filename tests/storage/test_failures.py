@@ -50,13 +50,14 @@ def test_a_missing_bucket_is_one_error_before_the_work(
 ) -> None:
     manifest: object = mini_corpus / "manifest.json"
     out: object = tmp_path / "out"
-    options: list[object] = ["--num-shards", 2, "--work-dir", tmp_path]
+    options: list[object] = ["--num-shards", 2]
     if where == "manifest":
         manifest = "s3://no-such-bucket/m.json"
     elif where == "audio":
         options += ["--audio-base-dir", "s3://no-such-bucket/audio"]
     else:
         out = "s3://no-such-bucket/out"
+        options += ["--work-dir", tmp_path]
     done = run("manifest-to-tarred", manifest, out, *options)
     assert done.code == 2
     assert "there is no bucket no-such-bucket at http://127.0.0.1:" in done.error_line
@@ -69,13 +70,14 @@ def test_refused_access_is_one_error_before_the_work(
 ) -> None:
     manifest: object = mini_corpus / "manifest.json"
     out: object = tmp_path / "out"
-    options: list[object] = ["--num-shards", 2, "--work-dir", tmp_path]
+    options: list[object] = ["--num-shards", 2]
     if where == "manifest":
         manifest = f"{stored_corpus}/manifest.json"
     elif where == "audio":
         options += ["--audio-base-dir", stored_corpus]
     else:
         out = bucket / "out"
+        options += ["--work-dir", tmp_path]
     wrong = {"AWS_SECRET_ACCESS_KEY": "another-secret"}
     done = run("manifest-to-tarred", manifest, out, *options, environ=wrong)
     assert done.code == 2

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -15,6 +16,10 @@ from tests.conftest import read_lines, tree
 from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
 Victim = Callable[[Process, random.Random], None]
+
+
+ATTEMPTS = 20
+"""Tries of what a process on a busy machine may come too late for."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,26 @@ def wait_until_gone(pids: list[int]) -> None:
         time.sleep(0.05)
 
 
+def stop_amid(case: Case, out: Path, number: signal.Signals) -> bool:
+    """Stop a run after two units; False if all units were done when the signal came, as on a busy machine."""
+    process = case.start(out, "--json")
+    wait_for_markers(out, 2, process, case.units, case.records)
+    process.send_signal(number)
+    stdout, err = process.communicate(timeout=HANG_SECONDS)
+    if process.returncode == 0:
+        return False
+    assert process.returncode == 4, err
+    assert f"stopped by {number.name}" in err
+    assert "Traceback" not in err
+    assert '"status":"incomplete"' in stdout
+    left = list((case.workspace(out) / "tmp").glob("**/*"))
+    assert left == [], f"{left}, {err}"
+    status = prepcli("status", out, "--json").json
+    assert status["state"] == "stopped"
+    assert status["units_done"] > 0
+    return bool(status["units_done"] < case.num_shards)
+
+
 def resume(case: Case, out: Path, world_size: int) -> None:
     """Continue with `world_size` ranks at once; the result must be the undisturbed one."""
     ranks = [["--rank", rank, "--world-size", world_size] if world_size > 1 else [] for rank in range(world_size)]
@@ -208,17 +233,11 @@ class KillMatrix:
     def test_signals_end_the_run_in_good_order(self, case: Case, tmp_path: Path, number: signal.Signals) -> None:
         """A signal ends the run with exit code 4, tidily, and the same command continues it."""
         out = tmp_path / "out"
-        process = case.start(out, "--json")
-        wait_for_markers(out, 2, process, case.units, case.records)
-        process.send_signal(number)
-        stdout, err = process.communicate(timeout=HANG_SECONDS)
-        assert process.returncode == 4, err
-        assert f"stopped by {number.name}" in err
-        assert "Traceback" not in err
-        assert '"status":"incomplete"' in stdout
-        left = list((case.workspace(out) / "tmp").glob("**/*"))
-        assert left == [], f"{left}, {err}"
-        status = prepcli("status", out, "--json").json
-        assert status["state"] == "stopped"
-        assert 0 < status["units_done"] < case.num_shards
+        for _ in range(ATTEMPTS):
+            if stop_amid(case, out, number):
+                break
+            for folder in (out, out.with_name("out.prepcli")):
+                shutil.rmtree(folder, ignore_errors=True)
+        else:
+            raise AssertionError(f"{ATTEMPTS} times all units were done before the signal")
         resume(case, out, 1)
