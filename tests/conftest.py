@@ -16,7 +16,8 @@ import pytest
 
 from tests.fuzz import examples as fuzzing
 from tests.support import huge_pages, seeds
-from tests.support.running import Outcome, prepcli, verify_forks
+from tests.support.one_process import forking as forking_workers
+from tests.support.running import Outcome, prepcli
 from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test
 from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
 from tests.support.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
@@ -55,9 +56,9 @@ def short_corpus() -> Path:
 
 
 @pytest.fixture(scope="module")
-def forking_verify() -> Iterator[None]:
-    """For tests of files that may crash a decoder: `verify` reads them in a worker, as it does outside of tests."""
-    with verify_forks():
+def forking() -> Iterator[None]:
+    """For tests of files that may crash a decoder, and of workers: a single one is a process, as outside of tests."""
+    with forking_workers():
         yield
 
 

@@ -136,3 +136,15 @@ def test_the_rest_of_a_large_process_that_died_is_run_by_another() -> None:
         run_all(scheduler, node)
     given = [file for node in others for file in node.given]
     assert sorted(given) == sorted([MODELS] * 3 + list(LIGHT) * 4)
+
+
+def test_what_a_process_had_ended_before_it_died_is_given_to_nobody() -> None:
+    """pytest-xdist would give it to a process that waits for its next test, and for ever."""
+    scheduler, (dying, other) = scheduled(2, (*LIGHT, "tests/formats/test_shar.py"), FAST_TIER)
+    first = dying.given[0]
+    for number in range(4):
+        scheduler.mark_test_complete(dying, dying.files.index(f"{first}::test_{number}"))
+    assert scheduler.remove_node(dying) is not None
+    assert first not in {*scheduler.workqueue, *scheduler.assigned_work[other]}
+    run_all(scheduler, other)
+    assert not scheduler.has_pending

@@ -126,6 +126,7 @@ class Run:
             return
         self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
         if not self.markers and read_document(workspace.plan_file, StoredPlan) is None:  # nor has anybody just begun
+            workspace.refuse_holder()
             raise UsageError(
                 f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
                 f"{workspace.root}, which would tell how it was made, is not there; choose "

@@ -69,10 +69,14 @@ class StoreClaim:
             return
         self._put(_CANDIDATE)
         found = self._listed()  # one listing for both: another has a candidate until it holds the output
-        self._refuse_to(self._first(found, _HELD) or self._first(found, _CANDIDATE, smaller=True))
+        self._give_way_to(self._first(found, _HELD) or self._first(found, _CANDIDATE, smaller=True))
         self._put(_HELD)
         self._wait_for_others()
         later(client.delete_objects, (self._name(_CANDIDATE),))
+
+    def refuse_holder(self) -> None:
+        """Raise `UsageError` if another folder of records holds the output; it says which."""
+        self._refuse_to(self._first(self._listed(), _HELD))
 
     def check(self) -> None:
         """Check that the output is still held.
@@ -92,15 +96,19 @@ class StoreClaim:
         """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays."""
         while True:
             found = self._listed()
-            self._refuse_to(self._first(found, _HELD, smaller=True))
+            self._give_way_to(self._first(found, _HELD, smaller=True))
             if not (self._first(found, _HELD) or self._first(found, _CANDIDATE)):
                 return
             time.sleep(_WAIT)
 
+    def _give_way_to(self, other: str | None) -> None:
+        if other is not None:
+            call(client.delete_objects, (self._name(_HELD), self._name(_CANDIDATE)))
+        self._refuse_to(other)
+
     def _refuse_to(self, other: str | None) -> None:
         if other is None:
             return
-        call(client.delete_objects, (self._name(_HELD), self._name(_CANDIDATE)))
         where = "another folder"
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
             claim = msgspec.json.decode(call(client.read_object, f"{self._folder}/{other}"), type=Claim)

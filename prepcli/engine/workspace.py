@@ -89,12 +89,26 @@ class Workspace:
                 "into place at once. Give an output directory whose parent is on the same file system"
             )
         if isinstance(self.out, StorePath) and self._store_claim is None:
-            own = publish_json_once(self.root / "claim.json", made := Claim.of(self.root), Claim) or made
-            part = self.root.relative_to(self.main_root)  # such as the codes of one codec, which others may add to
-            claim = StoreClaim(self.out, own, part)
+            own = publish_json_once(self._claim_file, made := Claim.of(self.root), Claim) or made
+            claim = StoreClaim(self.out, own, self._part)
             claim.take(takes_over, is_new=own == made)
             self._store_claim = claim
         self.found = OutputSizes(self.out)
+
+    @property
+    def _claim_file(self) -> Path:
+        return self.root / "claim.json"
+
+    @property
+    def _part(self) -> Path:
+        """What others may add to an output, such as the codes of one codec, as a path below `OUT.prepcli`."""
+        return self.root.relative_to(self.main_root)
+
+    def refuse_holder(self) -> None:
+        """Raise `UsageError` if the output is in a store, where another folder of records holds it."""
+        if isinstance(self.out, StorePath):
+            own = read_document(self._claim_file, Claim) or Claim.of(self.root)
+            StoreClaim(self.out, own, self._part).refuse_holder()
 
     @property
     def is_unused(self) -> bool:

@@ -19,7 +19,7 @@ from tests.audio.signals import RATE, tones, wav, with_flac_rate, with_granule, 
 from tests.conftest import read_lines, write_lines
 from tests.support.running import prepcli
 
-pytestmark = pytest.mark.usefixtures("forking_verify")
+pytestmark = pytest.mark.usefixtures("forking")
 
 SAMPLES = tones(0.5)
 IMPOSSIBLE_RATES = (1, 999, 768_001, 16_793_216, 2**31 - 1, 2**31, 2**32 - 1)

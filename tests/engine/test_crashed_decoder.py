@@ -25,7 +25,7 @@ from prepcli.tarred import job as tarred
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli
 
-pytestmark = pytest.mark.usefixtures("forking_verify")
+pytestmark = pytest.mark.usefixtures("forking")
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
 CRASHING = "s03/s03_u3.flac"

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def verify_with_a_worker(forking_verify: None) -> None:
-    """What `forking_verify` does, for all tests here."""
+def verify_with_a_worker(forking: None) -> None:
+    """What `forking` does, for all tests here."""

@@ -13,6 +13,8 @@ from tests.support.running import prepcli
 
 CRASHING = "s03_u3"
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 
 @pytest.fixture
 def crashing(monkeypatch: pytest.MonkeyPatch) -> None:

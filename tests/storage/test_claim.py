@@ -70,14 +70,23 @@ def test_a_command_that_is_refused_leaves_nothing_in_its_work_folder(
     command = ("manifest-to-tarred", packed, bucket / "out", *options)
     (tmp_path / "two").mkdir()
     assert run(*command, tmp_path / "one").code == 0
-    for words in ("which would tell how it was made, is not there", "belongs to a run whose records are in"):
+    made = bucket.download("out", tmp_path / "made")
+    belongs = f"belongs to a run whose records are in {tmp_path}/one/{bucket.name}_out.prepcli on "
+
+    for change, words in (
+        ("none", belongs),
+        ("no output", belongs),
+        ("no claim", "which would tell how it was made, is not there"),
+    ):
+        for name in bucket.names({"no output": "out/", "no claim": "out.prepcli/"}.get(change, "none")):
+            bucket.delete(name)
+        if change == "no claim":
+            bucket.upload(made, "out")
         objects, records = bucket.names(), tree(tmp_path / "one")
         done = run(*command, tmp_path / "two")
         assert (done.code, words in done.error_line) == (2, True), done.err
         assert list((tmp_path / "two").iterdir()) == []
         assert (bucket.names(), tree(tmp_path / "one")) == (objects, records)
-        for name in bucket.names("out/"):
-            bucket.delete(name)
 
 
 def test_racing_pairs_of_commands(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:

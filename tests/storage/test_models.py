@@ -41,7 +41,10 @@ def test_codes_of_a_shar_set_in_the_store(bucket: Bucket, run: Prepcli, mini_cor
     assert (again.code, again.json["status"]) == (0, "nothing_to_do"), again.err
     refused = encode(there, "--work-dir", other, bucket=bucket)
     assert refused.code == 2
-    assert "which would tell how it was made, is not there" in refused.error_line
+    assert (
+        f"belongs to a run whose records are in {tmp_path}/{bucket.name}_shar.prepcli/codes_toy on "
+        in refused.error_line
+    )
 
     assert run("status", there, "--work-dir", tmp_path, "--json").json["state"] == "finished"
     for quick in ([], ["--quick"]):

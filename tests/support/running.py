@@ -20,11 +20,10 @@ from unittest.mock import patch
 
 from typer.main import get_command
 
-from prepcli.audio import flac, past_crashes
+from prepcli.audio import flac
 from prepcli.cli.app import build_app, main
-from prepcli.processes import pools
-from prepcli.processes.pools import Result, Task, map_in_order
 from tests.support import warm
+from tests.support.one_process import one_process
 
 HANG_SECONDS = 900.0
 """Limit of everything that a test waits for: against hangs only, far beyond what a slow machine needs."""
@@ -64,45 +63,12 @@ Prepcli = Callable[..., Outcome]
 
 
 def prepcli(*arguments: object, cwd: Path | None = None, environ: dict[str, str] | None = None) -> Outcome:
-    """`prepcli ARGUMENTS` in this process; `verify` without a worker, but see `verify_forks`.
+    """`prepcli ARGUMENTS` in this process, which does the work of a single worker as well, but see `forking`.
 
-    The worker only protects it from decoders that crash, and a fork is half of what it costs.
     Use `prepcli_process` where the test is about the process itself: start-up, imports, signals, pipes.
     """
-    is_here = arguments[:1] == ("verify",) and "--num-workers" not in arguments and not _Verify.forks
-    with patch("prepcli.cli.app.build_app", _app), _verify_here() if is_here else contextlib.nullcontext():
+    with patch("prepcli.cli.app.build_app", _app), one_process():
         return run_here(main, ["prepcli", *arguments], cwd=cwd, environ=environ)
-
-
-class _Verify:
-    forks = False
-    """Whether a test wants its worker."""
-    is_here = False
-    """Whether it runs now, without one."""
-
-
-@contextmanager
-def verify_forks() -> Iterator[None]:
-    """For a while `verify` has a worker, as it has outside of tests: it reads what may crash a decoder."""
-    with patch.object(_Verify, "forks", True):
-        yield
-
-
-@contextmanager
-def _verify_here() -> Iterator[None]:
-    with (
-        patch.object(_Verify, "is_here", True),
-        patch.object(pools, "map_in_order", _map_in_order),
-        patch.object(past_crashes, "map_in_order", _map_in_order),
-    ):
-        yield
-
-
-def _map_in_order(
-    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, *, always_fork: bool = False
-) -> Iterator[Result]:
-    """`map_in_order` whose one worker is this process. A module that is imported meanwhile keeps it: see `is_here`."""
-    return map_in_order(function, tasks, num_workers, always_fork=always_fork and not _Verify.is_here)
 
 
 def _app(words: Sequence[str]) -> Any:

@@ -101,6 +101,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             self.workqueue.move_to_end(self._next_group(node), last=False)
             super()._assign_work_unit(node)
 
+        def remove_node(self, node: Any) -> str | None:
+            """Groups that a process has ended before it died are not given to another, which would wait for tests."""
+            self.assigned_work[node] = {
+                name: tests for name, tests in self.assigned_work[node].items() if not all(tests.values())
+            }
+            test: str | None = super().remove_node(node)
+            return test
+
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)
 

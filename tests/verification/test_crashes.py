@@ -11,7 +11,7 @@ from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.test_crashed_decoder import die
 from tests.support.running import prepcli
 
-pytestmark = pytest.mark.usefixtures("forking_verify")
+pytestmark = pytest.mark.usefixtures("forking")
 
 
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
