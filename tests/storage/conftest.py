@@ -11,6 +11,11 @@ from tests.storage.object_store import ObjectStore
 from tests.support.running import Prepcli, prepcli
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_clients(forking: None) -> None:
+    """Each worker has its own client of the store, as outside of tests."""
+
+
 @pytest.fixture(scope="session")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """A running store."""

@@ -1,6 +1,7 @@
 """A single worker process replaced by this process: the fork is half of what a small command costs.
 
-What a worker protects from (a decoder that crashes, a process that is killed) is for the tests with `forking`.
+What a worker protects from (a decoder that crashes, a process that is killed) is for the tests with `forking`, and so
+is a store: a worker has its own client, whose threads would be in all later forks.
 """
 
 import pickle
@@ -45,7 +46,7 @@ def one_process() -> Iterator[None]:
 
 
 def _pool(num_workers: int, *arguments: Any) -> "WorkerPool | _Here":
-    return WorkerPool(num_workers, *arguments) if num_workers > 1 or workers.is_worker() else _Here(*arguments)
+    return WorkerPool(num_workers, *arguments) if num_workers > 1 else _Here(*arguments)
 
 
 class _Here:
@@ -71,13 +72,12 @@ class _Here:
         future: Future[Any] = Future()
         if self._has_failed:
             return future
-        with patch.object(workers._Worker, "is_one", True):
-            try:
-                called, given = pickle.loads(pickle.dumps((function, arguments)))
-                future.set_result(pickle.loads(pickle.dumps(called(*given))))
-            except BaseException as error:
-                self._has_failed = True
-                future.set_exception(error)
+        try:
+            called, given = pickle.loads(pickle.dumps((function, arguments)))
+            future.set_result(pickle.loads(pickle.dumps(called(*given))))
+        except BaseException as error:
+            self._has_failed = True
+            future.set_exception(error)
         return future
 
     def __enter__(self) -> "_Here":
