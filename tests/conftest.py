@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz import examples as fuzzing
-from tests.support import huge_pages, seeds
+from tests.support import seeds
 from tests.support.one_process import forking as forking_workers
 from tests.support.running import Outcome, prepcli
 from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test
@@ -128,15 +128,12 @@ def pytest_collection_finish() -> None:
         raise pytest.UsageError(
             "a test file imports torch at its top: use tests/support/lazy.py, or tests.support.tools.without"
         )
-    huge_pages.collapse_if_grown()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Refuse imports that make each later fork of this process dearer: NeMo's is for slow tests, PyTorch's for few."""
     result = yield  # a stand-in of a test is gone then
-    if nextitem is not None and nextitem.path != item.path:
-        huge_pages.collapse_if_grown()
     known = item.config.stash.setdefault(IMPORTED, set())
     new = {name for name in ("nemo.core", "torch") if sys.modules.get(name)} - known
     known |= new

@@ -71,7 +71,7 @@ def test_segments_of_lossless_formats(
 @pytest.mark.parametrize("format", ["ogg", "opus", "mp3"])
 def test_segments_of_lossy_formats(tmp_path: Path, speech: Samples, format: str, rate: int) -> None:
     path = tmp_path / "a"
-    voice = speech if format == "opus" else speech[-rounds(len(speech), fast=40_000) :]
+    voice = speech[-rounds(len(speech), fast=60_000 if format == "opus" else 40_000) :]
     path.write_bytes(encode(np.stack([voice, voice[::-1]], axis=1), rate, format))
     info = probe_file(path)
     assert info.num_samples == len(voice)
@@ -96,7 +96,8 @@ def test_the_last_page_of_vorbis(speech: Samples, length: int) -> None:
 def test_segments_of_opus_at_low_bit_rates(tmp_path: Path, speech: Samples, kilobits: int, encoder: str) -> None:
     # Down here Opus predicts from far back, and libsndfile's own seek comes out audibly different.
     path = tmp_path / "a.opus"
-    write_opus(path, np.concatenate([speech, speech // 2, speech]), 16000, kilobits, encoder)
+    voice = speech[-rounds(len(speech), fast=60_000) :]
+    write_opus(path, np.concatenate([voice, voice // 2, voice]), 16000, kilobits, encoder)
     info = probe_file(path)
     with soundfile.SoundFile(path) as sound:
         whole = sound.read(dtype="float32", always_2d=True)

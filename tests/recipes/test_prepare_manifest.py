@@ -14,6 +14,8 @@ from tests.support.running import Outcome, prepcli, run_here
 SCRIPT = Path(__file__).parents[2] / "recipes/magpietts/prepare_manifest.py"
 SPEAKER = "| Language:en Dataset:x Speaker:1 |"
 
+pytestmark = pytest.mark.slow
+
 
 def prepare(*arguments: object) -> Outcome:
     return run_here(lambda: runpy.run_path(str(SCRIPT), run_name="__main__"), [SCRIPT, *arguments])

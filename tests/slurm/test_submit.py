@@ -25,6 +25,8 @@ COMMANDS = {
 }
 """Each with its partition and number of tasks in cluster.env."""
 
+pytestmark = pytest.mark.slow
+
 
 def run(*command: object, **environ: str) -> Outcome:
     done = subprocess.run(

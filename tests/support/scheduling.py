@@ -58,12 +58,11 @@ def _group_of_name(file: str, name: str, has_nemo: bool) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Processes for `-n auto`: the processors, and one for each group of `APART`, as much of the time is waiting.
+    """Processes for `-n auto`: the processors, one for each group of `APART`, and one more, as tests also wait.
 
-    One more with the slow tests: those of `APART` end early, and kills, services and Slurm wait most.
+    Those of `APART` end early; services, signals and Slurm wait most.
     """
-    has_slow: bool = config.option.markexpr != FAST_TIER
-    return len(os.sched_getaffinity(0)) + _num_apart(config) + has_slow
+    return len(os.sched_getaffinity(0)) + _num_apart(config) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
