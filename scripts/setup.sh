@@ -106,7 +106,8 @@ if [[ -n $old_root && $old_root != "$PWD" ]] || ! venv_works; then
 fi
 
 if [[ -n $uv ]]; then
-    install=(uv pip install --python .venv/bin/python)
+    # As pip does. Else the first imports compile, NeMo's for half a minute, and in each rank where .venv is read-only.
+    install=(uv pip install --compile-bytecode --python .venv/bin/python)
 else
     .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 \
         || die ".venv was made by uv and has no pip: delete it and run this again"
@@ -149,15 +150,7 @@ if wants_lhotse2 && ! has_swift && ! install_object_store; then
     say "the object store of the tests cannot be installed here, see above; the tests that need it are skipped"
     mkdir -p .venv/object_store && touch "$without_store"
 fi
-# uv leaves the compilation to the first import, which cannot always write the result. So the modules that every command
-# imports are compiled now.
-.venv/bin/python - <<'END' || true
-import compileall, importlib.util, pathlib
-for name in ("numpy", "typer", "msgspec", "tqdm", "yaml", "prepcli"):
-    found = importlib.util.find_spec(name)
-    if found is not None and found.origin:
-        compileall.compile_dir(pathlib.Path(found.origin).parent, quiet=2)
-END
+.venv/bin/python -m compileall -qq prepcli || true
 printf '%s\n' "$PWD" "$ground" "$extras" >"$stamp"
 say "done in $SECONDS s"
 activate
