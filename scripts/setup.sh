@@ -125,6 +125,8 @@ listed=${listed#,}
 listed=${listed%,}
 failed="the installation failed, see above; it is safe to run this again (-v shows more)"
 "${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${listed:+[$listed]}" || die "$failed"
+# NeMo's models import librosa, which compiles functions with Numba for 15 seconds, and keeps them. Beside what follows.
+if [[ ,$listed, == *,nemo,* ]]; then .venv/bin/python -c "import librosa.core.pitch" &>/dev/null & fi
 if [[ ,$extras, == *,demo,* || ,$extras, == *,all,* ]]; then
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps "Resemblyzer>=0.1.4" || die "$failed"
 fi
@@ -136,7 +138,7 @@ install_object_store() {
     rm -rf .venv/object_store .venv/boto3
     if [[ -n $uv ]]; then
         uv venv --quiet --python .venv/bin/python .venv/object_store || return
-        in_store=(uv pip install --python .venv/object_store/bin/python)
+        in_store=(uv pip install --compile-bytecode --python .venv/object_store/bin/python)
     else
         .venv/bin/python -m venv .venv/object_store || return
         in_store=(.venv/object_store/bin/python -m pip install --disable-pip-version-check)
@@ -151,6 +153,7 @@ if wants_lhotse2 && ! has_swift && ! install_object_store; then
     mkdir -p .venv/object_store && touch "$without_store"
 fi
 .venv/bin/python -m compileall -qq prepcli || true
+wait
 printf '%s\n' "$PWD" "$ground" "$extras" >"$stamp"
 say "done in $SECONDS s"
 activate
