@@ -66,15 +66,20 @@ def _find_or_make(
     """The shared index; None where it is not there and must not, or cannot, be written."""
     what = repr([_FORMAT, __version__, [absolute(one.path) for one in inputs], _described(columns)])
     name = _digest(what)
-    for folder in sorted(workspace.index.glob(f"{name}-*")):
-        found = _find(folder, inputs, workspace)
-        if found is not None:
-            return found
     # Sizes and times alone, as the servers of some network file systems do not agree about the rest. Where that is the
     # place of files with another content, all of the state tells them apart.
     known = [[one.state[:2] for one in inputs], [tuple(one.state) for one in inputs]]
     folders = [workspace.index / f"{name}-{_digest(repr(states))}" for states in known]
-    free = [folder for folder in folders if not (folder / INDEX_NAME).exists()]
+    free = []
+    for folder in dict.fromkeys([*folders, *workspace.index.glob(f"{name}-*")]):
+        # A place is taken if an index was there before this rank has looked at it, and is of no use. One that another
+        # rank completes at this moment is of use: whoever makes a second one would find it removed.
+        was_there = (folder / INDEX_NAME).exists()
+        found = _find(folder, inputs, workspace)
+        if found is not None:
+            return found
+        if folder in folders and not (was_there and (folder / INDEX_NAME).exists()):
+            free.append(folder)
     if not free or workspace.spool is None or not _can_write(free[0]):  # a dry run, or a read-only output
         return None
     folder = free[0]

@@ -24,6 +24,7 @@ from prepcli.errors import InputChangedError, RecordRejected, RejectReason, Usag
 from prepcli.manifest import index as index_module
 from prepcli.manifest import index_files, packs, pieces, reader, reading, scan, shared_index
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
+from prepcli.manifest.index_files import StoredIndex, read_stored
 from prepcli.manifest.parts import Columns, FieldKey, KeyFunction, Part
 from prepcli.manifest.reader import LineReader
 from tests.conftest import folder_on_another_file_system
@@ -180,6 +181,29 @@ def test_the_same_index_for_any_number_of_ranks(manifests: Manifests, ranks: int
     assert len(folders) == 1
     assert not (folders[0] / "parts").exists()
     assert [path for path in folders[0].iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_index_that_another_rank_completes_while_we_look_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second index beside it would be removed while it is made."""
+    paths = one_large(tmp_path)
+    expected = make(tmp_path, paths)
+    [folder] = (tmp_path / "out.prepcli" / "index").iterdir()
+    shutil.rmtree(folder)
+    folder.mkdir()  # the other rank has begun
+    real = read_stored
+
+    def late(folder: Path) -> StoredIndex | None:
+        monkeypatch.setattr(shared_index, "read_stored", real)
+        found = real(folder)
+        make(tmp_path, paths, 1, 2)
+        return found
+
+    monkeypatch.setattr(shared_index, "read_stored", late)
+    monkeypatch.setattr(shared_index, "_remove_others", lambda folder: None)
+    assert_same(make(tmp_path, paths, 0, 2), expected)
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 @pytest.mark.parametrize("manifests", [many_tidy, many_compressed])

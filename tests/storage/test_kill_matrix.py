@@ -120,6 +120,6 @@ def test_a_killed_store(case: Case, object_store: ObjectStore, draw: random.Rand
     object_store.start()
     out, err = begun.communicate(timeout=HANG_SECONDS)
     assert (begun.returncode, json.loads(out)["records"]) == (0, 48), err
-    process.communicate(timeout=HANG_SECONDS)
-    assert process.returncode in (0, 4)
+    _, err = process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode in (0, 4), err
     case.resume(2)
