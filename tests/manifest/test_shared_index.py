@@ -192,11 +192,10 @@ def test_an_index_that_another_rank_completes_while_we_look_for_one(
     [folder] = (tmp_path / "out.prepcli" / "index").iterdir()
     shutil.rmtree(folder)
     folder.mkdir()  # the other rank has begun
-    real = read_stored
 
-    def late(folder: Path) -> StoredIndex | None:
-        monkeypatch.setattr(shared_index, "read_stored", real)
-        found = real(folder)
+    def late(place: Path) -> StoredIndex | None:
+        monkeypatch.setattr(shared_index, "read_stored", read_stored)
+        found = read_stored(place)
         make(tmp_path, paths, 1, 2)
         return found
 
