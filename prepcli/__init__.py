@@ -19,8 +19,8 @@ def __getattr__(name: str) -> Any:
     else:
         from prepcli.interface.commands import BY_PYTHON_NAME
 
-        classes = (command.result.report.rpartition(".") for command in BY_PYTHON_NAME.values())
-        reports = {name_of_class: module for module, _, name_of_class in classes}
+        classes = [one for command in BY_PYTHON_NAME.values() for one in (command.report, command.items) if one]
+        reports = {name_of_class: module for module, _, name_of_class in (one.rpartition(".") for one in classes)}
         if name == "__all__":
             found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *sorted(reports)]
         elif name in reports:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Literal
 
+from prepcli.batch_sizes.report import BatchSizesReport as BatchSizesReport
 from prepcli.bins.durations import BinsReport as BinsReport
 from prepcli.bins.tokens import TokenBinsReport as TokenBinsReport
 from prepcli.bins.two_d import Bins2dReport as Bins2dReport
@@ -11,6 +12,7 @@ from prepcli.blending.report import BlendReport as BlendReport
 from prepcli.corpora.running import DownloadReport as DownloadReport
 from prepcli.engine.report import Report as Report
 from prepcli.engine.status import Status as Status
+from prepcli.engine.status import Statuses as Statuses
 from prepcli.errors import IncompleteError as IncompleteError
 from prepcli.errors import PrepcliError as PrepcliError
 from prepcli.errors import TooManyRejectsError as TooManyRejectsError
@@ -38,15 +40,20 @@ def blend(
     """Mix finished data sets in one input_cfg for NeMo's training configs, with weights and a table of shares.
 
     A SET is a tarred set, a Shar set, a manifest, lhotse cuts, or an input_cfg (.yaml). Its hours come from the
-    report of the run that made it, else they are read from its manifest. NAME may be in groups: en/books. A WEIGHT
-    is used as it is, and then each set of its group needs one; without weights, a set weighs its hours to the power
-    of the temperature, in each group and among the groups. Weights that an input_cfg has already stay as they are.
+    report of the run that made it, else they are read from its manifest. NAME may be in groups: en/books.
+    GROUP=:WEIGHT gives a group a weight, or a part of a set, such as en/entry0=:0.5. A WEIGHT is used as it is, and
+    then each member of its group needs one; the share of a set is the product of the weights of its levels. Without
+    weights, sets and groups weigh their hours to the power of the temperature, in each group. Weights that an
+    input_cfg has stay as they are.
+
+    To mix sets for WeNet, name the output OUT.list: it has the lines of their lists. Sets with larger weights are
+    repeated, so that each set has its share of the hours.
 
     Args:
-        sets: The data sets, each with a name.
-        out: Config to write.
-        temperature: Exponent of the weights: 1: in proportion to hours; 0: all equal. For each level of groups, or
-            one for all. Default: 1.
+        sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
+        out: Config to write, or OUT.list for WeNet.
+        temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
+            level of groups, or one for all. Default: 1.
         by: Weigh the sets by hours or by number of records.
         lang: Tag with the language, of all sets or of one set or group.
         tag: Tag with any field, of all sets or of one set or group.
@@ -73,20 +80,21 @@ def download_aishell(
     *,
     base_url: str | None = None,
     archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
     checksums: str | PathLike[str] | None = None,
     keep_archives: bool = False,
     fetch_only: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> DownloadReport:
     """Fetch AISHELL-1 and make NeMo manifests of it.
 
@@ -99,23 +107,26 @@ def download_aishell(
         data_root: Folder for the corpus, its audio and its manifests.
         base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
         archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
         checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
@@ -129,7 +140,7 @@ def download_aishell(
         >>> import prepcli
         >>> report = prepcli.download_aishell("data")
         >>> report.outputs["train"]
-        'data/data_aishell/train.json'
+        '/.../data/data_aishell/train.json'
     """
 
 def download_aishell2(
@@ -137,16 +148,16 @@ def download_aishell2(
     data_root: str | PathLike[str],
     *,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> DownloadReport:
     """Make NeMo manifests of a copy of AISHELL-2.
 
@@ -158,18 +169,19 @@ def download_aishell2(
         audio_folder: Folder of the corpus; it contains iOS/data, or transcript/ and wav/.
         data_root: Folder for the corpus, its audio and its manifests.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
@@ -183,7 +195,7 @@ def download_aishell2(
         >>> import prepcli
         >>> report = prepcli.download_aishell2("AISHELL-2", "data")
         >>> report.outputs["train"]
-        'data/train.json'
+        '/.../data/train.json'
     """
 
 def download_an4(
@@ -191,20 +203,21 @@ def download_an4(
     *,
     base_url: str | None = None,
     archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
     checksums: str | PathLike[str] | None = None,
     keep_archives: bool = False,
     fetch_only: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> DownloadReport:
     """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
 
@@ -217,23 +230,26 @@ def download_an4(
         data_root: Folder for the corpus, its audio and its manifests.
         base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
         archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
         checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
@@ -247,7 +263,7 @@ def download_an4(
         >>> import prepcli
         >>> report = prepcli.download_an4("data")
         >>> report.outputs["train_manifest"]
-        'data/an4/train_manifest.json'
+        '/.../data/an4/train_manifest.json'
     """
 
 def download_fisher(
@@ -259,16 +275,16 @@ def download_fisher(
     remove_noises: bool = False,
     noises_to_emoji: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
 
@@ -291,18 +307,19 @@ def download_fisher(
         remove_noises: Remove [laughter], [noise] and similar marks from the text.
         noises_to_emoji: Write laughter and other noises as emoji.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
@@ -316,7 +333,7 @@ def download_fisher(
         >>> import prepcli
         >>> report = prepcli.download_fisher("LDC", "fisher", remove_noises=True)
         >>> report.outputs["manifest_train"]
-        'fisher/manifest_train.json'
+        '/.../fisher/manifest_train.json'
     """
 
 def download_hub5(
@@ -325,16 +342,16 @@ def download_hub5(
     *,
     min_slice_duration: float = 10.0,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
 
@@ -350,18 +367,19 @@ def download_hub5(
         dest_root: Directory of the slices and manifests.
         min_slice_duration: Minimum seconds of speech per slice; 0: one slice per utterance.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
@@ -375,7 +393,7 @@ def download_hub5(
         >>> import prepcli
         >>> report = prepcli.download_hub5("LDC", "hub5")
         >>> report.outputs["manifest_hub5"]
-        'hub5/manifest_hub5.json'
+        '/.../hub5/manifest_hub5.json'
     """
 
 def download_librispeech(
@@ -385,20 +403,21 @@ def download_librispeech(
     audio_format: Literal["wav", "flac"] = "wav",
     base_url: str | None = None,
     archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
     checksums: str | PathLike[str] | None = None,
     keep_archives: bool = False,
     fetch_only: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> DownloadReport:
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
 
@@ -414,23 +433,26 @@ def download_librispeech(
         audio_format: wav: convert the published FLAC; flac: use it unchanged.
         base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
         archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
         checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
@@ -444,7 +466,7 @@ def download_librispeech(
         >>> import prepcli
         >>> report = prepcli.download_librispeech("data", data_sets="mini")
         >>> report.outputs["dev_clean_2"]
-        'data/dev_clean_2.json'
+        '/.../data/dev_clean_2.json'
     """
 
 def download_ljspeech(
@@ -455,20 +477,21 @@ def download_ljspeech(
     split_seed: int = 0,
     base_url: str | None = None,
     archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
     checksums: str | PathLike[str] | None = None,
     keep_archives: bool = False,
     fetch_only: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> DownloadReport:
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
 
@@ -485,23 +508,26 @@ def download_ljspeech(
         split_seed: Seed of the split; a seed gives the same split on every machine.
         base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
         archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
         checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
@@ -515,12 +541,12 @@ def download_ljspeech(
         >>> import prepcli
         >>> report = prepcli.download_ljspeech("data", val_size=1, test_size=1)
         >>> report.outputs["val_manifest"]
-        'data/LJSpeech-1.1/val_manifest.json'
+        '/.../data/LJSpeech-1.1/val_manifest.json'
     """
 
 def estimate_batch_sizes(
     *,
-    model: str | None = None,
+    model: str | PathLike[str] | None = None,
     model_class: str | None = None,
     config: str | PathLike[str] | None = None,
     buckets: str | None = None,
@@ -535,7 +561,6 @@ def estimate_batch_sizes(
     device: str = "cuda",
     gpu_memory: str | None = None,
     work: str | PathLike[str] | None = None,
-    probe_timeout: float = 600.0,
     verify: bool = False,
     write_config: str | PathLike[str] | None = None,
     plot: str | PathLike[str] | None = None,
@@ -543,9 +568,10 @@ def estimate_batch_sizes(
     overwrite: bool = False,
     rank: int | None = None,
     world_size: int | None = None,
-    launch_id: str | None = None,
     progress: bool = False,
-) -> Report:
+    probe_timeout: float = 600.0,
+    launch_id: str | None = None,
+) -> BatchSizesReport:
     """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
 
     The answers are those of NeMo's OOMptimizer, with fewer steps. A step runs in a process of its own: one that
@@ -558,7 +584,7 @@ def estimate_batch_sizes(
             a model without weights.
         config: The training config of model_class.
         buckets: The upper bound of each bucket in seconds, [5.0,10.0,20.0], or pairs of seconds and tokens,
-            [[5.0,30],[5.0,45],[10.0,60]].
+            [[5.0,30],[5.0,45],[10.0,60]]. Default: [5.0,10.0,15.0,20.0,25.0,30.0].
         buckets_from: Take bucket_duration_bins from a training config. max_duration is added as the last bucket
             where the bins end before it, as those of estimate-bins do.
         memory_fraction: The share of the GPU's memory that training may use.
@@ -573,16 +599,16 @@ def estimate_batch_sizes(
         gpu_memory: The memory of the GPU to estimate for, such as 80GiB. With a GPU: at most its own memory.
         work: Folder for the result; WORK.prepcli/ beside it has what a stopped search continues with. Default:
             batch_sizes.
-        probe_timeout: Seconds after which a step counts as one that does not fit.
         verify: Run steps of the largest bucket, the smallest, and all in mixed order, in one process.
         write_config: Write both lists into a training config, as estimate-bins write_config does.
         plot: Plot memory over batch size for each bucket.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
-        launch_id: A common name for ranks that are started together by hand.
         progress: Show a progress bar and notes on stderr.
+        probe_timeout: Seconds after which a step counts as one that does not fit.
+        launch_id: A common name for ranks that are started together by hand.
 
     Returns:
         The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
@@ -603,10 +629,8 @@ def estimate_batch_sizes(
     """
 
 def estimate_bins(
-    data: str | PathLike[str],
+    data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    text_field: str = "text",
-    lang_field: str = "lang",
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -617,6 +641,8 @@ def estimate_bins(
     plot: str | PathLike[str] | None = None,
     write_config: str | PathLike[str] | None = None,
     max_rejects: float = 0.05,
+    text_field: str = "text",
+    lang_field: str = "lang",
 ) -> BinsReport:
     """Estimate duration bins for bucketed training, and the share of padding in batches.
 
@@ -625,24 +651,24 @@ def estimate_bins(
 
     Args:
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
-            input_cfg .yaml; a Shar or tarred directory; or key=value with the key manifest_filepath, shar_path,
-            cuts_path or input_cfg.
-        text_field: Ignored; accepted so that the same call works for estimate-bins-2d.
-        lang_field: Ignored; accepted so that the same call works for estimate-bins-2d.
+            input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
+            manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
-        min_duration: Leave out shorter examples (seconds).
-        max_duration: Leave out longer examples (seconds).
+        min_duration: Leave out shorter examples (seconds). Default: what the input says.
+        max_duration: Leave out longer examples (seconds). Default: what the input says.
         batch_duration: Seconds of audio per batch, to compute the share of padding.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
-            of an existing file, whose other keys and comments stay, or into a new file. Limits that the file has
-            stay, unless another limit is given here.
+            of an existing file (of a multi_config, into the part that reads INPUT), whose other keys and comments
+            stay, or into a new file. Limits that the file has stay, unless another limit is given here.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
+        text_field: Ignored; accepted so that the same call works for estimate-bins-2d.
+        lang_field: Ignored; accepted so that the same call works for estimate-bins-2d.
 
     Returns:
         The bins in seconds, and the share of padding from 0 to 1; `durations` is a sorted array, seconds.
@@ -662,21 +688,21 @@ def estimate_bins(
     """
 
 def estimate_bins_2d(
-    data: str | PathLike[str],
-    tokenizer: str | Sequence[str],
+    data: str | PathLike[str] | Sequence[str | PathLike[str]],
+    tokenizer: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    langs: str | Sequence[str] = (),
     num_buckets: int = 30,
     sub_buckets: int = 2,
     token_outlier_threshold: float = 4.0,
     num_examples: int = -1,
     min_duration: float | None = None,
     max_duration: float | None = None,
-    text_field: str = "text",
-    lang_field: str = "lang",
+    text_field: str | None = None,
+    lang_field: str | None = None,
     batch_duration: float = 360.0,
     num_workers: int | None = None,
     progress: bool = False,
-    langs: str | Sequence[str] = (),
     prompt_format: str | None = None,
     prompt: str | None = None,
     plot: str | PathLike[str] | None = None,
@@ -690,30 +716,31 @@ def estimate_bins_2d(
 
     Args:
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
-            input_cfg .yaml; a Shar or tarred directory; or key=value with the key manifest_filepath, shar_path,
-            cuts_path or input_cfg.
+            input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
+            manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
         tokenizer: A SentencePiece model; a Hugging Face tokenizer.json, folder or name; a folder with one of them.
             Several, one per language, need langs.
+        langs: The language of each tokenizer. Default: one for all.
         num_buckets: Number of duration buckets.
         sub_buckets: Number of token buckets in each duration bucket.
         token_outlier_threshold: Leave out examples with tokens per second more than this many standard deviations
             above the mean.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
-        min_duration: Leave out shorter examples (seconds).
-        max_duration: Leave out longer examples (seconds).
-        text_field: The field with the transcript.
-        lang_field: The field with the language.
+        min_duration: Leave out shorter examples (seconds). Default: what the input says.
+        max_duration: Leave out longer examples (seconds). Default: what the input says.
+        text_field: The field with the transcript. Default: what the input says, or text.
+        lang_field: The field with the language. Default: what the input says, or lang.
         batch_duration: Seconds of audio per batch, to compute the share of padding.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
-        langs: The language of each tokenizer. Default: one for all.
-        prompt_format: Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo).
+        prompt_format: Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo). Default:
+            what the input says.
         prompt: Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
-            of an existing file, whose other keys and comments stay, or into a new file. Limits that the file has
-            stay, unless another limit is given here.
+            of an existing file (of a multi_config, into the part that reads INPUT), whose other keys and comments
+            stay, or into a new file. Limits that the file has stay, unless another limit is given here.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
 
@@ -734,8 +761,9 @@ def estimate_bins_2d(
 
 def estimate_token_bins(
     data: str | PathLike[str],
-    tokenizer: str | Sequence[str],
+    tokenizer: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    langs: str | Sequence[str] = (),
     num_buckets: int = 30,
     sub_buckets: int | None = None,
     token_outlier_threshold: float = 6.0,
@@ -743,56 +771,60 @@ def estimate_token_bins(
     min_tokens: float | None = None,
     max_tokens: float | None = None,
     max_tpt: float | None = None,
-    measure_total_length: bool = False,
-    token_equivalent_duration: float = 0.08,
+    measure_total_length: bool | None = None,
+    token_equivalent_duration: float | None = None,
     audio_locator_tag: str | None = None,
     batch_tokens: float = 16000,
     num_workers: int | None = None,
     progress: bool = False,
-    langs: str | Sequence[str] = (),
     prompt_format: str | None = None,
     prompt: str | None = None,
     plot: str | PathLike[str] | None = None,
     write_config: str | PathLike[str] | None = None,
     max_rejects: float = 0.05,
 ) -> TokenBinsReport:
-    """Estimate bins by number of tokens, for bucketed training on texts and conversations.
+    """Estimate bins by number of tokens, for bucketed training on texts, conversations and audio.
 
     With prompt_format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
-    output (the target of a pair, the whole of a plain text), and everything before is its input.
+    output (the target of a pair, the whole of a plain text), and everything before is its input. Audio counts as
+    one token per token_equivalent_duration, its transcript is output.
 
     Args:
-        data: An input_cfg with entries of type txt, txt_pair or multimodal_conversation.
+        data: An input_cfg or a training config, with entries of type txt, txt_pair, multimodal_conversation, and of
+            audio; or one of the other inputs of estimate-bins.
         tokenizer: A SentencePiece model; a Hugging Face tokenizer.json, folder or name; a folder with one of them.
             Several, one per language, need langs.
+        langs: The language of each tokenizer. Default: one for all.
         num_buckets: Number of length buckets.
         sub_buckets: Number of output token buckets in each length bucket. Default: one dimension.
         token_outlier_threshold: Leave out examples whose output tokens per input token are more than this many
             standard deviations above the mean.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
-        min_tokens: Leave out examples with fewer tokens.
-        max_tokens: Leave out examples with more tokens.
-        max_tpt: Leave out examples with more output tokens per input token than this.
-        measure_total_length: The length of an example is input plus output (decoder-only models), instead of input
-            only. With sub_buckets this affects only min_tokens and max_tokens.
-        token_equivalent_duration: Seconds of audio that count as one token, if the input does not say.
-        audio_locator_tag: Tag that stands for audio in a prompt, if the input does not say.
+        min_tokens: Leave out texts with fewer tokens. Default: what the input says.
+        max_tokens: Leave out texts with more tokens. Default: what the input says.
+        max_tpt: Leave out texts with more output tokens per input token than this. Default: what the input says.
+        measure_total_length: The length of an example is input plus output (decoder-only models), else input only
+            (encoder-decoder models). With sub_buckets this affects only min_tokens and max_tokens. Default: what
+            the input says, or yes without --sub-buckets.
+        token_equivalent_duration: Seconds of audio that count as one token. Default: what the input says, or 0.08.
+        audio_locator_tag: Tag that stands for audio in a prompt. Default: what the input says.
         batch_tokens: Tokens per batch, to compute the share of padding.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
-        langs: The language of each tokenizer. Default: one for all.
-        prompt_format: Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo).
+        prompt_format: Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo). Default:
+            what the input says.
         prompt: Prompt slots for records without them: [{'role':'user','slots':{'source_lang':'en'}}].
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
-            of an existing file, whose other keys and comments stay, or into a new file. Limits that the file has
-            stay, unless another limit is given here.
+            of an existing file (of a multi_config, into the part that reads INPUT), whose other keys and comments
+            stay, or into a new file. Limits that the file has stay, unless another limit is given here.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
 
     Returns:
-        The bins in tokens, or with `sub_buckets` as pairs of input and output tokens, and the shares of padding.
+        The bins in tokens of input and output together, or with `sub_buckets` as pairs of input and output tokens, and
+        the shares of padding.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.
@@ -801,36 +833,36 @@ def estimate_token_bins(
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model", measure_total_length=True)
+        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model")
         >>> report.num_examples
         48
     """
 
 def extend_codec_codes(
-    shar_dir: str | PathLike[str],
-    codec_model: str,
+    shar_dir: str | PathLike[str] | Sequence[str | PathLike[str]],
+    codec_model: str | PathLike[str],
     *,
+    codec_name: str | None = None,
     output_dir: str | PathLike[str] | None = None,
-    work_dir: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
-    codec_name: str | None = None,
     num_codebooks: int | None = None,
     batch_duration: float = 120.0,
-    pool_duration: float = 7200.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
+    pool_duration: float = 7200.0,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> Report:
     """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
 
@@ -852,35 +884,36 @@ def extend_codec_codes(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
-            commas, or a brace pattern.
+            commas, or a brace pattern. Or a list of paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
+        codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
-        codec_name: Name in codes_<name>. Default: from the codec's file or name.
         num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
-        pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
-            smaller pool batches are less full; with a larger one, a stopped run loses more work.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
+        pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
+            smaller pool batches are less full; with a larger one, a stopped run loses more work.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
@@ -895,34 +928,34 @@ def extend_codec_codes(
         >>> import prepcli
         >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
         >>> report.outputs["target_codes"]
-        'shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
+        '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
 
 def extend_context_audio(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    speaker_model: str | PathLike[str] = "titanet_large",
+    group_by: str = "speaker",
+    context_min_duration: float = 3.0,
+    context_min_ssim: float = 0.6,
     batch_duration: float = 120.0,
     plot: str | PathLike[str] | None = None,
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
-    audio_base_dir: str | PathLike[str] | None = None,
-    speaker_model: str = "titanet_large",
-    group_by: str = "speaker",
-    context_min_duration: float = 3.0,
-    context_min_ssim: float = 0.6,
     save_embeddings: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Add context audio to each record: the most similar other utterance of its voice that is long enough.
 
@@ -939,34 +972,35 @@ def extend_context_audio(
     another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the extended manifest.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
+        group_by: What identifies a voice: the field speaker; a preset for a corpus (libritts, librittsDevClean,
+            hifitts, hifitts2, nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or
+            regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
+        context_min_duration: Minimum duration of a context (seconds).
+        context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
         reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
             is done again.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
-        group_by: What identifies a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2,
-            nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, where
-            the groups of the pattern are joined by _.
-        context_min_duration: Minimum duration of a context (seconds).
-        context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the extended manifest.
@@ -980,26 +1014,26 @@ def extend_context_audio(
         >>> import prepcli
         >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
         >>> report.outputs["manifest"]
-        'context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
+        '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
 
 def extend_text_context(
     shar_dir: str | PathLike[str],
     *,
-    work_dir: str | PathLike[str] | None = None,
     suffix: str | None = None,
     keep_field: str | Sequence[str] = (),
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> Report:
     """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
 
@@ -1015,25 +1049,26 @@ def extend_text_context(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
         suffix: What follows the speaker in the text, after _: field:NAME, a field of the record such as emotion;
             regex:PATTERN, whose groups are found in the id of the supervision and joined by _; or a preset for a
             corpus (rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote). Default: nothing.
         keep_field: A field of the record to keep, beside emotion; normalized_text, for example. May be repeated.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
@@ -1048,25 +1083,25 @@ def extend_text_context(
         >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
         >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
         >>> report.outputs["cuts"]
-        'shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
+        '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
 
 def fix_durations(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
     audio_base_dir: str | PathLike[str] | None = None,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Measure the durations of a manifest again, and change nothing else.
 
@@ -1078,22 +1113,23 @@ def fix_durations(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
@@ -1167,27 +1203,30 @@ def index(
     """
 
 def inspect(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    audio_base_dir: str | PathLike[str] | None = None,
     record: int | None = None,
     html: str | PathLike[str] | None = None,
+    csv: str | PathLike[str] | None = None,
     progress: bool = False,
-    audio_base_dir: str | PathLike[str] | None = None,
     num_audio_files: int = 100,
     num_workers: int | None = None,
 ) -> Inspection:
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads every line once, and the headers of a sample of the audio files. Nothing is decoded or changed.
+    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
+    but a few records for the page of html.
 
     Args:
         path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
-            cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.
+            cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file. Or a list of paths.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         record: Show only this record (from 0) and the header of its audio. In a set with indexes it is found
             without reading the rest.
-        html: Write a page with plots, to open in a browser.
+        html: Write a page with plots, and some audio to listen to; open it in a browser.
+        csv: Write the records and hours of each speaker in each language.
         progress: Show a progress bar and notes on stderr.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         num_audio_files: Number of audio files whose headers are read, evenly spread over the records.
         num_workers: Number of local worker processes. Default: available CPU cores.
 
@@ -1222,16 +1261,16 @@ def make_manifest(
     absolute_paths: bool = False,
     run_commands: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Make a NeMo manifest of your own audio, with durations as measured.
 
@@ -1249,8 +1288,8 @@ def make_manifest(
         audio_base_dir: Base folder of relative paths in SOURCE. Default: the folder of SOURCE; for Kaldi and lhotse
             the working directory.
         text_suffix: Suffix of the files beside the audio that hold the transcripts, such as .txt.
-        transcripts: File of transcripts: `id text` or `id|text` per line; the id is the audio file's name without
-            suffix.
+        transcripts: File of transcripts: `id text`, `id|text` or `id|text|normalized text` per line; the id is the
+            audio file's name without suffix.
         speaker_pattern: Regular expression that finds the speaker in the path of the audio below the base folder;
             the groups are joined by _.
         lang: Language of all records.
@@ -1262,18 +1301,19 @@ def make_manifest(
         run_commands: Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to
             OUT_audio/. Only for files that you trust.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest.
@@ -1287,15 +1327,17 @@ def make_manifest(
         >>> import prepcli
         >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
         >>> report.records_out, report.outputs["manifest"]
-        (6, 'own.json')
+        (6, '/.../own.json')
     """
 
 def manifest_to_mels(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    audio_base_dir: str | PathLike[str] | None = None,
     devices: str = "auto",
     lists_only: bool = False,
+    text_field: str | None = None,
     sampling_rate: int = 22050,
     filter_length: int = 1024,
     hop_length: int = 256,
@@ -1303,33 +1345,36 @@ def manifest_to_mels(
     mel_fmin: float = 0.0,
     mel_fmax: float = 8000.0,
     n_mel_channels: int = 80,
-    audio_base_dir: str | PathLike[str] | None = None,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Turn NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow.
 
     Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
     OUT/filelists/STEM_mel_text_filelist.txt and OUT/filelists/STEM_audio_text_filelist.txt. OUT is the dataset path
-    for training; paths of audio are absolute. A text with a vertical bar or a line break is a reject, and so is a
-    clip that is shorter than half of filter_length. Needs PyTorch (the extra models), except for lists_only.
+    for training; paths of audio are absolute. The text is normalized_text, or text if a record does not have it. A
+    text with a vertical bar or a line break is a reject, and so is a clip that is shorter than half of
+    filter_length. Needs PyTorch (the extra models), except for lists_only.
 
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for mels and file lists.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         lists_only: Write only the file lists, without the mels.
+        text_field: Field with the text of the lists. Default: normalized_text of records that have it, otherwise
+            text.
         sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
         filter_length: Length of the Fourier transform in samples.
         hop_length: Samples from one frame to the next.
@@ -1337,20 +1382,20 @@ def manifest_to_mels(
         mel_fmin: Lowest frequency (Hz).
         mel_fmax: Highest frequency (Hz).
         n_mel_channels: Number of mel bands.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs` has the file lists of each manifest.
@@ -1366,33 +1411,33 @@ def manifest_to_mels(
         >>> report.records_out
         48
         >>> report.outputs["manifest_mel_text_filelist"]
-        'mels/filelists/manifest_mel_text_filelist.txt'
+        '/.../mels/filelists/manifest_mel_text_filelist.txt'
     """
 
 def manifest_to_parquet(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
-    work_dir: str | PathLike[str] | None = None,
+    shard_size: int = 1000,
+    audio_base_dir: str | PathLike[str] | None = None,
     row_group_size: int = 200,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
-    shard_size: int = 1000,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
     check_audio: bool = False,
-    audio_base_dir: str | PathLike[str] | None = None,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> Report:
     """Turn NeMo manifests into Parquet files, as NeMo (type: parquet) and Hugging Face datasets read them.
 
@@ -1404,31 +1449,32 @@ def manifest_to_parquet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Parquet files.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
+        shard_size: Maximum number of records per shard.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         row_group_size: Maximum number of records per row group; a reader holds a whole row group.
         force_codec: Encode audio to this format. Default: unchanged.
-        shard_size: Maximum number of records per shard.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         check_audio: Decode copied files as well, to find damage.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
@@ -1444,14 +1490,13 @@ def manifest_to_parquet(
         >>> report.records_out
         48
         >>> report.outputs["manifest_filepath"]
-        'parquet/data-_OP_000000..000002_CL_.parquet'
+        '/.../parquet/data-_OP_000000..000002_CL_.parquet'
     """
 
 def manifest_to_shar(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
-    work_dir: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
@@ -1461,16 +1506,17 @@ def manifest_to_shar(
     indexed: bool = False,
     check_audio: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> Report:
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
 
@@ -1486,10 +1532,8 @@ def manifest_to_shar(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Shar data set.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
@@ -1500,18 +1544,21 @@ def manifest_to_shar(
             resume in the middle of an epoch.
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The report of the run; `outputs` has `cuts`, `target_audio` and, if there is any, `context_audio`.
@@ -1527,46 +1574,48 @@ def manifest_to_shar(
         >>> report.records_out
         48
         >>> report.outputs["cuts"]
-        'shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
+        '/.../shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
 
 def manifest_to_tarred(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | None = None,
     out: str | PathLike[str] | None = None,
     *,
-    work_dir: str | PathLike[str] | None = None,
     num_shards: int | None = None,
     shard_size: int | None = None,
     shard_hours: float | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     min_duration: float | None = None,
     max_duration: float | None = None,
-    shuffle: bool = False,
-    shuffle_seed: int = 0,
+    shuffle: bool | None = None,
+    shuffle_seed: int | None = None,
     sort_in_shards: bool = False,
     keep_files_together: bool = False,
     slice_with_offset: bool = False,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     target_sample_rate: int | None = None,
-    remainder: Literal["spread", "drop"] = "spread",
+    remainder: Literal["spread", "drop"] | None = None,
     buckets_num: int = 1,
-    dynamic_buckets_num: int = 30,
+    dynamic_buckets_num: int | None = None,
     shard_manifests: bool = True,
     index: bool = True,
     only_manifests: bool = False,
     check_audio: bool = False,
     concat_to: str | PathLike[str] | None = None,
+    allow_duplicates: bool = False,
+    undo_concat: bool = False,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> Report:
     """Turn NeMo manifests into tar shards with their manifests.
 
@@ -1576,44 +1625,51 @@ def manifest_to_tarred(
     interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with
+            undo_concat.
         out: Directory for the data set; optional with concat_to.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-        num_shards: Number of shards.
-        shard_size: Maximum number of records per shard.
-        shard_hours: Approximate hours of audio per shard.
+        num_shards: One of three: number of shards.
+        shard_size: One of three: maximum number of records per shard.
+        shard_hours: One of three: approximate hours of audio per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         min_duration: Leave out shorter records (seconds).
         max_duration: Leave out records of this length and above (seconds).
         shuffle: Shuffle records over all shards.
-        shuffle_seed: Seed of shuffle.
+        shuffle_seed: Seed of shuffle. Default: 0.
         sort_in_shards: Sort the records of each shard by duration, shortest first.
         keep_files_together: Put all segments of an audio file into one shard.
         slice_with_offset: Store each segment as a file of its own.
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
+            Default: spread.
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
-        dynamic_buckets_num: Number of buckets; their duration bins go into metadata.yaml.
+        dynamic_buckets_num: Number of buckets; their duration bins go into metadata.yaml and train_ds.yaml.
+            Default: 30.
         shard_manifests: Write a manifest for each shard, in addition to the one over all shards.
         index: Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
         only_manifests: Write only the manifests, without the tars, to check them first.
         check_audio: Decode copied files as well, to find damage.
-        concat_to: Add the shards to the tarred set in this directory.
+        concat_to: Add the shards to the tarred set in this directory. The options that it was made with are the
+            defaults.
+        allow_duplicates: With concat_to: add records that are in the set already.
+        undo_concat: Remove what the last concat_to has added: the set of concat_to, or OUT, goes back one version.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The report of the run; `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
@@ -1629,35 +1685,35 @@ def manifest_to_tarred(
         >>> report.records_out, report.rejects_by_reason
         (48, {})
         >>> report.outputs["manifest_filepath"]
-        'tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
+        '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
 
 def manifest_to_wenet(
-    manifest: str | PathLike[str],
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
-    work_dir: str | PathLike[str] | None = None,
+    shard_size: int = 1000,
+    audio_base_dir: str | PathLike[str] | None = None,
     raw: bool = False,
     prefix: str = "shards",
     force_codec: Literal["flac", "wav"] | None = None,
     relative_to: str | PathLike[str] | None = None,
-    shard_size: int = 1000,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
     check_audio: bool = False,
-    audio_base_dir: str | PathLike[str] | None = None,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> Report:
     """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
 
@@ -1668,33 +1724,34 @@ def manifest_to_wenet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the shards and lists.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
+        shard_size: Maximum number of records per shard.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         raw: Write only OUT/data.list, which names the audio files where they are.
         prefix: First part of the names of the shards.
         force_codec: Encode audio to this format. Default: unchanged.
         relative_to: Folder that paths in the list start from. Default: none, paths are absolute.
-        shard_size: Maximum number of records per shard.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         check_audio: Decode copied files as well, to find damage.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         The report of the run; `outputs["data_list"]` is the list to train with.
@@ -1710,11 +1767,11 @@ def manifest_to_wenet(
         >>> report.records_out
         48
         >>> report.outputs["data_list"]
-        'wenet/shards.list'
+        '/.../wenet/shards.list'
     """
 
 def prepare_texts(
-    input: str | PathLike[str],
+    input: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
     text_field: str = "text",
@@ -1724,50 +1781,57 @@ def prepare_texts(
     whitelist: str | PathLike[str] | None = None,
     asr_text: Literal["as-is", "lower", "plain"] = "as-is",
     speakers: str = "0",
+    num_shards: int | None = None,
     dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
     overwrite: bool = False,
     retry_rejects: bool = False,
-    verify_inputs: bool = False,
-    max_rejects: float = 0.05,
-    num_workers: int | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    progress: bool = False,
     launch_id: str | None = None,
     no_steal: bool = False,
-    progress: bool = False,
+    verify_inputs: bool = False,
 ) -> Report:
     """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
 
     INPUT is a file of texts, one per line, or a NeMo manifest. Writes OUT.json with a record per text: text (what
     the ASR model learns to write) and tts_text_normalized or tts_text (what the TTS model reads), and
-    OUT_speakers.txt with the numbers of the TTS model's speakers. Without normalize, tts_text_field or
-    is_normalized, NeMo normalizes the texts each time it loads them.
+    OUT_speakers.txt with the numbers of the TTS model's speakers. tts_text and tts_text_normalized of a manifest
+    are kept. NeMo normalizes tts_text each time it loads it: use normalize, or is_normalized for texts that are
+    normalized already.
 
     Run the same call again to continue after an interruption.
 
     Args:
-        input: Texts or NeMo manifest(s): a path, several separated by commas, or a brace pattern.
+        input: Texts or NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of
+            paths.
         out: Manifest to write.
         text_field: Field of a manifest with the text.
-        tts_text_field: Field of a manifest with a text that is normalized already, such as normalized_text.
+        tts_text_field: Field of a manifest with the text that the TTS model reads. Without normalize, a text of
+            another field than tts_text is taken as normalized, such as that of normalized_text. Default:
+            tts_text_normalized or tts_text of records that have it, otherwise the text.
         is_normalized: The texts are normalized already (no digits, no abbreviations).
         normalize: Normalize with nemo_text_processing, in this language: en, de, ...
         whitelist: With normalize: table of words and how they are read.
         asr_text: Change the ASR text: lower: lower case; plain: also without punctuation.
         speakers: Numbers of speakers of the TTS model: 0-99 or 1,5,7-9.
+        num_shards: Also write so many shards, OUT_shards/OUT_0.json, ..., for NeMo's type txt_jsonl.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing.
-        retry_rejects: Try records with missing or unreadable audio again, after it was repaired.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+        num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
             count. More rejects: TooManyRejectsError.
-        num_workers: Number of local worker processes. Default: available CPU cores.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
         rank: Rank of this process, from 0. Default: from Slurm or torchrun.
         world_size: Number of ranks. Default: from Slurm or torchrun.
+        progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        progress: Show a progress bar and notes on stderr.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
 
     Returns:
         The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
@@ -1781,14 +1845,14 @@ def prepare_texts(
         >>> import prepcli
         >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
         >>> report.records_out, report.outputs["speakers_filepath"]
-        (48, 'texts_speakers.txt')
+        (48, '/.../texts_speakers.txt')
     """
 
 def status(
     out: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     work_dir: str | PathLike[str] | None = None,
-) -> list[Status]:
+) -> Statuses:
     """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
 
     Several outputs are shown as one table, followed by those that have stopped. Reads only the files in
@@ -1801,8 +1865,8 @@ def status(
             ranks share. Default: the current folder.
 
     Returns:
-        The state of each run. An output has several runs if later runs have added to it. Of several outputs, those
-        without a run have the state `not_started`.
+        A list with the state of each run. An output has several runs if later runs have added to it. If there are
+        several outputs, those without a run have the state `not_started`.
 
     Raises:
         UsageError: there is no run of prepcli for the one output.
@@ -1819,9 +1883,9 @@ def verify(
     *,
     audio_base_dir: str | PathLike[str] | None = None,
     quick: bool = False,
-    work_dir: str | PathLike[str] | None = None,
     num_workers: int | None = None,
     progress: bool = False,
+    work_dir: str | PathLike[str] | None = None,
 ) -> VerifyReport:
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
@@ -1834,10 +1898,10 @@ def verify(
         audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
             manifest's folder.
         quick: Compare only names, sizes and ETags (object stores) with what was published; no file is read.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
+        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
+            ranks share. Default: the current folder.
 
     Returns:
         What was checked. If nothing is wrong, `problems` is empty and `status` is `ok`.

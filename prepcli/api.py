@@ -19,7 +19,7 @@ from prepcli.interface.calls import called
 from prepcli.interface.commands import BY_PYTHON_NAME, Command
 from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.python_names import in_python
-from prepcli.interface.values import make_options
+from prepcli.interface.values import check_effects, make_options
 
 WIDTH = 112
 """Maximum length of a line of a docstring."""
@@ -59,6 +59,7 @@ def call(command: Command, values: dict[str, Any]) -> Any:
     """
     options = make_options(command.load_options(), values)
     try:
+        check_effects(options)
         with called([*command.name.split(), *words_of(options)], progress=getattr(options, "progress", False)):
             return command.load_function()(options)
     except PrepcliError as error:
@@ -76,6 +77,11 @@ def is_positional(one: Declared) -> bool:
     return one.option.is_argument or one.is_required
 
 
+def takes_path(one: Declared) -> bool:
+    """Whether an argument may be a `Path`."""
+    return one.type is Path or one.option.is_argument or one.option.may_be_path
+
+
 def signature_of(command: Command) -> inspect.Signature:
     """The signature with the types that a caller may give."""
     parameters = []
@@ -89,8 +95,8 @@ def signature_of(command: Command) -> inspect.Signature:
 
 
 def _annotation(one: Declared) -> Any:
-    value: Any = str | PathLike[str] if one.type is Path or one.option.is_argument else one.type
-    if one.is_list:
+    value: Any = str | PathLike[str] if takes_path(one) else one.type
+    if one.is_list or one.option.several_paths:
         value = value | tuple[value, ...] | list[value]
     return value | None if one.is_optional else value
 
@@ -116,6 +122,8 @@ def _rewrapped(text: str) -> str:
 
 def _argument_lines(one: Declared, options: type) -> Iterator[str]:
     text = one.option.help_in_python or in_python(one.option.help, options, only_names=True)
+    if one.option.several_paths:
+        text += " Or a list of paths."
     if one.option.shown_default:
         text += f" Default: {one.option.shown_default}."
     yield from textwrap.wrap(f"{one.name}: {text}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

@@ -19,15 +19,16 @@ from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.split import Indices
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.names import absolute_folder, normal_path
+from prepcli.formats.names import absolute_folder, path_in
 from prepcli.interface.options import settings_of
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record, Value
+from prepcli.manifest.seconds import notes_on_seconds, typical_seconds
 from prepcli.manifest.shared_index import shared_index
-from prepcli.storage.addresses import is_absolute, is_address, join
+from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.ahead import reading_ahead
 from prepcli.version import __version__
 
@@ -103,7 +104,7 @@ class Records:
 
     def audio_path(self, record: int, audio_filepath: str) -> str:
         """Absolute path of an audio file of the record."""
-        return join(self.base_dir(record), normal_path(audio_filepath))
+        return path_in(self.base_dir(record), audio_filepath)
 
     def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
         """The numbers of records in order; audio in an object store is requested for several of them at once."""
@@ -198,7 +199,7 @@ class Records:
             inputs=[InputFile(one.path, one.sha256, one.state, content_digest) for one in self.index.sources],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
-            notes=list(notes),
+            notes=[*notes, *notes_on_seconds(typical_seconds(self.index.duration))],
         )
 
     def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:
@@ -226,7 +227,7 @@ class Records:
             yield (self.index.source_of(record), origin.line), origin, self.reject_source(record), rejected
 
 
-def base_directories(manifests: Sequence[str], audio_base_dir: Path | None) -> list[str]:
+def base_directories(manifests: Sequence[str], audio_base_dir: str | Path | None) -> list[str]:
     """For each manifest the absolute base folder of its relative audio paths: the given one, or the manifest's."""
     folders = [str(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
     known = {folder: absolute_folder(folder) for folder in dict.fromkeys(folders)}

@@ -6,10 +6,9 @@ Run it after changing an option or the docstring of a command: python scripts/up
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import prepcli
-from prepcli.api import docstring_of, is_positional, parameters_of
+from prepcli.api import docstring_of, is_positional, parameters_of, takes_path
 from prepcli.engine.options import JobOptions
 from prepcli.interface.commands import COMMANDS, Command
 from prepcli.interface.options import Declared, declared
@@ -29,7 +28,6 @@ class MarkError(ValueError):
 
 def stub() -> str:
     """The text of `prepcli/__init__.pyi`."""
-    hints = {command.name: get_type_hints(command.load_function())["return"] for command in COMMANDS}
     parts = [
         '"""Made by scripts/update_generated.py from the options of each command; do not edit."""',
         "",
@@ -37,29 +35,26 @@ def stub() -> str:
         "from os import PathLike",
         "from typing import Literal",
         "",
-        *sorted({line for hint in hints.values() for line in _imports(hint)} | set(_error_imports())),
+        *sorted(_imports()),
         "",
         "__all__: list[str]",
         "__version__: str",
     ]
     for command in sorted(COMMANDS, key=lambda one: one.python_name):
-        parts += ["", *_function(command, _type_text(hints[command.name]))]
+        parts += ["", *_function(command, _returned(command))]
     return "\n".join(parts) + "\n"
 
 
-def _error_imports() -> list[str]:
-    return [f"from prepcli.errors import {name} as {name}" for name in prepcli.__all__ if name.endswith("Error")]
+def _imports() -> set[str]:
+    """The lines that import the classes of errors, of reports and of their items."""
+    errors = [f"errors.{name}" for name in prepcli.__all__ if name.endswith("Error")]
+    reports = [one for command in COMMANDS for one in (command.report, command.items) if one]
+    names = (one.rpartition(".") for one in (*errors, *reports))
+    return {f"from prepcli.{module} import {name} as {name}" for module, _, name in names}
 
 
-def _imports(hint: Any) -> list[str]:
-    of_items = getattr(hint, "__args__", ())
-    found = [] if of_items else [f"from {hint.__module__} import {hint.__name__} as {hint.__name__}"]
-    return found + [line for item in of_items for line in _imports(item)]
-
-
-def _type_text(hint: Any) -> str:
-    items = getattr(hint, "__args__", ())
-    return f"list[{items[0].__name__}]" if items else str(hint.__name__)
+def _returned(command: Command) -> str:
+    return command.report.rpartition(".")[2]
 
 
 def _function(command: Command, returns: str) -> list[str]:
@@ -80,10 +75,10 @@ def _function(command: Command, returns: str) -> list[str]:
 
 
 def _parameter(one: Declared) -> str:
-    value = "str | PathLike[str]" if one.type is Path or one.option.is_argument else one.type.__name__
+    value = "str | PathLike[str]" if takes_path(one) else one.type.__name__
     if one.choices:
         value = f"Literal[{', '.join(map(_quoted, one.choices))}]"
-    if one.is_list:
+    if one.is_list or one.option.several_paths:
         value += f" | Sequence[{value}]"
     if one.is_optional:
         value += " | None"
@@ -124,8 +119,7 @@ def _functions() -> str:
     """The table of all functions."""
     sections = _sections()
     rows = [
-        f"| `{command.python_name}` | `{_type_text(get_type_hints(command.load_function())['return'])}` "
-        f"| [{command.name}]({sections[command.name]}) |"
+        f"| `{command.python_name}` | `{_returned(command)}` | [{command.name}]({sections[command.name]}) |"
         for command in COMMANDS
     ]
     lines = ["| function | returns | options |", "|---|---|---|", *rows]
@@ -155,7 +149,7 @@ def _has_job_options(options: tuple[Declared, ...]) -> bool:
 
 def _row(one: Declared) -> str:
     option = one.option
-    flags = one.option.metavar or one.name.upper() if option.is_argument else ", ".join(reversed(one.names))
+    flags = one.option.metavar or one.name.upper() if option.is_argument else ", ".join(sorted(one.names, key=_is_long))
     default = "required" if one.is_required else option.shown_default
     if default is None:
         is_plain = isinstance(one.default, (str, float)) or type(one.default) is int
@@ -167,6 +161,10 @@ def _row(one: Declared) -> str:
         option.help,
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _is_long(name: str) -> bool:
+    return name.startswith("--")
 
 
 def wanted() -> dict[Path, str]:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from prepcli.version import __version__
+from tests.inspection.test_page import browse
 from tests.support.tools import need_package
 
 ROOT = Path(__file__).parents[1]
@@ -65,6 +66,27 @@ def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
     # Nothing is loaded from the network.
     loaded = re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="(https?:)?//', index)
     assert loaded == []
+    plots = re.findall(r'<img [^>]*src="(.+?)"', (tmp_path / "site/training_configs.html").read_text(encoding="utf-8"))
+    assert len(plots) == 2
+    assert all((tmp_path / "site" / plot).is_file() for plot in plots)
+    # The search works in a page that is opened as a file.
+    page = tmp_path / "site/search.html"
+    page.write_text('<meta http-equiv="refresh" content="0; url=shards.html?q=keep-files-together">')
+    found = browse(page, "--virtual-time-budget=60000", "--dump-dom")
+    assert re.search(r'class="md-search-result__meta">\s*\d+ matching document', found)
+
+
+def test_a_worker_runs_in_a_page_that_is_opened_as_a_file(tmp_path: Path) -> None:
+    """Chromium refuses it without the script that the site has for its search."""
+    (tmp_path / "worker.js").write_text("addEventListener('message', (e) => postMessage(e.data + ' and back'));")
+    use = "w = new Worker('worker.js'); w.addEventListener('message', (e) => document.title = e.data); "
+    for name, script in (("with", (ROOT / "docs/iframe-worker.js").read_text()), ("without", "")):
+        (tmp_path / f"{name}.html").write_text(
+            f"<title>-</title><script>{script}\n{use}w.postMessage('there')</script>"
+        )
+    options = ("--virtual-time-budget=60000", "--dump-dom")
+    assert "<title>there and back</title>" in browse(tmp_path / "with.html", *options)
+    assert "<title>-</title>" in browse(tmp_path / "without.html", *options)
 
 
 @pytest.fixture(scope="module")

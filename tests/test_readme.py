@@ -119,6 +119,52 @@ def test_options_that_the_pages_name_exist() -> None:
         assert option in helps, option
 
 
+def test_each_task_of_the_page_of_tasks_has_a_command_that_exists() -> None:
+    rows = re.findall(r"^\| ([a-z].+?) \| `(.+?)` \| \[.+?\]\(.+?\) \|$", tasks(), flags=re.MULTILINE)
+    assert len(rows) == 25
+    for task, command in rows:
+        words = shlex.split(command)
+        if words[0] == "prepcli":
+            length = 2 if words[1] == "download" else 1
+            done = prepcli(*words[1 : 1 + length], "--help", *words[1 + length :])
+            assert done.code == 0, (task, done.err)
+        else:
+            assert (ROOT / words[0]).is_file(), task
+
+
+def tasks() -> str:
+    return (ROOT / "docs/i_want_to.md").read_text(encoding="utf-8")
+
+
+def rows_for_other_scripts() -> list[list[str]]:
+    """The cells of the rows of `coming_from.md`: the other program, prepcli, the differences."""
+    text = (ROOT / "docs/coming_from.md").read_text(encoding="utf-8").replace(r"\|", "/")
+    return [line.strip("|").split(" | ") for line in text.splitlines() if line.startswith(("| `", "| …"))]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("estimate_token_bins.py", "speech_llm/oomptimizer.py", "create_dali_tarred_dataset_index.py"),
+        *("lhotse shar export", "lhotse cut estimate-bucket-bins", "lhotse kaldi import", "--flush-threshold-items"),
+        *("--write_metadata", "--audio_root", "--dest_folder", "--shuffle_seed", "created_datetime"),
+    ],
+)
+def test_the_page_on_other_scripts_has_a_row_for(words: str) -> None:
+    assert any(words in row[0] for row in rows_for_other_scripts())
+
+
+def test_commands_for_other_scripts_have_the_options_named() -> None:
+    """A cell that begins with a command names only options of the commands in it."""
+    names = sorted({name for command in COMMANDS for name in (command, command.split()[0])}, key=len, reverse=True)
+    helps = {command: prepcli(*command.split(), "--help").out for command in COMMANDS}
+    for row in rows_for_other_scripts():
+        called = re.findall(rf"`({'|'.join(names)})[ `]", row[1])
+        known = "".join(text for command, text in helps.items() if any(command.startswith(one) for one in called))
+        options = re.findall(r"--[a-z][a-z-]+", row[1])
+        assert not called or [one for one in options if one not in known] == [], row
+
+
 def anchors(page: Path) -> set[str]:
     """The names of the headings of a page in links."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -1,6 +1,7 @@
 """Sizes in the headers of less common containers: libsndfile reads truncated files without an error."""
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from prepcli.audio.source import Source
@@ -13,7 +14,14 @@ _UNKNOWN = frozenset({0, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 64) - 1, (1 << 63) - 1})
 _SOX_AIFF = range(0x7F000000 - 4096, 0x7F000000 + (1 << 16))
 _W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")
 _SPHERE_FIELD = re.compile(rb"^(\w+) -(?:i|s\d+) (\S+)", re.MULTILINE)
+MP4_BOXES = (b"ftyp", b"moov", b"wide")
+"""The types of the first box of an MP4 or QuickTime file."""
+_ASF_HEADER = bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c")
+_ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+_MATROSKA, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _MAX_CHUNKS = 1000
+_MAX_BOXES = 100_000
+"""The maximum of boxes that are looked at: an MP4 file in fragments has about two for each second."""
 
 
 def promised_bytes(head: bytes, source: Source) -> int | None:
@@ -24,7 +32,8 @@ def promised_bytes(head: bytes, source: Source) -> int | None:
         source: the file.
 
     Returns:
-        None where the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64 and CAF.
+        None where the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64, CAF, MP4,
+        WMA and WebM.
     """
     if head[:4] == b"FORM":
         size = int.from_bytes(head[4:8], "big")
@@ -35,6 +44,12 @@ def promised_bytes(head: bytes, source: Source) -> int | None:
         return _known(int.from_bytes(head[16:24], "little"), 0)
     if head[:4] == b"caff":
         return _caf(source)
+    if head[4:8] in MP4_BOXES:
+        return max((box.end for box in boxes(source)), default=None)
+    if head[:16] == _ASF_HEADER:
+        return _asf(head)
+    if head[:4] == _MATROSKA:
+        return _matroska(head)
     if head[:7] == b"NIST_1A":
         sphere = sphere_header(head)
         if sphere is not None and sphere.coding in ("pcm", "ulaw", "mu-law", "alaw"):
@@ -59,6 +74,61 @@ def _caf(source: Source) -> int | None:
             return _known(size, at)
         at += size
     return None
+
+
+class Box(NamedTuple):
+    """A box of an MP4 file: its type, and the bytes at which it, its content and the next box begin."""
+
+    kind: bytes
+    start: int
+    body: int
+    end: int
+
+
+def boxes(source: Source, at: int = 0, stop: int | None = None) -> Iterator[Box]:
+    """Yield the boxes of an MP4 file (ISO 14496-12), or those within a box; the last may end beyond the file.
+
+    Args:
+        source: the file.
+        at: the first byte of the first box.
+        stop: the byte after the last box; None: the end of the file.
+    """
+    stop = source.size if stop is None else stop
+    for _ in range(_MAX_BOXES):
+        header = source.read(at, 16)
+        size, kind, body = int.from_bytes(header[:4], "big"), header[4:8], at + 8
+        if size == 1:
+            size, body = int.from_bytes(header[8:16], "big"), at + 16
+        elif size == 0:
+            size = stop - at
+        if at + 8 > stop or not kind.isalnum() or size < body - at:
+            return
+        yield Box(kind, at, body, at + size)
+        at += size
+
+
+def _asf(head: bytes) -> int | None:
+    """The size in the "file properties", which encoders write among the first objects of the header."""
+    at = head.find(_ASF_FILE)
+    is_live = at < 0 or len(head) < at + 104 or head[at + 88] & 1
+    return None if is_live else _known(int.from_bytes(head[at + 40 : at + 48], "little"), 0)
+
+
+def _matroska(head: bytes) -> int | None:
+    """The end of the segment, which is all of the file behind its header; None if its size is "unknown"."""
+    length, at = _element_size(head, 4)
+    start = at + length
+    if head[start : start + 4] != _SEGMENT:
+        return None
+    size, at = _element_size(head, start + 4)
+    is_unknown = size == (1 << 7 * (at - start - 4)) - 1
+    return None if is_unknown else at + size
+
+
+def _element_size(head: bytes, at: int) -> tuple[int, int]:
+    """The size of an element of Matroska, and the byte after it: the zeros before the first 1 count its bytes."""
+    width = 9 - head[at].bit_length() if head[at : at + 1] else 1
+    return int.from_bytes(head[at : at + width], "big") & (1 << 7 * width) - 1, at + width
 
 
 class Sphere(NamedTuple):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
-from prepcli.audio.info import NOT_PASSABLE, AudioInfo
+from prepcli.audio.info import AudioInfo
 from prepcli.audio.opening import read_whole
 from prepcli.audio.read import read_segment, select_channel
 from prepcli.audio.resample import resample
@@ -28,9 +28,7 @@ class TargetFormat:
     def is_met_by(self, info: AudioInfo) -> bool:
         """Return whether a whole file with these properties can be copied byte for byte."""
         return (
-            info.format != NOT_PASSABLE
-            and self.format in (None, info.format)
-            and self.sampling_rate in (None, info.sampling_rate)
+            info.is_passable and self.format in (None, info.format) and self.sampling_rate in (None, info.sampling_rate)
         )
 
 

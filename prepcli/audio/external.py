@@ -5,6 +5,7 @@ option, a pattern or a playlist, and it judges the file by its content and not b
 """
 
 import os
+import re
 import subprocess
 from typing import IO
 
@@ -12,10 +13,16 @@ from prepcli.audio.source import Source
 
 STDIN = "/dev/stdin"
 """The name by which a program opens the file."""
+_PLACE_IN_MEMORY = re.compile(r"\[([^]@]+) @ 0x[0-9a-f]+\] ")
 
 
-def run_tool(command: list[str], source: Source) -> tuple[int, bytes, str]:
+def run_tool(command: list[str], source: Source, output: IO[bytes] | int = subprocess.PIPE) -> tuple[int, bytes, str]:
     """Run a program on the audio.
+
+    Args:
+        command: the program and its arguments.
+        source: its standard input.
+        output: its standard output; by default it is returned.
 
     Returns:
         Its exit status, its output, and the first line of its standard error.
@@ -23,9 +30,12 @@ def run_tool(command: list[str], source: Source) -> tuple[int, bytes, str]:
     stdin: IO[bytes] | int = source.for_process()
     try:
         # The C locale: messages are the same on all machines.
-        done = subprocess.run(command, stdin=stdin, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
+        environment = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(command, stdin=stdin, stdout=output, stderr=subprocess.PIPE, check=False, env=environment)
     finally:
         if not isinstance(stdin, int):
             stdin.close()
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return done.returncode, done.stdout, lines[0] if lines else f"status {done.returncode}"
+    # ffmpeg names its parts with addresses in memory, which differ each time.
+    message = _PLACE_IN_MEMORY.sub("", lines[0]) if lines else f"status {done.returncode}"
+    return done.returncode, done.stdout or b"", message

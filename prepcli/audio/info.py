@@ -6,7 +6,9 @@ from typing import NoReturn
 from prepcli.errors import RecordRejected, RejectReason
 
 NOT_PASSABLE = "sox"
-"""`AudioInfo.format` of files that can be decoded here, but that a trainer could not read as they are."""
+"""`AudioInfo.format` of files that sox decodes, or libsndfile after their header was corrected; trainers cannot."""
+FFMPEG = "ffmpeg"
+"""`AudioInfo.format` of files that only ffmpeg decodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +17,11 @@ class AudioInfo:
 
     Attributes:
         format: the lower-case name of the container, and a file extension that NeMo's classic dataset accepts: "wav",
-            "flac", "mp3", "ogg" for Vorbis in Ogg, "opus" for Opus in Ogg, "nist", "aiff", "au", ... The exception is
-            "sox": the samples can be read here (through sox, ffmpeg or a corrected header), but libsndfile alone, which
-            trainers use, would fail or would read other samples. Such files must be encoded again.
+            "flac", "mp3", "ogg" for Vorbis in Ogg, "opus" for Opus in Ogg, "nist", "aiff", "au", ... The exceptions are
+            "sox" and "ffmpeg": the samples can be read here (through these programs or a corrected header), but
+            libsndfile alone, which trainers use, would fail or would read other samples. See `is_passable`.
         subtype: libsndfile's name of the sample encoding: "PCM_16", "PCM_24", "FLOAT", "ULAW", "OPUS", "VORBIS", ...
+            With "ffmpeg" the name of the format: "MP4", "AAC", "WMA", ...
         sampling_rate: in Hz.
         num_samples: per channel.
         num_channels: number of channels.
@@ -32,6 +35,11 @@ class AudioInfo:
     num_samples: int
     num_channels: int
     data_offset: int | None
+
+    @property
+    def is_passable(self) -> bool:
+        """Whether trainers can read the file as it is; otherwise it must be encoded again."""
+        return self.format not in (NOT_PASSABLE, FFMPEG)
 
     @property
     def duration(self) -> float:

@@ -6,8 +6,8 @@ from math import floor, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.audio import flac, mpeg, ogg, riff, sox, whole_flac
-from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
+from prepcli.audio import ffmpeg, flac, mpeg, ogg, riff, sox, whole_flac
+from prepcli.audio.info import FFMPEG, NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import MAX_FLOAT, SAME_SECONDS
 from prepcli.audio.opening import open_source
 from prepcli.audio.quiet import no_notes
@@ -199,6 +199,8 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
     samples = whole_flac.decode(source, info, start, length)
     if samples is not None:
         return samples
+    if info.format == FFMPEG:
+        return ffmpeg.read(source, info, start, length, name)
     import numpy as np
     import soundfile
 

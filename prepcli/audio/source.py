@@ -10,6 +10,7 @@ from typing import IO, Any, NoReturn, Protocol
 
 from prepcli.audio.info import unreadable
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.storage.one_name import OTHER_FORM, other_forms
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags to open a file whose kind is not known: a named pipe does not block."""
@@ -148,7 +149,8 @@ def refuse(error: OSError, name: str) -> NoReturn:
         raise error
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         shown = name if name.isprintable() else repr(name)
-        raise RecordRejected(RejectReason.MISSING_AUDIO, f"{shown} does not exist") from None
+        hint = f"; {OTHER_FORM}" if any(map(os.path.exists, other_forms(name))) else ""
+        raise RecordRejected(RejectReason.MISSING_AUDIO, f"{shown} does not exist{hint}") from None
     unreadable(name, f"cannot be read: {error.strerror or error}")
 
 

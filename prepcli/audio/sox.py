@@ -16,9 +16,7 @@ from prepcli.audio.containers import Sphere
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.source import ByteSource, Source
 from prepcli.formats.audio_names import headerless_advice
-
-_FOR_FFMPEG = (".m4a", ".mp4", ".aac", ".wma", ".webm")
-_FFMPEG = "ffmpeg -i IN OUT.flac"
+from prepcli.interface.calls import log_less
 
 
 def probe(source: Source, name: str, reason: str) -> AudioInfo:
@@ -35,8 +33,6 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
     sphere = shorten.shortened_sphere(source)
     if sphere is not None:
         return _probe_shorten(source, sphere, name)
-    if name.lower().endswith(_FOR_FFMPEG):
-        unreadable(name, f"is of a kind that neither libsndfile nor sox reads; convert it first: {_FFMPEG} ({reason})")
     sox = _sox()
     advice = headerless_advice(name)
     if sox is None:
@@ -93,7 +89,7 @@ def _sox() -> ModuleType | None:
     import sox
 
     # It warns of names without an extension and of unknown lengths; the reject has the reason that matters.
-    logging.getLogger("sox").setLevel(logging.CRITICAL + 1)
+    log_less("sox", logging.CRITICAL + 1)
     return sox  # type: ignore[no-any-return]
 
 

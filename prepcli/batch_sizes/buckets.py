@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.formats.yaml_text import parse_yaml
+from prepcli.formats.yaml_text import read_yaml
 
 Bound = float | tuple[float, int]
 """The longest example of a bucket: its duration in seconds, or duration and number of output tokens."""
+
+
+DEFAULT_BOUNDS: tuple[Bound, ...] = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
+"""The bounds of NeMo's OOMptimizer where none are given, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,14 @@ class Lists:
 
 
 def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
-    """The bounds that the options `--buckets` or `--buckets-from` give, ascending.
+    """The bounds that the options `--buckets` or `--buckets-from` give, ascending; without them those of NeMo.
 
     Raises:
         UsageError: see `parse_buckets` and `buckets_in_config`.
     """
     if buckets is not None:
         return parse_buckets(buckets)
-    assert buckets_from is not None
-    return buckets_in_config(buckets_from)
+    return list(DEFAULT_BOUNDS) if buckets_from is None else buckets_in_config(buckets_from)
 
 
 def parse_buckets(text: str) -> list[Bound]:
@@ -55,19 +58,23 @@ def buckets_in_config(path: Path) -> list[Bound]:
     """
     import yaml
 
-    from prepcli.bins.loader_config import PLACES
+    from prepcli.formats.loader_sections import PLACES, loader_sections, section_at
 
     try:
-        document = parse_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = read_yaml(path)
+    except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"--buckets-from {path}: not readable YAML: {' '.join(str(error).split())}") from None
-    for names in (*PLACES, ()):
-        section: Any = document
-        for name in names:
-            section = section.get(name) if isinstance(section, dict) else None
-        if isinstance(section, dict) and section.get("bucket_duration_bins") is not None:
-            return _with_last(_checked(section["bucket_duration_bins"], f"--buckets-from {path}"), section)
-    places = ", ".join(".".join(names) for names in PLACES)
+    sections = [*loader_sections(document), ((), section_at(document, ()))]
+    found = [(names, one) for names, one in sections if one and one.get("bucket_duration_bins") is not None]
+    of_parts = [".".join(names) for names, _ in found if names and names not in PLACES]
+    if len(of_parts) > 1:
+        raise UsageError(
+            f"--buckets-from {path}: it is a multi_config with bins in {' and '.join(of_parts)}; give those of one "
+            "with --buckets, or copy them into a file"
+        )
+    if found:
+        return _with_last(_checked(found[0][1]["bucket_duration_bins"], f"--buckets-from {path}"), found[0][1])
+    places = ", ".join(".".join(names) for names in ([names for names, _ in sections if names] or PLACES))
     raise UsageError(
         f"--buckets-from {path}: no bucket_duration_bins in {places} or at its top; write them with estimate-bins "
         "--write-config"

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from prepcli.batch_sizes.messages import Answer, Counted, Failed, Hello, Request, Setup, Step
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError
 from prepcli.processes.workers import exit_when_ready
 
 
@@ -49,8 +49,8 @@ def serve(load: Callable[[Setup], Trainer], lifeline: int, answers: int) -> None
                 answer(made)
                 if isinstance(made, Step) and made.outcome == "cuda_error":
                     return  # the context of CUDA is lost
-        except UsageError as error:
-            answer(Failed(str(error), is_usage=True))
+        except PrepcliError as error:
+            answer(Failed(str(error), error.exit_code))
         except Exception as error:
             import traceback
 

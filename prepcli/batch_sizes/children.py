@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.batch_sizes.messages import Answer, Counted, Failed, Hello, Request, Setup, Step
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.processes.workers import TICK, no_interruption
 
 _ROOT = str(Path(__file__).parents[2])
@@ -84,6 +84,7 @@ class Child:
 
         Raises:
             UsageError: the model cannot be loaded.
+            IncompleteError: the device has failed.
             PrepcliError: loading it fails otherwise.
         """
         if self._process is None:
@@ -95,6 +96,8 @@ class Child:
         """A training step; a crash and a hang are results too.
 
         Raises:
+            UsageError: other processes use the memory of the GPU.
+            IncompleteError: the device has failed.
             PrepcliError: the model cannot make a step at all.
         """
         self.hello()
@@ -189,11 +192,8 @@ class Child:
         made: Answer = msgspec.json.decode(line, type=Answer)
         if isinstance(made, Failed):
             self.end()
-            raise (
-                UsageError(made.message)
-                if made.is_usage
-                else PrepcliError(f"{made.message} (traceback in {self._log})")
-            )
+            kind = {one.exit_code: one for one in (UsageError, IncompleteError)}.get(made.exit_code)
+            raise kind(made.message) if kind else PrepcliError(f"{made.message} (traceback in {self._log})")
         return made
 
     def _why(self) -> str:

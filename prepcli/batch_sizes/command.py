@@ -1,13 +1,17 @@
 """`estimate-batch-sizes` from its options to its report."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from prepcli.batch_sizes.buckets import given_bounds, shown
 from prepcli.batch_sizes.checking import verify_sizes
 from prepcli.batch_sizes.children import Child
 from prepcli.batch_sizes.job import BatchSizesJob, make_child
 from prepcli.batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
+from prepcli.batch_sizes.report import BatchSizesReport
 from prepcli.batch_sizes.result import loader_options
-from prepcli.engine.report import Report
 from prepcli.engine.running import run_command
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace
@@ -16,7 +20,7 @@ from prepcli.interface.calls import tell
 from prepcli.models.devices import check_packages
 
 
-def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
+def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
     """Find the largest batch size of each bucket.
 
     Returns:
@@ -40,8 +44,11 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
     check_packages()
     engine = options.engine()
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
-    with make_child(options, engine.rank.local_rank, workspace) as child:
-        report = run_command(BatchSizesJob(options, child), workspace, options, engine)
+    with make_child(options, engine.rank, workspace) as child:
+        ran = run_command(BatchSizesJob(options, child), workspace, options, engine)
+        report = BatchSizesReport(**msgspec.structs.asdict(ran))
+        if report.status == "dry_run":
+            report.details |= _plan(options)
         if report.status in ("dry_run", "incomplete"):
             return report
         if not report.details["bucket_batch_size"]:
@@ -61,7 +68,23 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> Report:
     return report
 
 
-def _verify(child: Child, options: EstimateBatchSizes, report: Report) -> None:
+def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
+    """The details of a dry run that say what would be tried."""
+    bounds = given_bounds(options.buckets, options.buckets_from)
+    steps = (
+        "batches of 2 and 3 of each bucket, whose bytes are counted on the CPU"
+        if options.is_estimate
+        else f"on {options.device}, from a batch of {options.start_batch_size:,} in the longest bucket"
+    )
+    return {
+        "model": options.model or f"{options.model_class} of {options.config}",
+        "largest_bucket": shown(bounds[-1]),
+        "smallest_bucket": shown(bounds[0]),
+        "steps": steps,
+    }
+
+
+def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
     """Make steps with the final lists, on a GPU in a new process, whose memory is empty.
 
     Raises:

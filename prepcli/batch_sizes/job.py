@@ -1,12 +1,14 @@
 """estimate-batch-sizes as a job: a unit is a bucket, and ranks try different buckets."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from prepcli.audio.seconds import seconds_of
 from prepcli.batch_sizes.buckets import (
     Bound,
     buckets_in_config,
@@ -27,13 +29,20 @@ from prepcli.batch_sizes.searching import Search, Settings
 from prepcli.engine.job import Execution, Job
 from prepcli.engine.plan import Plan, StoredPlan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, publish_json_once, read_document
-from prepcli.errors import UsageError
-from prepcli.formats.yaml_text import parse_yaml
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.options import settings_of
+from prepcli.models.devices import find_devices
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
 from prepcli.models.training import DATA_KEYS
+from prepcli.processes.workers import available_processors
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 FILE_NAME = "batch_sizes.yaml"
 DEVICE_FILE = "device.json"
@@ -87,7 +96,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         options = self.options
         found = given_bounds(options.buckets, options.buckets_from)
         stored, result = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
-        if options.buckets is not None or options.overwrite or stored is None or not result.is_file():
+        if options.buckets_from is None or options.overwrite or stored is None or not result.is_file():
             return found
         return searched_bounds(found, buckets_in_config(result), parse_buckets(stored.settings["--buckets"]))
 
@@ -144,10 +153,23 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         for number in reversed(range(len(sizes))):
             starts[number] = start
             start = next_start(sizes[number], start)
-        made = make_result(plan.contents, sizes, starts, search, record, hello, longest)
+        durations = self._durations()
+        made = make_result(plan.contents, sizes, starts, search, record, hello, longest, self.options, durations)
         file = writer.open(FILE_NAME)
         file.write(result_file(made, self.options))
         return {"config": writer.workspace.out / FILE_NAME, **made}
+
+    def _durations(self) -> "npt.NDArray[np.float64] | None":
+        """The durations of the data that a training config names, in seconds; None if it names none, or none here."""
+        from prepcli.manifest.durations import read_input
+        from prepcli.manifest.inputs import resolve_input
+
+        for config in (self.options.buckets_from, self.options.config):
+            if config is not None and config.suffix in (".yaml", ".yml"):
+                with contextlib.suppress(PrepcliError):
+                    data = resolve_input(str(config), "leave out")
+                    return read_input(data, num_workers=available_processors(), seconds_of=seconds_of).seconds
+        return None
 
     def _search(self, bounds: list[Bound], record: Record, workspace: Workspace) -> Search:
         options = self.options
@@ -158,20 +180,19 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return Search(settings, record, self.child)
 
 
-def make_child(options: EstimateBatchSizes, local_rank: int, workspace: Workspace) -> Child:
+def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) -> Child:
     """The process that makes steps; it starts when it is first needed.
 
     Args:
         options: of the command.
-        local_rank: number of this rank on its machine, which chooses its GPU.
+        rank: this rank; its number on the machine chooses its GPU.
         workspace: of the run.
 
     Raises:
-        UsageError: all ranks of a machine would use the same GPU.
+        UsageError: two ranks would use the same GPU.
+        IncompleteError: the machine has GPUs, and their driver fails.
     """
-    if local_rank and options.device.startswith("cuda:"):
-        raise UsageError(f"--device {options.device}: the ranks of a machine have a GPU each; leave --device out")
-    device = f"cuda:{local_rank}" if options.device == "cuda" else options.device
+    device = _device_of(options.device, rank)
     setup = Setup(
         model=options.model,
         model_class=options.model_class,
@@ -188,6 +209,22 @@ def make_child(options: EstimateBatchSizes, local_rank: int, workspace: Workspac
     return Child(setup, log, options.probe_timeout, lambda hello: _same_device(workspace, hello))
 
 
+def _device_of(wanted: str, rank: Rank) -> str:
+    """The device of a rank; `cuda` is the GPU that is its own, or the first one, of which the child says what is wrong.
+
+    Raises:
+        UsageError: another rank measures on this GPU, so that the sizes would be too small.
+    """
+    if wanted.startswith("cuda:") and rank.local_rank:
+        raise UsageError(f"--device {wanted}: the ranks of a machine have a GPU each; leave --device out")
+    if wanted != "cuda":
+        return wanted
+    found = find_devices("auto", rank)
+    if found.sharing:
+        raise UsageError(f"{found.sharing}: batch sizes of ranks that share a GPU would be too small")
+    return "cuda:0" if found.device == "cpu" else found.device
+
+
 def _config_identity(path: Path) -> str:
     """What identifies the model of a training config: all of it but the data, so that the result may be written there.
 
@@ -197,9 +234,9 @@ def _config_identity(path: Path) -> str:
     import yaml
 
     try:
-        model = parse_yaml(path.read_text(encoding="utf-8"))["model"]
+        model = read_yaml(path)["model"]
         described = json.dumps({name: value for name, value in model.items() if name not in DATA_KEYS}, default=str)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, KeyError, TypeError, AttributeError):
+    except (OSError, yaml.YAMLError, RecursionError, KeyError, TypeError, AttributeError):
         raise UsageError(f"--config {path}: it is not the YAML of a training with the key model") from None
     return f"model with SHA-256 {hashlib.sha256(described.encode()).hexdigest()}"
 

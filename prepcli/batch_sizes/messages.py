@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from prepcli.batch_sizes.probes import Outcome
+from prepcli.errors import PrepcliError
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -61,10 +62,10 @@ class Counted(msgspec.Struct, frozen=True, tag_field="is", tag="lines"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag_field="is", tag="failed"):
-    """The model cannot be loaded, or cannot make a step at all; `is_usage`: the user's options are wrong."""
+    """The model cannot be loaded, or cannot make a step at all; `exit_code` is that of the error."""
 
     message: str
-    is_usage: bool = False
+    exit_code: int = PrepcliError.exit_code
 
 
 Answer = Hello | Step | Counted | Failed

@@ -27,7 +27,12 @@ class EstimateBatchSizes(JobOptions):
 
     model: Annotated[
         str | None,
-        Option("A .nemo file, or the name of a pretrained model.", names=("--model", "-n"), metavar="FILE.nemo|NAME"),
+        Option(
+            "A .nemo file, or the name of a pretrained model.",
+            names=("--model", "-n"),
+            metavar="FILE.nemo|NAME",
+            may_be_path=True,
+        ),
     ] = None
     model_class: Annotated[
         str | None,
@@ -48,6 +53,7 @@ class EstimateBatchSizes(JobOptions):
             "[[5.0,30],[5.0,45],[10.0,60]].",
             names=("--buckets", "-b"),
             metavar="[BOUND,...]",
+            shown_default="[5.0,10.0,15.0,20.0,25.0,30.0]",
         ),
     ] = None
     buckets_from: Annotated[
@@ -116,7 +122,7 @@ class EstimateBatchSizes(JobOptions):
     ] = None
     probe_timeout: Annotated[
         float,
-        Option("Seconds after which a step counts as one that does not fit.", minimum=1, shapes_output=False),
+        Option("Seconds after which a step counts as one that does not fit.", minimum=1, shapes_output=False, order=1),
     ] = 600.0
     verify: Annotated[
         bool,
@@ -130,6 +136,7 @@ class EstimateBatchSizes(JobOptions):
         Option(
             "Write both lists into a training config, as estimate-bins --write-config does.",
             metavar="FILE.yaml",
+            names_file=True,
             shapes_output=False,
         ),
     ] = None
@@ -160,7 +167,7 @@ class EstimateBatchSizes(JobOptions):
             raise UsageError("give --model (a .nemo file or a name), or --model-class and --config")
         if self.config is not None and self.model_class is None:
             raise UsageError("--config needs --model-class, such as nemo.collections.asr.models.EncDecCTCModelBPE")
-        if (self.buckets is None) == (self.buckets_from is None):
+        if self.buckets is not None and self.buckets_from is not None:
             raise UsageError("give one of --buckets and --buckets-from")
         if re.fullmatch(r"cpu|cuda(:\d+)?", self.device) is None:
             raise UsageError(f"--device takes cpu, cuda or cuda:N, not {self.device}")

@@ -4,7 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prepcli.batch_sizes.buckets import Bound, duration_of, final_lists, shown, tokens_of
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.batch_sizes.buckets import Bound, Lists, duration_of, final_lists, shown, tokens_of
 from prepcli.batch_sizes.messages import Hello
 from prepcli.batch_sizes.options import EstimateBatchSizes
 from prepcli.batch_sizes.probes import Found, Outcome, Record
@@ -12,7 +15,12 @@ from prepcli.batch_sizes.search import num_nemo_steps
 from prepcli.batch_sizes.searching import Search
 from prepcli.display.printing import printable
 
+Floats = npt.NDArray[np.float64]
+
 GIB = 2**30
+BUFFER_SIZE = 10_000
+"""The default of `bucket_buffer_size` in NeMo's loader."""
+_SHOWN = 3
 
 
 def make_result(
@@ -23,6 +31,8 @@ def make_result(
     record: Record,
     hello: Hello,
     longest: Found | None,
+    options: EstimateBatchSizes,
+    durations: Floats | None,
 ) -> dict[str, Any]:
     """The result as JSON values.
 
@@ -34,11 +44,15 @@ def make_result(
         record: the steps.
         hello: the device and the model.
         longest: the longest duration that fits, where that is not all.
+        options: of the command.
+        durations: of the data that the training config names, in seconds; None if it names none.
     """
     lists = final_lists(bounds, sizes)
     rows = [_row(number, bounds[number], size, search, record) for number, size in enumerate(sizes)]
     outcomes = Counter(probe.outcome for number in range(len(sizes)) for probe in record.of(number))
-    notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes)]
+    notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(lists, durations)]
+    if options.buckets is None and options.buckets_from is None:
+        notes.append("the buckets are NeMo's default ones; estimate-bins chooses those of your data (--buckets-from)")
     is_estimate = any(row["is_estimate"] for row in rows)
     if is_estimate:
         notes.append(
@@ -54,6 +68,8 @@ def make_result(
     return {
         "bucket_duration_bins": [list(one) if isinstance(one, tuple) else one for one in lists.bins],
         "bucket_batch_size": lists.sizes,
+        "max_duration": duration_of(lists.bins[-1]) if lists.bins else None,
+        "max_tps": _max_tps(lists, options.ratio),
         "device": hello.device,
         "model": hello.model,
         "memory": hello.memory,
@@ -65,6 +81,14 @@ def make_result(
         "longest_duration": None if longest is None else longest.duration,
         "advice": notes,
     }
+
+
+def _max_tps(lists: Lists, ratio: float) -> float | None:
+    """Output tokens per second of audio of the batches that were tried, for the longest bucket as in NeMo."""
+    if not lists.bins:
+        return None
+    tokens = tokens_of(lists.bins[-1])
+    return ratio if tokens is None else tokens / duration_of(lists.bins[-1])
 
 
 def _row(number: int, bound: Bound, size: int, search: Search, record: Record) -> dict[str, Any]:
@@ -105,6 +129,33 @@ def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: Found | None)
         if longest is not None and longest.duration > max(kept):
             note += f"; a further bucket of up to {longest.duration:g} s with batch size 1 would take more"
     return [note]
+
+
+def _large(lists: Lists, durations: Floats | None) -> list[str]:
+    """Notes on batch sizes that no batch reaches, because the data or the buffer of NeMo's sampler have fewer."""
+    notes = []
+    if durations is not None:
+        edges = sorted({duration_of(bound) for bound in lists.bins})
+        counts = np.bincount(np.searchsorted(edges, durations), minlength=len(edges) + 1)
+        records = [int(counts[edges.index(duration_of(bound))]) for bound in lists.bins]
+        above = [number for number, size in enumerate(lists.sizes) if size > records[number]]
+        if above:
+            shown_ones = "; ".join(
+                f"{lists.sizes[number]:,} for {records[number]:,} records up to {shown(lists.bins[number])}"
+                for number in above[:_SHOWN]
+            )
+            notes.append(
+                f"{len(above)} of {len(lists.sizes)} batch sizes are larger than the bucket's number of records "
+                f"({shown_ones}{'; ...' if len(above) > _SHOWN else ''}): memory is not the limit of this data set, so "
+                "choose smaller ones for the training"
+            )
+    buffered = [size for size in lists.sizes if size > BUFFER_SIZE]
+    if buffered:
+        notes.append(
+            f"{len(buffered)} of {len(lists.sizes)} batch sizes are above {BUFFER_SIZE:,}, the examples that NeMo's "
+            "sampler holds (bucket_buffer_size), so that such a batch is never full"
+        )
+    return notes
 
 
 def _odd(outcomes: Mapping[Outcome, int]) -> list[str]:

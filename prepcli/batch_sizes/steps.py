@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from prepcli.batch_sizes.messages import Counted, Hello, Setup, Step
 from prepcli.errors import UsageError
 from prepcli.models.batch_schemas import schema_of
-from prepcli.models.training import is_lack_of_memory, is_lost_context, load_for_training, make_optimizer, make_step
+from prepcli.models.devices import use_device
+from prepcli.models.faults import Fault, device_failure, fault_of, naming_faults
+from prepcli.models.training import load_for_training, make_optimizer, make_step
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from prepcli.models.counted_memory import MemoryCounter
 
 SEED = 0
+OWN_CONTEXT = 2 * 2**30
+"""Bytes of a GPU that a process takes at most beside those of its tensors: its context, and CUDA's libraries."""
 COUNTED_SIZES = (2, 3)
 """Batches of which the bytes are counted. One example alone may take other paths, such as a dimension of length 1."""
 
@@ -36,15 +40,16 @@ class ModelTrainer:
         self._computes = computes
         self._device = setup.device
         self._on_gpu = self._device != "cpu"
-        self._memory, self._limit = _memory_limit(setup)
-        torch.manual_seed(SEED)
-        self._model = load_for_training(setup.model, setup.model_class, setup.config, self._device)
-        self._schema = schema_of(self._model)
-        self._optimizer = make_optimizer(self._model, setup.optimizer)
-        copied = sum(_bytes(one) for one in self._of_model()) if setup.ddp else 0
-        self._copy_bytes = copied
-        # A second copy of the model, as distributed training has one in its buckets of gradients.
-        self._copy = torch.empty(copied, dtype=torch.uint8, device=self._device) if self._on_gpu else None
+        with naming_faults(self._device):
+            self._memory, self._limit = _memory_limit(setup)
+            torch.manual_seed(SEED)
+            self._model = load_for_training(setup.model, setup.model_class, setup.config, self._device)
+            self._schema = schema_of(self._model)
+            self._optimizer = make_optimizer(self._model, setup.optimizer)
+            copied = sum(_bytes(one) for one in self._of_model()) if setup.ddp else 0
+            self._copy_bytes = copied
+            # A second copy of the model, as distributed training has one in its buckets of gradients.
+            self._copy = torch.empty(copied, dtype=torch.uint8, device=self._device) if self._on_gpu else None
 
     def hello(self) -> Hello:
         """What this is."""
@@ -111,11 +116,21 @@ class ModelTrainer:
             make_step(self._model, self._optimizer, batch, self._setup.dtype, self._device)
 
     def _outcome(self, error: Exception) -> Step | None:
-        """What the error means for the search; None for an error of the model."""
+        """Return what the error means for the search; None for an error of the model.
+
+        Raises:
+            UsageError: other processes use the memory that was missing.
+            IncompleteError: the device has failed, whatever the batch.
+        """
         detail = " ".join(str(error).split())[:300]
-        if is_lack_of_memory(error):
+        fault = fault_of(error)
+        if fault is Fault.MEMORY:
+            if self._on_gpu:
+                _refuse_shared(self._device, self._limit)
             return Step("out_of_memory", detail=detail)
-        return Step("cuda_error", detail=detail) if self._on_gpu and is_lost_context(error) else None
+        if fault is Fault.DEVICE:
+            raise device_failure(str(error), self._device) from error
+        return Step("cuda_error", detail=detail) if self._on_gpu and fault is not None else None
 
     def _forget(self) -> None:
         """Free what the failed step has left. The allocator's caches stay, as they do in a training."""
@@ -143,13 +158,15 @@ def _memory_limit(setup: Setup) -> tuple[int, int]:
     if setup.device == "cpu":
         memory = setup.gpu_memory or 0
         return memory, int(memory * setup.memory_fraction)
-    if not torch.cuda.is_available():
+    count = torch.cuda.device_count()
+    if not count:
         raise UsageError(
             f"--device {setup.device}: PyTorch finds no GPU here; for an estimate give --device cpu --gpu-memory 80GiB"
         )
     number = int(setup.device.partition(":")[2] or 0)
-    if number >= torch.cuda.device_count():
-        raise UsageError(f"--device {setup.device}: this machine has {torch.cuda.device_count()} GPUs")
+    if number >= count:
+        raise UsageError(f"--device {setup.device}: this machine has {count} GPUs")
+    use_device(setup.device)  # NeMo, and its loss of RNN-T, ask for the current one
     memory = torch.cuda.get_device_properties(setup.device).total_memory
     wanted = setup.gpu_memory or memory
     if wanted > memory:
@@ -158,6 +175,24 @@ def _memory_limit(setup: Setup) -> tuple[int, int]:
         )
     torch.cuda.set_per_process_memory_fraction(setup.memory_fraction * wanted / memory, setup.device)
     return wanted, int(setup.memory_fraction * wanted)
+
+
+def _refuse_shared(device: str, limit: int) -> None:
+    """Check after a lack of memory that the memory up to the limit was this process's to use.
+
+    Raises:
+        UsageError: other processes have a part of it.
+    """
+    import torch
+
+    free, total = torch.cuda.mem_get_info(device)
+    others = total - free - torch.cuda.memory_reserved(device)
+    if others > OWN_CONTEXT and others + limit > total:
+        raise UsageError(
+            f"other processes use {others / 2**30:.1f} GiB of the {total / 2**30:.1f} GiB of {device}, so the batch "
+            "sizes would be too small: give each rank a GPU of its own, wait until the GPU is free, or give the memory "
+            "that training will have (--gpu-memory)"
+        )
 
 
 def _bytes(tensor: "Tensor") -> int:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from prepcli.bins.durations import BinsReport
 from prepcli.bins.durations import estimate_bins as bins_of_durations
-from prepcli.bins.options import EstimateBins, EstimateBins2d, EstimateTokenBins, OutputOptions
+from prepcli.bins.options import EstimateBins, EstimateBins2d, EstimateTokenBins
 from prepcli.bins.tokens import TokenBinsReport
 from prepcli.bins.tokens import estimate_token_bins as bins_of_tokens
 from prepcli.bins.two_d import Bins2dReport
@@ -13,7 +13,6 @@ from prepcli.bins.two_d import estimate_bins_2d as bins_in_two_dimensions
 from prepcli.errors import RejectReason, TooManyRejectsError
 from prepcli.interface.calls import tell
 from prepcli.manifest.inputs import resolve_input
-from prepcli.manifest.text_inputs import parse_text_cfg
 
 
 class Counted(Protocol):
@@ -45,7 +44,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
         >>> report.max_duration
         6.52
     """
-    options.check(lambda: resolve_input(options.data))
+    options.check(options.data, lambda: resolve_input(options.data, "leave out"))
     report = bins_of_durations(options.data, options)
     if options.plot is not None:
         from prepcli.bins.plots import plot_bins
@@ -80,7 +79,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         >>> report.num_examples, len(report.bucket_duration_bins)
         (48, 6)
     """
-    options.check(lambda: resolve_input(options.data), options.tokenizer)
+    options.check(options.data, lambda: resolve_input(options.data, "leave out"), options.tokenizer)
     report = bins_in_two_dimensions(options.data, options.spec(), options)
     if options.plot is not None:
         from prepcli.bins.plots import plot_bins_2d
@@ -103,7 +102,8 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
     """Estimate bins by number of tokens.
 
     Returns:
-        The bins in tokens, or with `sub_buckets` as pairs of input and output tokens, and the shares of padding.
+        The bins in tokens of input and output together, or with `sub_buckets` as pairs of input and output tokens, and
+        the shares of padding.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.
@@ -112,11 +112,11 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model", measure_total_length=True)
+        >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model")
         >>> report.num_examples
         48
     """
-    options.check(lambda: parse_text_cfg(options.data), options.tokenizer)
+    options.check(options.data, lambda: resolve_input(options.data, "read"), options.tokenizer)
     report = bins_of_tokens(options.data, options.spec(), options)
     if options.plot is not None:
         from prepcli.bins.plots import plot_token_bins
@@ -131,18 +131,21 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         "max_tokens": report.max_tokens,
         "max_tpt": report.max_tpt,
         "measure_total_length": report.measure_total_length,
-        "token_equivalent_duration": options.token_equivalent_duration,
+        "token_equivalent_duration": report.token_equivalent_duration,
     }
     if options.min_tokens is not None:
         config["min_tokens"] = int(options.min_tokens)
-    if options.prompt_format is not None:
-        config["prompt_format"] = options.prompt_format
+    if report.prompt_format is not None:
+        config["prompt_format"] = report.prompt_format
     _conclude(report, config, {"max_tokens": options.max_tokens, "max_tpt": options.max_tpt}, options)
     return report
 
 
 def _conclude(
-    report: Counted, config: Mapping[str, Any], limits: Mapping[str, float | None], options: OutputOptions
+    report: Counted,
+    config: Mapping[str, Any],
+    limits: Mapping[str, float | None],
+    options: EstimateBins | EstimateBins2d | EstimateTokenBins,
 ) -> None:
     """Write the config, and check the number of rejects; `limits`: see `write_loader_config`.
 
@@ -156,7 +159,7 @@ def _conclude(
         from prepcli.bins.loader_config import write_loader_config
 
         unchanged = f"{options.write_config} has these options already; it was not changed"
-        for note in write_loader_config(options.write_config, config, limits) or [unchanged]:
+        for note in write_loader_config(options.write_config, config, limits, options.data) or [unchanged]:
             tell(f"prepcli: {note}")
     num_records = report.num_examples + report.num_discarded + report.num_rejected
     if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):

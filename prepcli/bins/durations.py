@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.audio.seconds import seconds_of
 from prepcli.bins.cut_points import duration_bins
-from prepcli.bins.options import BinsOptions, lower_limit, upper_limit
+from prepcli.bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
 from prepcli.bins.padding import evenly, padding
+from prepcli.bins.text import BinsText, lines_of_bins, plain_list
 from prepcli.display.reports import brief, percentiles
 from prepcli.errors import UsageError
 from prepcli.manifest.durations import Durations, read_input
-from prepcli.manifest.inputs import resolve_input
+from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
 from prepcli.processes.workers import available_processors
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +35,7 @@ class Bucket:
 
 
 @dataclass
-class BinsReport:
+class BinsReport(BinsText):
     """Bins and their effect on the data. Durations are in seconds; padding is a share of a batch's frames."""
 
     num_buckets: int
@@ -59,6 +62,14 @@ class BinsReport:
     def __repr__(self) -> str:
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")
 
+    def lines(self) -> list[str]:
+        """See `BinsText.lines`."""
+        return lines_of_bins(self)
+
+    def bins_alone(self) -> str:
+        """See `BinsText.bins_alone`."""
+        return plain_list(self.bucket_duration_bins)
+
 
 def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
@@ -69,17 +80,21 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     options = options or BinsOptions()
     if not options.batch_duration > 0:
         raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
+    data = resolve_input(spec, "leave out")
+    options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)
     found = read_input(
-        resolve_input(spec),
+        data,
         num_workers=options.num_workers or available_processors(),
         min_duration=lower_limit(options.min_duration),
         max_duration=upper_limit(options.max_duration),
         num_examples=options.num_examples,
+        seconds_of=seconds_of,
     )
     if not len(found.seconds):
         raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)
+    typical = typical_seconds(durations)
     bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
     sample = evenly(durations)
     others = {count: bins if count == options.num_buckets else None for count in OTHER_NUM_BUCKETS}
@@ -108,7 +123,12 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         padding=paddings[options.num_buckets],
         padding_without_buckets=padding(durations, [], options.batch_duration),
         padding_by_num_buckets=paddings,
-        notes=notes_on_fewer_buckets(options.num_buckets, len(buckets), num_empty, "seconds"),
+        notes=[
+            *notes_on_input(data),
+            *notes_on_seconds(typical),
+            *notes_on_limit(options.max_duration, typical),
+            *notes_on_fewer_buckets(options.num_buckets, len(buckets), num_empty, "seconds"),
+        ],
         durations=durations,
     )
 

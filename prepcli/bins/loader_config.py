@@ -1,20 +1,21 @@
 """Bins as options of a data loader's config, in a YAML file that may be there already."""
 
-import uuid
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from prepcli.engine.workspace import replaced_file
 from prepcli.errors import UsageError
-from prepcli.formats.yaml_text import parse_yaml
+from prepcli.formats.loader_sections import PLACES, loader_sections
+from prepcli.formats.yaml_text import parse_yaml, read_yaml_text
+from prepcli.manifest.input_cfg import is_input_of
 
 if TYPE_CHECKING:
     from yaml import MappingNode, Node, ScalarNode
 
-PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
-"""Where training configs have the options of the training data's loader."""
 LOADER_KEYS = frozenset(
     [
         "manifest_filepath",
@@ -46,11 +47,14 @@ _MAX_SHOWN = 200
 class _Config:
     """A config as it is: its text, the whole document, and the mapping in it that the options belong to.
 
-    `place` is where that mapping is, such as `model.train_ds`; empty for the top. `node` is None for a file without
-    options, or one that is not there.
+    `line_end` is that of all its lines, which `text` has as a newline.
+
+    `place` is where that mapping is, such as `model.train_ds`, or in a `multi_config` `model.train_ds.audio`; empty for
+    the top. `node` is None for a file without options, or one that is not there.
     """
 
     text: str
+    line_end: str
     document: dict[str, Any]
     place: str
     section: dict[str, Any]
@@ -63,31 +67,33 @@ def check_kind_of_file(path: Path) -> None:
         raise UsageError(f"--write-config {path}: it is not a regular file; give another name")
 
 
-def check_loader_config(path: Path) -> None:
-    """Check before the work that the options can be written.
+def check_loader_config(path: Path, data: str = "") -> None:
+    """Check before the work that the options can be written; `data` is that of `write_loader_config`.
 
     Raises:
         UsageError: it is a folder or a device, which must not be replaced by a file; it is not a YAML mapping; its
             folder does not exist; or it is not clear where the options belong.
     """
-    _read(path)
+    _read(path, data)
 
 
 def write_loader_config(
-    path: Path, options: Mapping[str, Any], limits: Mapping[str, object] = MappingProxyType({})
+    path: Path, options: Mapping[str, Any], limits: Mapping[str, object] = MappingProxyType({}), data: str = ""
 ) -> list[str]:
     """Put `options` into the config at `path`.
 
-    They go to the one of `PLACES` that the file has, or to its top where that is a loader's config itself; a file that
-    does not exist is made, with the options at its top. Only the text of these keys changes: comments, order and layout
-    of the rest stay. Lists of one number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`,
-    `max_tpt`) no longer fit, NeMo would refuse them, and so they are removed.
+    They go to the one of `PLACES` that the file has, or to its top if that is a loader's config itself; a file that
+    does not exist is made, with the options at its top. In a `multi_config` they go to the part that reads `data`, or
+    that has bins already. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of
+    one number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit,
+    NeMo would refuse them, and so they are removed.
 
     Args:
         path: the file.
         options: the keys with their values.
         limits: those of `options` that leave out examples, with the limit that the user gave to the command, or None.
             Where the file has a number for one of them, it is replaced only if another limit was given.
+        data: the input that the options are for, as a user names it; empty if they are for bins of the file.
 
     Returns:
         A note for each key that changes, with its old and new value, and for each that stays although the estimate
@@ -98,11 +104,12 @@ def write_loader_config(
     """
     import yaml
 
-    config = _read(path)
+    config = _read(path, data)
     section, place = config.section, config.place
     if config.node is None:
         text = config.text + "\n" * (config.text != "" and not config.text.endswith("\n"))
-        _write(path, text + yaml.safe_dump(dict(options), sort_keys=False, default_flow_style=None, width=_WIDTH))
+        text += yaml.safe_dump(dict(options), sort_keys=False, default_flow_style=None, width=_WIDTH)
+        _write(path, text, config.line_end)
         return [f"wrote {len(options)} options into {path}, at its top"]
     num_bins = len(options["bucket_duration_bins"])
     changed = {name: value for name, value in options.items() if repr(section.get(name)) != repr(value)}
@@ -119,7 +126,7 @@ def write_loader_config(
         del section[name]
     edited = _edit(config.text, config.node, section, changed, unfit)
     try:
-        as_wanted = yaml.safe_load(edited) == config.document
+        as_wanted = parse_yaml(edited) == config.document
     except yaml.YAMLError:
         as_wanted = False
     if not as_wanted:
@@ -127,7 +134,7 @@ def write_loader_config(
             f"--write-config {path}: the options cannot be put into {place or 'it'} without changing something else "
             "(anchors, aliases, comments within braces); edit the file yourself"
         )
-    _write(path, edited)
+    _write(path, edited, config.line_end)
     return [*notes, *kept_notes, f"wrote {path}: {len(notes)} keys changed in {place or 'its top level'}"]
 
 
@@ -156,46 +163,66 @@ def _kept_note(name: str, value: object, estimated: object) -> str:
     return note
 
 
-def _read(path: Path) -> _Config:
+def _read(path: Path, data: str) -> _Config:
     """Read the file and find the place of the options; see `check_loader_config` for what is raised."""
     import yaml
 
     check_kind_of_file(path)
-    if not path.parent.is_dir():
-        raise UsageError(f"--write-config {path}: cannot write it: No such file or directory: {path.parent}")
+    _check_writable(path)
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        root, document = yaml.compose(text, Loader=yaml.SafeLoader), _unshared(parse_yaml(text))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        text = read_yaml_text(path) if path.exists() else ""
+        line_end = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
+        text = text.replace(line_end, "\n")
+        document = _unshared(parse_yaml(text))
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
     if root is None:  # nothing but comments
-        return _Config(text, {}, "", {}, None)
+        return _Config(text, line_end, {}, "", {}, None)
     if not isinstance(root, yaml.MappingNode):
         raise UsageError(f"--write-config {path}: it is not a mapping of options")
     found = list(_places(document, root))
     if not found and (not document or LOADER_KEYS.intersection(document)):
-        return _Config(text, document, "", document, root)
-    if len(found) == 1:
-        return _Config(text, document, *found[0])
+        return _Config(text, line_end, document, "", document, root)
+    belonging = [one for one in found if _belongs(one[1], data)] if len(found) > 1 else []
+    if len(found) == 1 or len(belonging) == 1:
+        return _Config(text, line_end, document, *(belonging or found)[0])
     names = ", ".join(".".join(one) for one in PLACES)
+    why = f"it has {' and '.join(place for place, _, _ in found)}" if found else f"it has none of {names}"
+    if found and data:
+        why += f", and {'several' if belonging else 'none'} of them read{'' if belonging else 's'} {data}"
     raise UsageError(
-        f"--write-config {path}: it is not clear where the options belong: "
-        + (f"it has {' and '.join(place for place, _, _ in found)}" if found else f"it has none of {names}")
-        + "; write them into a new file, and copy them from there"
+        f"--write-config {path}: it is not clear where the options belong: {why}; write them into a new file, and copy "
+        "them from there"
     )
 
 
+def _belongs(section: dict[str, Any], data: str) -> bool:
+    """Whether options that were made from `data`, or else from bins, are for this section of several."""
+    return is_input_of(data, section) if data else section.get("bucket_duration_bins") is not None
+
+
+def _check_writable(path: Path) -> None:
+    """Raise `UsageError` if the file, or a new one in its folder, cannot be written."""
+    real = path.resolve()
+    if not real.parent.is_dir():
+        raise UsageError(f"--write-config {path}: cannot write it: No such file or directory: {real.parent}")
+    # root may write everything, but a file without any permission to write is not meant to change.
+    is_protected = real.exists() and not (os.access(real, os.W_OK) and real.stat().st_mode & 0o222)
+    if is_protected or not os.access(real.parent, os.W_OK):
+        what = "it" if is_protected else f"its folder {real.parent}"
+        raise UsageError(f"--write-config {path}: {what} is read-only; allow to write it, or give another name")
+
+
 def _places(document: dict[str, Any], root: "MappingNode") -> "Iterator[tuple[str, dict[str, Any], MappingNode]]":
-    """Those of `PLACES` that the file has: the name, the options there, and where they stand in the text."""
+    """The sections of the file (`loader_sections`): the name, the options there, and where they stand in the text."""
     import yaml
 
-    for names in PLACES:
-        section: Any = document
+    for names, section in loader_sections(document):
         node: Node | None = root
         for name in names:
-            section = section.get(name) if isinstance(section, dict) else None
             node = _entries(node).get(name, (None, None))[1] if isinstance(node, yaml.MappingNode) else None
-        if isinstance(section, dict) and isinstance(node, yaml.MappingNode):
+        if isinstance(node, yaml.MappingNode):
             yield ".".join(names), section, node
 
 
@@ -280,11 +307,9 @@ def _short(value: object) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+def _write(path: Path, text: str, line_end: str) -> None:
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        with replaced_file(path) as file:
+            file.write(text.replace("\n", line_end).encode("utf-8"))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UsageError(f"--write-config {path}: cannot write it: {error.strerror}") from None

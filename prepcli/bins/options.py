@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progress
@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from prepcli.manifest.datasets import DataSet, Mix
     from prepcli.tokenizers.counting import TokenizerSpec
 
+Options = TypeVar("Options", "BinsOptions", "Bins2dOptions", "TokenBinsOptions")
+
 AudioInput = Annotated[
     str,
     Option(
         "Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an "
-        "input_cfg .yaml; a Shar or tarred directory; or key=value with the key manifest_filepath, shar_path, "
-        "cuts_path or input_cfg.",
+        "input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key "
+        "manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg.",
         metavar="INPUT",
+        several_paths=True,
         is_argument=True,
         takes_address=True,
     ),
 ]
+_IGNORED = Option("Ignored; accepted so that the same call works for estimate-bins-2d.", order=1)
 NumExamples = Annotated[
     int,
     Option(
@@ -32,8 +36,18 @@ NumExamples = Annotated[
         names=("--num-examples", "-n"),
     ),
 ]
-MinDuration = Annotated[float | None, Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"))]
-MaxDuration = Annotated[float | None, Option("Leave out longer examples (seconds).", names=("--max-duration", "-u"))]
+TEXT_FIELD, LANG_FIELD = "text", "lang"
+"""The fields with transcript and language where nothing else is said, as in NeMo."""
+FROM_INPUT = "what the input says"
+"""The default of options that an input's config may have as well."""
+MinDuration = Annotated[
+    float | None,
+    Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"), shown_default=FROM_INPUT),
+]
+MaxDuration = Annotated[
+    float | None,
+    Option("Leave out longer examples (seconds).", names=("--max-duration", "-u"), shown_default=FROM_INPUT),
+]
 BatchDuration = Annotated[float, Option("Seconds of audio per batch, to compute the share of padding.")]
 
 
@@ -48,6 +62,7 @@ class TokenizerOptions:
             "Several, one per language, need --langs.",
             names=("--tokenizer", "-t"),
             metavar="TOKENIZER...",
+            may_be_path=True,
         ),
     ]
     langs: Annotated[
@@ -57,6 +72,7 @@ class TokenizerOptions:
             names=("--langs", "-a"),
             metavar="LANG...",
             shown_default="one for all",
+            order=-1,
         ),
     ] = ()
     prompt_format: Annotated[
@@ -64,6 +80,7 @@ class TokenizerOptions:
         Option(
             "Count tokens in one of NeMo's prompt formats, e.g. canary (needs the extra nemo).",
             names=("--prompt-format", "-f"),
+            shown_default=FROM_INPUT,
         ),
     ] = None
     prompt: Annotated[
@@ -99,18 +116,20 @@ class OutputOptions:
         Path | None,
         Option(
             "Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds of an "
-            "existing file, whose other keys and comments stay, or into a new file. Limits that the file has stay, "
-            "unless another limit is given here.",
+            "existing file (of a multi_config, into the part that reads INPUT), whose other keys and comments stay, or "
+            "into a new file. Limits that the file has stay, unless another limit is given here.",
             metavar="FILE.yaml",
+            names_file=True,
         ),
     ] = None
     as_json: Json = False
     max_rejects: MaxRejects = 0.05
 
-    def check(self, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
+    def check(self, spec: str, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
         """Check before the work what would fail after it.
 
         Args:
+            spec: the input data, as the user names it.
             data: returns the input data; called only if an output file exists.
             tokenizers: files that no output may replace.
 
@@ -135,7 +154,7 @@ class OutputOptions:
         refuse_input_as_output("--plot", self.plot, inputs)
         refuse_input_as_output("--write-config", self.write_config, inputs)
         if self.write_config is not None:
-            check_loader_config(self.write_config)
+            check_loader_config(self.write_config, spec)
         self.budget()
         if self.plot is not None:
             from prepcli.display.plotting import check_plot
@@ -177,8 +196,8 @@ class EstimateBins(BinsOptions, OutputOptions):
     """
 
     data: AudioInput
-    text_field: Annotated[str, Option("Ignored; accepted so that the same call works for estimate-bins-2d.")] = "text"
-    lang_field: Annotated[str, Option("Ignored; accepted so that the same call works for estimate-bins-2d.")] = "lang"
+    text_field: Annotated[str, _IGNORED] = "text"
+    lang_field: Annotated[str, _IGNORED] = "lang"
 
 
 @dataclass(frozen=True)
@@ -196,8 +215,12 @@ class Bins2dOptions:
     num_examples: NumExamples = -1
     min_duration: MinDuration = None
     max_duration: MaxDuration = None
-    text_field: Annotated[str, Option("The field with the transcript.")] = "text"
-    lang_field: Annotated[str, Option("The field with the language.")] = "lang"
+    text_field: Annotated[
+        str | None, Option("The field with the transcript.", shown_default=f"{FROM_INPUT}, or {TEXT_FIELD}")
+    ] = None
+    lang_field: Annotated[
+        str | None, Option("The field with the language.", shown_default=f"{FROM_INPUT}, or {LANG_FIELD}")
+    ] = None
     batch_duration: BatchDuration = 360.0
     num_workers: NumWorkers = None
     progress: Progress = False
@@ -220,8 +243,8 @@ class EstimateBins2d(Bins2dOptions, TokenizerOptions, OutputOptions):
 class TokenBinsOptions:
     """What to estimate, and from which examples; lengths in tokens, limits included.
 
-    Without `sub_buckets` there is one length: that of the input, or with `measure_total_length` that of input and
-    output together.
+    Without `sub_buckets` there is one length: that of input and output together, or with `measure_total_length=False`
+    that of the input. With it, `measure_total_length` says which length the limits are for.
     """
 
     num_buckets: Annotated[int, Option("Number of length buckets.", names=("--buckets", "-b"), minimum=2)] = 30
@@ -243,27 +266,32 @@ class TokenBinsOptions:
     ] = 6.0
     num_examples: NumExamples = -1
     min_tokens: Annotated[
-        float | None, Option("Leave out examples with fewer tokens.", names=("--min-tokens", "-l"))
+        float | None,
+        Option("Leave out texts with fewer tokens.", names=("--min-tokens", "-l"), shown_default=FROM_INPUT),
     ] = None
     max_tokens: Annotated[
-        float | None, Option("Leave out examples with more tokens.", names=("--max-tokens", "-u"))
+        float | None,
+        Option("Leave out texts with more tokens.", names=("--max-tokens", "-u"), shown_default=FROM_INPUT),
     ] = None
     max_tpt: Annotated[
-        float | None, Option("Leave out examples with more output tokens per input token than this.")
+        float | None,
+        Option("Leave out texts with more output tokens per input token than this.", shown_default=FROM_INPUT),
     ] = None
     measure_total_length: Annotated[
-        bool,
+        bool | None,
         Option(
-            "The length of an example is input plus output (decoder-only models), instead of input only. With "
-            "--sub-buckets this affects only --min-tokens and --max-tokens.",
-            names=("--measure-total-length", "-m"),
+            "The length of an example is input plus output (decoder-only models), else input only (encoder-decoder "
+            "models). With --sub-buckets this affects only --min-tokens and --max-tokens.",
+            names=("--measure-total-length/--no-measure-total-length", "-m"),
+            shown_default=f"{FROM_INPUT}, or yes without --sub-buckets",
         ),
-    ] = False
+    ] = None
     token_equivalent_duration: Annotated[
-        float, Option("Seconds of audio that count as one token, if the input does not say.")
-    ] = 0.08
+        float | None,
+        Option("Seconds of audio that count as one token.", shown_default=f"{FROM_INPUT}, or 0.08"),
+    ] = None
     audio_locator_tag: Annotated[
-        str | None, Option("Tag that stands for audio in a prompt, if the input does not say.")
+        str | None, Option("Tag that stands for audio in a prompt.", shown_default=FROM_INPUT)
     ] = None
     batch_tokens: Annotated[float, Option("Tokens per batch, to compute the share of padding.")] = 16_000
     num_workers: NumWorkers = None
@@ -272,10 +300,11 @@ class TokenBinsOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
-    """Estimate bins by number of tokens, for bucketed training on texts and conversations.
+    """Estimate bins by number of tokens, for bucketed training on texts, conversations and audio.
 
     With --prompt-format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
-    output (the target of a pair, the whole of a plain text), and everything before is its input.
+    output (the target of a pair, the whole of a plain text), and everything before is its input. Audio counts as one
+    token per --token-equivalent-duration, its transcript is output.
 
     Example: prepcli estimate-token-bins input_cfg.yaml -t tokenizer.model -b 30 -s 5
     """
@@ -283,11 +312,29 @@ class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
     data: Annotated[
         str,
         Option(
-            "An input_cfg with entries of type txt, txt_pair or multimodal_conversation.",
+            "An input_cfg or a training config, with entries of type txt, txt_pair, multimodal_conversation, and of "
+            "audio; or one of the other inputs of estimate-bins.",
             metavar="INPUT.yaml",
             is_argument=True,
         ),
     ]
+
+
+def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
+    """Return the options with the values of the input's training config for those that are not given."""
+    from prepcli.manifest.mixing import leaves_of
+
+    known = vars(leaves_of(data)[0].notes.loader)
+    given = {name: value for name, value in known.items() if value is not None and hasattr(options, name)}
+    return replace(options, **{name: value for name, value in given.items() if getattr(options, name) is None})
+
+
+def with_prompt_of(tokenizer: "TokenizerSpec", data: "DataSet | Mix") -> "TokenizerSpec":
+    """Return the tokenizers with the prompt format of the input's training config, unless one is given."""
+    from prepcli.manifest.mixing import leaves_of
+
+    known = leaves_of(data)[0].notes.loader.prompt_format
+    return tokenizer if tokenizer.prompt_format is not None else replace(tokenizer, prompt_format=known)
 
 
 def lower_limit(value: float | None) -> float:

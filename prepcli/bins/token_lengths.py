@@ -4,16 +4,18 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected
-from prepcli.manifest.text_inputs import TextSet
+from prepcli.manifest.datasets import TextSet
 from prepcli.manifest.texts import Turn, examples_of
 from prepcli.tokenizers.counting import TokenizerSpec, load_tokenizers
 
 Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 _BLOCK_LINES = 1000
 
 
@@ -38,12 +40,33 @@ class FileTask:
     seconds_per_token: float
 
 
+class Length(NamedTuple):
+    """The length of an example in tokens.
+
+    Attributes:
+        inputs: tokens of the input.
+        outputs: tokens of the output.
+        ratio: tokens of text in the output per token of text in the input, which is what NeMo's `max_tpt` limits.
+        seconds: of audio.
+    """
+
+    inputs: int
+    outputs: int
+    ratio: float
+    seconds: float
+
+
 @dataclass
 class FileLengths:
-    """The lengths of a file's examples in tokens; shape (examples,)."""
+    """The lengths of a file's examples in tokens; shape (examples,).
+
+    `ratios` and `seconds`: see `Length`. Records of audio alone have no ratio (nan), because `max_tpt` does not apply.
+    """
 
     inputs: Ints = field(default_factory=lambda: np.empty(0, np.int32))
     outputs: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+    ratios: Floats = field(default_factory=lambda: np.empty(0))
+    seconds: Floats = field(default_factory=lambda: np.empty(0))
     num_lines: int = 0
     num_skipped: int = 0
     num_rejected: int = 0
@@ -56,8 +79,7 @@ def count_file(task: FileTask) -> FileLengths:
     Raises `UsageError` for files of a pair that do not have equally many lines, and `WordsDiffer`.
     """
     found = FileLengths()
-    inputs: list[int] = []
-    outputs: list[int] = []
+    lengths: list[Length] = []
     examples = enumerate(examples_of(task.data, task.path, task.target_path), start=1)
     while block := list(itertools.islice(examples, _BLOCK_LINES)):
         found.num_lines += len(block)
@@ -70,17 +92,16 @@ def count_file(task: FileTask) -> FileLengths:
             else:
                 usable.append((line, example))
         try:
-            counted = _lengths(task, [example for _, example in usable])
+            lengths += _lengths(task, [example for _, example in usable])
         except RecordRejected:
-            counted = []
             for line, example in usable:
                 try:
-                    counted += _lengths(task, [example])
+                    lengths += _lengths(task, [example])
                 except RecordRejected as rejected:
                     _reject(found, task, line, rejected)
-        inputs += [one for one, _ in counted]
-        outputs += [one for _, one in counted]
-    found.inputs, found.outputs = np.array(inputs, np.int32), np.array(outputs, np.int32)
+    columns = list(zip(*lengths, strict=True)) or [()] * len(Length._fields)
+    found.inputs, found.outputs = (np.array(column, np.int32) for column in columns[:2])
+    found.ratios, found.seconds = (np.array(column, np.float64) for column in columns[2:])
     return found
 
 
@@ -89,34 +110,40 @@ def _reject(found: FileLengths, task: FileTask, line: int, rejected: RecordRejec
     found.first_rejected = found.first_rejected or f"{task.path}:{line}: {rejected.detail}"
 
 
-def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[tuple[int, int]]:
-    """Input and output tokens of each example, with the prompt format if one was given; raises `RecordRejected`."""
+def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:
+    """The length of each example, with the prompt format if one was given; raises `RecordRejected`."""
+    seconds = [sum(turn.duration or 0.0 for turn in example) for example in examples]
     if task.spec.prompt_format is not None:
         from prepcli.models.prompts import load_prompt
 
         prompt = load_prompt(task.spec)
-        return [prompt.lengths(task.data.kind, example, task.seconds_per_token) for example in examples]
+        counted = [prompt.lengths(task.data, example, task.seconds_per_token) for example in examples]
+        return [Length(*of_one, of_audio) for of_one, of_audio in zip(counted, seconds, strict=True)]
     pieces = [_pieces(task, example) for example in examples]
     flat = [piece for of_one in pieces for piece in of_one]
     counts = iter(load_tokenizers(task.spec).counts([piece.text for piece in flat], [piece.lang for piece in flat]))
     lengths = []
-    for of_one in pieces:
-        sums = [0, 0]
+    for of_one, of_audio in zip(pieces, seconds, strict=True):
+        audio, texts = [0, 0], [0, 0]
         for piece in of_one:
-            sums[piece.is_output] += next(counts) + piece.audio
-        lengths.append((sums[0], sums[1]))
+            audio[piece.is_output] += piece.audio
+            texts[piece.is_output] += next(counts)
+        ratio = texts[1] / max(texts[0], 1)
+        lengths.append(Length(texts[0] + audio[0], texts[1] + audio[1], ratio, of_audio))
     return lengths
 
 
 def _pieces(task: FileTask, turns: list[Turn]) -> list[Piece]:
     """The pieces to count without a prompt: the last turn is the output, all earlier turns the input.
 
-    Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts as its tokens only.
+    Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts as its tokens only. The tag
+    `lang` gives the language if the entry does not.
     """
     data = task.data
     pieces = []
     for is_output, some in ((False, turns[:-1]), (True, turns[-1:])):
         lang = data.target_language if is_output and data.kind == "txt_pair" else data.language
+        lang = dict(data.notes.tags).get("lang") if lang is None else lang
         for (_, is_audio), group in itertools.groupby(some, key=lambda turn: (turn.role, turn.duration is not None)):
             if is_audio:
                 audio = sum(num_audio_tokens(turn.duration or 0.0, task.seconds_per_token) for turn in group)

@@ -8,17 +8,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.audio.seconds import seconds_of
 from prepcli.bins.durations import check_limits, explain_empty
 from prepcli.bins.nested import Floats, ascending_order, nested_bins, notes_on_pairs, place
-from prepcli.bins.options import Bins2dOptions, lower_limit, upper_limit
+from prepcli.bins.options import (
+    LANG_FIELD,
+    TEXT_FIELD,
+    Bins2dOptions,
+    lower_limit,
+    upper_limit,
+    with_keys_of,
+    with_prompt_of,
+)
 from prepcli.bins.padding import paddings_of
+from prepcli.bins.text import BinsText, lines_of_bins_2d, pairs
 from prepcli.display.reports import brief, percentiles
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
-from prepcli.manifest.inputs import resolve_input
+from prepcli.manifest.inputs import notes_on_input, resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
+from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
 from prepcli.processes.workers import available_processors
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
@@ -45,7 +56,7 @@ class Paddings:
 
 
 @dataclass
-class Bins2dReport:
+class Bins2dReport(BinsText):
     """Nested bins and their effect on the data. Durations are in seconds."""
 
     num_buckets: int
@@ -83,6 +94,14 @@ class Bins2dReport:
     def __repr__(self) -> str:
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")
 
+    def lines(self) -> list[str]:
+        """See `BinsText.lines`."""
+        return lines_of_bins_2d(self)
+
+    def bins_alone(self) -> str:
+        """See `BinsText.bins_alone`."""
+        return pairs(self)
+
 
 def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
     """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
@@ -94,15 +113,16 @@ def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions
     options = options or Bins2dOptions()
     if not options.batch_duration > 0:
         raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
-    if options.text_field == options.lang_field:
-        raise UsageError(f"text and language cannot both be in the field {options.text_field!r}")
+    data = resolve_input(spec, "leave out")
+    options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
+    if (options.text_field or TEXT_FIELD) == (options.lang_field or LANG_FIELD):
+        raise UsageError(f"text and language cannot both be in the field {options.text_field or TEXT_FIELD!r}")
     check_limits(options.min_duration, options.max_duration)
-    data = resolve_input(spec)
     check_finite(data, options.num_examples)
     found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
     if not len(found.seconds):
         raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
-    return _report(found, options, notes)
+    return _report(found, options, [*notes_on_input(data), *notes])
 
 
 def check_finite(data: DataSet | Mix, num_examples: int) -> None:
@@ -121,12 +141,20 @@ def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: Bins2dOptions)
         min_duration=lower_limit(options.min_duration),
         max_duration=upper_limit(options.max_duration),
         num_examples=options.num_examples,
-        numbers=_counting(tokenizer, options),
+        numbers=counting(tokenizer, options.text_field, options.lang_field),
+        seconds_of=seconds_of,
     )
 
 
-def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[DataSet], Numbers]:
-    """Return the function that counts tokens; the tokenizers are loaded here, before workers are forked."""
+def counting(
+    tokenizer: TokenizerSpec, text_field: str | None, lang_field: str | None, needs_text: bool = True
+) -> Callable[[DataSet], Numbers]:
+    """Return the function that counts the tokens of a data set's records.
+
+    `text_field` and `lang_field` are for data sets whose entry does not name other fields. The tokenizers are loaded
+    here, before workers are forked. Without `needs_text`, a record without a text has no tokens; with it, it is
+    rejected.
+    """
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import PromptedLines, load_prompt
 
@@ -137,15 +165,15 @@ def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[Dat
         load_tokenizers(tokenizer)
 
     def of(data: DataSet) -> Numbers:
-        text_field = data.notes.text_field or options.text_field
-        lang_field = data.notes.lang_field or options.lang_field
+        of_text = data.notes.text_field or text_field or TEXT_FIELD
+        of_lang = data.notes.lang_field or lang_field or LANG_FIELD
         if tokenizer.prompt_format is not None:
-            return Numbers(PromptedLines(tokenizer, text_field, lang_field, data.notes.tags, data.cuts))
-        tag = dict(data.notes.tags).get(lang_field)
+            return Numbers(PromptedLines(tokenizer, of_text, of_lang, data.notes.tags, data.cuts))
+        tag = dict(data.notes.tags).get(of_lang)
         lang = None if tag is None else str(tag)
         if data.cuts:
-            return Numbers(TokensOfCuts(tokenizer, lang))
-        return Numbers(TokensOfTexts(tokenizer, text_field, lang), (text_field, lang_field))
+            return Numbers(TokensOfCuts(tokenizer, lang, needs_text))
+        return Numbers(TokensOfTexts(tokenizer, of_text, lang, needs_text), (of_text, of_lang))
 
     return of
 
@@ -153,6 +181,7 @@ def _counting(tokenizer: TokenizerSpec, options: Bins2dOptions) -> Callable[[Dat
 def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
     order = ascending_order(found.seconds)  # once, for all that is sorted below
     durations, tokens = found.seconds[order], found.numbers[order]
+    typical = typical_seconds(durations)
     bins = nested_bins(
         durations.astype(np.float32),
         tokens,
@@ -207,6 +236,8 @@ def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2
         padding_without_buckets=padding(np.zeros(len(columns), np.int64)),
         notes=[
             *notes,
+            *notes_on_seconds(typical),
+            *notes_on_limit(options.max_duration, typical),
             *notes_on_pairs(pairs, options.num_buckets, options.sub_buckets, int(np.count_nonzero(counts == 0))),
         ],
         durations=durations,

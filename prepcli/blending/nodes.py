@@ -17,6 +17,7 @@ class Node:
         seconds: of audio; of a group the sum.
         records: number of records.
         given: the weight that the user gives, or the value of a config.
+        by_user: whether the user gives the weight, on the command line.
         is_tarred: NeMo reads it as a stream; None for a group.
         tags: fields for all its records.
         children: of a group.
@@ -28,6 +29,7 @@ class Node:
     seconds: float = 0.0
     records: int = 0
     given: float | None = None
+    by_user: bool = False
     is_tarred: bool | None = None
     tags: dict[str, Any] = field(default_factory=dict)
     children: list["Node"] = field(default_factory=list)
@@ -45,45 +47,81 @@ class Node:
         """Levels of groups: 0 for a data set."""
         return 1 + max(child.depth() for child in self.children) if self.children else 0
 
-    def leaves(self, path: str = "", share: float = 1.0) -> Iterator[tuple[str, "Node", float]]:
-        """The data sets below, with their whole name and their share of all draws."""
+    def below(self, path: str = "", share: float = 1.0) -> Iterator[tuple[str, "Node", float]]:
+        """The groups and data sets below, with their whole name and their share of all draws, each before its members.
+
+        The share is the product of the weights of the levels, as in NeMo, which draws a group first and then a member.
+        """
         for child in self.children:
-            name = f"{path}/{child.name}" if path else child.name
-            if child.children:
-                yield from child.leaves(name, share * child.weight)
-            else:
-                yield name, child, share * child.weight
+            name, of_all = joined(path, child.name), share * child.weight
+            yield name, child, of_all
+            yield from child.below(name, of_all)
+
+    def leaves(self) -> Iterator[tuple[str, "Node", float]]:
+        """The data sets below, with their whole name and their share of all draws."""
+        return (one for one in self.below() if not one[1].children)
 
 
-def set_weights(group: Node, temperatures: Sequence[float], by: str, path: str = "") -> None:
-    """Weigh the members of a group, and of the groups in it.
+def joined(path: str, name: str) -> str:
+    """The whole name of a member of the group `path`; "" is the root."""
+    return f"{path}/{name}" if path else name
 
-    `temperatures` begins with the one of this level; the last one holds for all levels below.
+
+def set_weights(
+    group: Node, temperatures: Sequence[float], by: str, path: str = "", owned: bool = True
+) -> Iterator[str]:
+    """Weigh the members of a group, and of the groups in it; yields notes on what users may expect to be different.
+
+    A note may come several times.
+
+    Args:
+        group: the group.
+        temperatures: the exponent of this level, and those of the levels below, of which the last one holds for all
+            further ones.
+        by: the size that is the weight of a member without a given one: hours or records.
+        path: the whole name of the group.
+        owned: whether the group has a given weight, or is the root.
 
     Raises:
         UsageError: only some of the members have a weight, or one is not a number above 0.
     """
     temperature, below = temperatures[0], temperatures[1:] or temperatures
     where = f" in {path}" if path else ""
-    given = [child.given for child in group.children]
-    if any(weight is not None for weight in given):
-        if None in given:
-            missing = group.children[given.index(None)].name
-            raise UsageError(
-                f"{missing} has no weight, but others{where} have one; give all of them one (NAME=SET:WEIGHT), or none"
-            )
-        sizes = [_usable_weight(child, where) for child in group.children]
+    members = group.children
+    given = [child.given for child in members]
+    are_given = any(weight is not None for weight in given)
+    if are_given and None in given:
+        missing = joined(path, members[given.index(None)].name)
+        raise UsageError(
+            f"{missing} has no weight, but others{where} have one; give it one ({missing}=:WEIGHT), or leave out all"
+        )
+    if len(members) == 1 and members[0].by_user and not owned:
+        name = joined(path, members[0].name)
+        raise UsageError(
+            f"the weight of {name} has no effect, because it is alone in {path}; give the weight to the group: "
+            f"{path}=:{members[0].given:g}"
+        )
+    if are_given:
+        sizes = [_usable_weight(child, where) for child in members]
+        if temperature != 1 and len(members) > 1:
+            yield "--temperature does not change the weights that are given"
         temperature = 1.0
     else:
-        sizes = [child.seconds if by == "hours" else child.records for child in group.children]
+        sizes = [child.seconds if by == "hours" else child.records for child in members]
+        inner = [joined(path, child.name) for child in members if any(one.by_user for one in child.children)]
+        if inner and len(members) > 1:
+            yield (
+                f"{', '.join(joined(path, child.name) for child in members)}: weighed by {by}, because no weights are "
+                f"given for them, only in {', '.join(inner)}; {inner[0]}=:WEIGHT gives a group one"
+            )
     weights = [(size / max(sizes)) ** temperature for size in sizes]  # a power of the sizes themselves may overflow
     if 0 in weights:
-        least = group.children[weights.index(0)].name
+        least = members[weights.index(0)].name
         raise UsageError(f"the weight of {least}{where} is too small beside the others; lower the --temperature")
-    for child, weight in zip(group.children, weights, strict=True):
+    for child, weight in zip(members, weights, strict=True):
         child.weight = weight / sum(weights)
         if child.children:
-            set_weights(child, below, by, f"{path}/{child.name}" if path else child.name)
+            yield from set_weights(child, below, by, joined(path, child.name), child.given is not None)
 
 
 def _usable_weight(child: Node, where: str) -> float:

@@ -16,22 +16,31 @@ class Blend:
     """Mix finished data sets in one input_cfg for NeMo's training configs, with weights and a table of shares.
 
     A SET is a tarred set, a Shar set, a manifest, lhotse cuts, or an input_cfg (.yaml). Its hours come from the report
-    of the run that made it, else they are read from its manifest. NAME may be in groups: en/books. A WEIGHT is used as
-    it is, and then each set of its group needs one; without weights, a set weighs its hours to the power of the
-    temperature, in each group and among the groups. Weights that an input_cfg has already stay as they are.
+    of the run that made it, else they are read from its manifest. NAME may be in groups: en/books. GROUP=:WEIGHT gives
+    a group a weight, or a part of a set, such as en/entry0=:0.5. A WEIGHT is used as it is, and then each member of its
+    group needs one; the share of a set is the product of the weights of its levels. Without weights, sets and groups
+    weigh their hours to the power of the temperature, in each group. Weights that an input_cfg has stay as they are.
+
+    To mix sets for WeNet, name the output OUT.list: it has the lines of their lists. Sets with larger weights are
+    repeated, so that each set has its share of the hours.
 
     Example: prepcli blend en/books=books/ en/calls=calls/ it=it.json mix.yaml --temperature 0.5 --lang it=it
     """
 
     sets: Annotated[
-        tuple[str, ...], Option("The data sets, each with a name.", metavar="NAME=SET[:WEIGHT]...", is_argument=True)
+        tuple[str, ...],
+        Option(
+            "The data sets, each with a name; NAME=:WEIGHT gives a group a weight.",
+            metavar="NAME=SET[:WEIGHT]...",
+            is_argument=True,
+        ),
     ]
-    out: Annotated[Path, Option("Config to write.", metavar="OUT.yaml", is_argument=True)]
+    out: Annotated[Path, Option("Config to write, or OUT.list for WeNet.", metavar="OUT.yaml", is_argument=True)]
     temperature: Annotated[
         tuple[float, ...],
         Option(
-            "Exponent of the weights: 1: in proportion to hours; 0: all equal. For each level of groups, or one "
-            "for all.",
+            "Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each level of "
+            "groups, or one for all.",
             names=("--temperature",),
             shown_default="1",
             minimum=0,

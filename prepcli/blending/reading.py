@@ -2,47 +2,60 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from prepcli.audio.seconds import seconds_of
 from prepcli.blending.nodes import Node
 from prepcli.display.printing import printable_command
 from prepcli.engine.file_output import workspace_of
 from prepcli.engine.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.publish import read_marker
 from prepcli.engine.report import Report
-from prepcli.engine.status import Status, read_status, version_roots
+from prepcli.engine.status import Status, read_status
+from prepcli.engine.versions import version_roots
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.formats.folders import numbered
+from prepcli.formats.folders import advice_on_audio, numbered
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
 from prepcli.formats.tarred import (
-    SHARD_MANIFEST_FILE,
-    SHARD_MANIFEST_NAME,
-    TAR_NAME,
-    manifest_name,
+    buckets_in,
+    check_buckets,
+    names_in_config,
     newest_version,
+    shard_manifests,
+    shard_tars,
     tar_numbers,
 )
-from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
+from prepcli.interface.calls import tell
+from prepcli.manifest.datasets import DataSet, Mix, Notes, parquet_files, parse_paths
 from prepcli.manifest.durations import read_input
-from prepcli.manifest.input_cfg import TYPES, config_entries, parse_input_cfg
+from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
+from prepcli.manifest.loader_keys import INHERITED_KEYS
 
 _NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
-_BUCKET = re.compile(r"bucket(\d+)$")
 
 
-def read_sets(sets: Sequence[str], num_workers: int) -> Node:
+def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
     """The tree of the data sets.
+
+    Args:
+        sets: `NAME=SET[:WEIGHT]` each, or `NAME=:WEIGHT` for what another one names: a group, or a part of a set.
+        read: returns the node of a data set, given its name in its group and its path.
 
     Raises:
         UsageError: one has another form, is not there, is not finished, or has no records.
     """
     root = Node("", {})
+    weights: dict[str, float] = {}
     for one in sets:
         name, path, weight = _parse(one)
+        if weight is not None and weights.setdefault(name, weight) != weight:
+            raise UsageError(f"{name} has two weights, {weights[name]:g} and {weight:g}; give one")
+        if not path:
+            continue
         group = root
         *groups, leaf = name.split("/")
         for part in groups:
@@ -55,9 +68,10 @@ def read_sets(sets: Sequence[str], num_workers: int) -> Node:
             group = found
         if any(child.name == leaf for child in group.children):
             raise UsageError(f"the name {name} stands for two data sets; give one of them another name")
-        node = _read(leaf, path, num_workers)
-        node.given = weight
-        group.children.append(node)
+        group.children.append(read(leaf, path))
+    for name, weight in weights.items():
+        node = find(root, name)
+        node.given, node.by_user = weight, True
     root.total()
     for name, leaf_node, _ in root.leaves():
         if not leaf_node.records:
@@ -81,9 +95,10 @@ def find(root: Node, name: str) -> Node:
 
 
 def _parse(text: str) -> tuple[str, str, float | None]:
+    """The name, the path of the set ("" if only a weight is given), and the weight."""
     name, equals, path = text.partition("=")
     if not equals or not _NAME.fullmatch(name) or not path:
-        raise UsageError(f"{text}: give NAME=SET or NAME=SET:WEIGHT, such as en=english/ or en/books=books.json:0.7")
+        raise UsageError(f"{text}: give NAME=SET or NAME=SET:WEIGHT, such as en/books=books.json:0.7, or GROUP=:WEIGHT")
     if os.path.exists(path):
         return name, path, None
     path, colon, weight = path.rpartition(":")
@@ -91,7 +106,7 @@ def _parse(text: str) -> tuple[str, str, float | None]:
         number = float(weight)
     except ValueError:
         number = 0.0
-    if not colon or not os.path.exists(path):
+    if not colon or (path and not os.path.exists(path)):
         shown = path if colon and number else text.partition("=")[2]
         raise UsageError(f"{name}: there is no file or directory {shown}")
     if not 0 < number < float("inf"):
@@ -99,23 +114,39 @@ def _parse(text: str) -> tuple[str, str, float | None]:
     return name, path, number
 
 
-def _read(name: str, path: str, num_workers: int) -> Node:
+def read_set(name: str, path: str, num_workers: int) -> Node:
+    """A data set for NeMo, with its hours and records.
+
+    Raises:
+        UsageError: it has another form, is not finished, or cannot be read.
+    """
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
         return _read_config(name, path, (), num_workers)
-    reports = _reports(here)  # first: of a run that has not ended, tars may be missing, or all of them
+    reports = finished_reports(here)  # first: of a run that has not ended, tars may be missing, or all of them
     if here.is_dir():
         if (here / "cuts").is_dir() and numbered(here / "cuts", CUTS_FILE):
             node = Node(name, {"type": "lhotse_shar", "shar_path": _shar_fields(here)}, is_tarred=True)
         elif tar_numbers(here):
             node = Node(name, _tarred_entry(here), is_tarred=True)
-        elif buckets := sorted(here.glob("bucket*"), key=lambda one: int((_BUCKET.search(one.name) or [0, 0])[1])):
+        elif buckets := buckets_in(here):
+            check_buckets(here, buckets)
+            sets = [Node(bucket.name, _tarred_entry(bucket), is_tarred=True) for bucket in buckets.values()]
             group = Node(name, {"type": "group"})
-            group.children = [_measured(Node(b.name, _tarred_entry(b), is_tarred=True), num_workers) for b in buckets]
+            group.children = [_measured(node, num_workers) for node in sets]
             return group
+        elif tables := parquet_files(here):
+            node = Node(
+                name, {"type": "parquet", "manifest_filepath": list(map(os.path.abspath, tables))}, is_tarred=True
+            )
         else:
-            raise UsageError(f"{path} holds neither a tarred set (audio_0.tar, ...) nor Shar (cuts/cuts.*)")
+            advice = advice_on_audio(here) or "; to mix sets for WeNet, write OUT.list"
+            raise UsageError(
+                f"{path} holds neither a tarred set (audio_0.tar, ...) nor Shar (cuts/cuts.*) nor Parquet files{advice}"
+            )
         check_loadable(here)
+    elif path.endswith(".parquet"):
+        node = Node(name, {"type": "parquet", "manifest_filepath": _absolute(here)}, is_tarred=True)
     else:
         data = parse_paths({"manifest_filepath": path})
         is_cuts = isinstance(data, DataSet) and data.cuts
@@ -134,16 +165,15 @@ def _read(name: str, path: str, num_workers: int) -> Node:
 
 
 def _tarred_entry(folder: Path) -> dict[str, Any]:
-    numbers = tar_numbers(folder)
+    numbers = list(shard_tars(folder))
     if numbers != list(range(len(numbers))) or not numbers:
         raise UsageError(f"{folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {folder}")
-    shards = brace_text("0", str(len(numbers) - 1))
-    has_manifests = len(numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE)) >= len(numbers)
-    manifest = SHARD_MANIFEST_NAME.format(shards) if has_manifests else manifest_name(newest_version(folder))
+    has_manifests = len(shard_manifests(folder)) >= len(numbers)
+    tars, manifests = names_in_config(newest_version(folder), len(numbers), has_manifests)
     return {
         "type": "nemo_tarred",
-        "manifest_filepath": _absolute(folder / manifest),
-        "tarred_audio_filepaths": _absolute(folder / TAR_NAME.format(shards)),
+        "manifest_filepath": _absolute(folder / manifests),
+        "tarred_audio_filepaths": _absolute(folder / tars),
     }
 
 
@@ -165,23 +195,42 @@ def _shar_fields(folder: Path) -> dict[str, str]:
 def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int) -> Node:
     """An `input_cfg` as a group; entries keep what they say, and their weights if they have some."""
     group = Node(name, {"type": "group"})
-    for number, (entry, kind, within, _) in enumerate(config_entries(path, TYPES, seen, Notes())):
-        group.children.append(_config_entry(f"entry{number}", entry, kind, within, num_workers))
+    group.children = [_config_entry(*entry, num_workers) for entry in _entries(path, seen)]
     return group
+
+
+def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], str, tuple[str, ...]]]:
+    """The entries of an `input_cfg`, each with its name, its type and its chain of files.
+
+    Keys beside the entries that NeMo hands down to them go into each entry; others belong into a training config.
+    """
+    for number, (entry, kind, within, notes) in enumerate(config_entries(value, AUDIO_TYPES, seen, Notes())):
+        loader = {key: value for key, value in vars(notes.loader).items() if value is not None}
+        inherited = {key: getattr(notes, key) for key in INHERITED_KEYS if getattr(notes, key) is not None}
+        handed_down = {key: loader.pop(key) for key in INHERITED_KEYS if key in loader} | inherited
+        others = list(loader)
+        if others and not number:
+            tell(
+                f"note: {within[-1]}: {', '.join(others)} are not part of the blend; put them into the training config"
+            )
+        yield f"entry{number}", handed_down | entry, kind, within
 
 
 def _config_entry(name: str, entry: dict[str, Any], kind: str, seen: tuple[str, ...], num_workers: int) -> Node:
     node = Node(name, entry, given=entry.get("weight"))
     if kind != "group":
-        node.is_tarred = kind == "nemo_tarred" or entry.get("shar_path") is not None
+        node.is_tarred = kind in ("nemo_tarred", "parquet") or entry.get("shar_path") is not None
         return _measured(node, num_workers)
-    inner = entry.get("input_cfg")
-    for number, (below, below_kind, within, _) in enumerate(config_entries(inner, TYPES, seen, Notes())):
-        node.children.append(_config_entry(f"entry{number}", below, below_kind, within, num_workers))
+    if entry.get("reweight_temperature") is not None:
+        raise UsageError(
+            f"a group{in_file(seen)} has a reweight_temperature, with which NeMo would change the weights of the "
+            "table; take it out, and give --temperature"
+        )
+    node.children = [_config_entry(*below, num_workers) for below in _entries(entry.get("input_cfg"), seen)]
     return node
 
 
-def _reports(path: Path) -> list[Report]:
+def finished_reports(path: Path) -> list[Report]:
     """The reports of the runs that made a set, which have its hours and records; none if there are none that hold.
 
     Raises:
@@ -214,7 +263,7 @@ def _progress(status: Status) -> str:
 def _measured(node: Node, num_workers: int) -> Node:
     """Read the durations of all records."""
     data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
-    found = read_input(data, num_workers=num_workers)
+    found = read_input(data, num_workers=num_workers, seconds_of=seconds_of)
     node.seconds, node.records = float(found.seconds.sum()), len(found.seconds)
     return node
 

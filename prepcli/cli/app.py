@@ -4,13 +4,11 @@ import atexit
 import contextlib
 import errno
 import gc
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -87,19 +85,13 @@ def _nothing() -> None:
 def _add(command: Command, group: typer.Typer) -> None:
     words = command.name.split()
     options = command.load_options()
-    function = build_command(words, options, command.load_function, partial(_show, command))
+    function = build_command(words, options, command.load_function)
     has_lists = any(one.is_list and not (one.option.is_argument or one.option.one_each) for one in declared(options))
     group.command(
         words[-1],
         cls=VariadicCommand if has_lists and len(words) == 1 else ExplainingCommand,
         short_help=command.summary,
     )(function)
-
-
-def _show(command: Command, options: Any, report: Any) -> None:
-    """Print a report; what prints it is imported only now."""
-    module, _, name = command.result.show.rpartition(".")
-    getattr(importlib.import_module(f"prepcli.cli.{module}"), name)(options, report)
 
 
 def _print_version(wanted: bool) -> None:

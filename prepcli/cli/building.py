@@ -10,33 +10,33 @@ from typing import Annotated, Any
 import typer
 from typer.models import TyperPath
 
+from prepcli.cli.output import print_json, show
 from prepcli.errors import IncompleteError, TooManyRejectsError
 from prepcli.interface.calls import called
 from prepcli.interface.options import Declared, declared, words_of
-from prepcli.interface.values import Options, from_command_line
+from prepcli.interface.values import Options, check_effects, from_command_line
 from prepcli.processes.workers import is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme
-
-Show = Callable[[Any, Any], None]
-"""Prints a report, given the options and the report."""
+from prepcli.storage.paths import path_of
 
 
 def build_command(
-    words: Sequence[str], options: type[Options], function: Callable[[], Callable[[Options], Any]], show: Show
+    words: Sequence[str], options: type[Options], function: Callable[[], Callable[[Options], Any]]
 ) -> Callable[..., None]:
     """Build the function that typer makes a command of.
 
     Args:
         words: the name of the command, e.g. `download an4`.
         options: the dataclass of its options.
-        function: imports and returns the function that does the work.
-        show: prints the report.
+        function: imports and returns the function that does the work; its report is printed.
     """
     on_command_line = [one for one in declared(options) if one.option.only != "Python"]
 
     def command(**values: Any) -> None:
         given = {one.name: from_command_line(one, _value(one, values[one.name])) for one in on_command_line}
-        _run(words, options(**given), function, show)
+        made = options(**given)
+        check_effects(made)
+        _run(words, made, function)
 
     parameters = [_parameter(one) for one in on_command_line]
     # typer reads options and their types from here.
@@ -47,14 +47,19 @@ def build_command(
 
 
 class _PathOrAddress(TyperPath):
-    """An existing path, or an address: one is looked up when it is used, one of another scheme is refused later."""
+    """A path, or an address: one is looked up when it is used, one of another scheme is refused later.
+
+    An address does not pass through `Path`, which would change its key.
+    """
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """See `TyperPath.convert`."""
-        return value if is_address(value) or other_scheme(value) else super().convert(value, param, ctx)
+        if is_address(value) and value.partition("://")[2]:  # what names no bucket is refused later
+            return path_of(value)
+        return value if other_scheme(value) else super().convert(value, param, ctx)
 
 
-def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]], show: Show) -> None:
+def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]]) -> None:
     """Call the function and print its report, also after a run with too many rejects."""
     try:
         with called([*words, *words_of(options)], progress=True):
@@ -68,8 +73,6 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
         raise
     except IncompleteError as error:
         if error.document is not None and getattr(options, "as_json", False) and not is_own_rank():
-            from prepcli.cli.output import print_json
-
             print_json(error.document)
         raise
     if not is_own_rank():
@@ -96,7 +99,8 @@ def _collect_garbage() -> None:
 
 
 def _parameter(one: Declared) -> inspect.Parameter:
-    value_type: Any = _choices(one) if one.choices else one.type
+    # As text, a path keeps the slash at its end.
+    value_type: Any = _choices(one) if one.choices else str if one.option.names_file else one.type
     if one.is_list:
         value_type = list[value_type]
     default = inspect.Parameter.empty if one.is_required else _default(one, value_type)
@@ -107,16 +111,14 @@ def _parameter(one: Declared) -> inspect.Parameter:
         settings["show_default"] = one.option.shown_default or False
     if one.option.minimum is not None:
         settings["min"] = one.type(one.option.minimum)
-    if one.option.must_exist is not None and one.option.takes_address:
-        settings["click_type"] = _PathOrAddress(
-            exists=True,
-            dir_okay=one.option.must_exist == "folder",
-            file_okay=one.option.must_exist == "file",
-            path_type=Path,
-        )
-    elif one.option.must_exist is not None:
-        settings |= {"exists": True, "dir_okay": one.option.must_exist == "folder"}
-        settings["file_okay"] = one.option.must_exist == "file"
+    kind: dict[str, Any] = {}
+    if one.option.must_exist is not None:
+        kind = {"exists": True, "dir_okay": one.option.must_exist == "folder"}
+        kind["file_okay"] = one.option.must_exist == "file"
+    if one.type is Path and one.option.takes_address:
+        settings["click_type"] = _PathOrAddress(path_type=Path, **kind)
+    else:
+        settings |= kind
     declare = typer.Argument(**settings) if one.option.is_argument else typer.Option(*one.names, **settings)
     return inspect.Parameter(
         one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[value_type, declare]

@@ -26,16 +26,29 @@ _RENAMED = {
     "cuts-per-shard": "--shard-size",
     "gpus": "--devices",
     "num-gpus": "--devices",
-    "codec-model-name": "--codec-model",
+    "pretrained-name": "--model",
+    "module-name": "--model-class",
+    "config-path": "--config",
+    "optimizer-name": "--optimizer",
+    "processing-chunk-size": "--shard-size",
+    "codec-model-name": "--codec-name",
     "codec-model-path": "--codec-model",
+    "dataset-name": "--group-by",
+    "dataset-path": "--audio-base-dir",
+    "audio-root": "--ldc-root",
+    "transcript-root": "--ldc-root",
+    "dest-folder": "--data-root",
 }
 """Options of NeMo's and WeNet's scripts and of lhotse, and ours that do the same."""
 _NOT_NEEDED = {
     "num-nodes": "it starts no other nodes",
-    "processing-chunk-size": "memory does not grow with the size of the input",
+    "flush-threshold-items": "memory does not grow with the size of the input",
     "buffer-size": "memory does not grow with the size of the input",
+    "mel-files": "the lists of mels are written to OUT/filelists",
     "codec-frame-rate": "the model has its frame rate",
     "write-metadata": "metadata.yaml is always written",
+    **dict.fromkeys(("wandb-entity", "wandb-project", "wandb-name"), "prepcli status shows how far a run is"),
+    "log-level": "notes and progress go to stderr",
     "use-lhotse": "it is an option of the training config",
 }
 """Options of NeMo's scripts that have no counterpart, and why."""
@@ -50,6 +63,10 @@ _OTHERWISE = {
         "give the manifests to add as MANIFEST, and the set that they are added to with --concat-to",
     ),
     "metadata": ("--concat-to", "leave it out: metadata.yaml is always written, and read from the set of --concat-to"),
+    "wav-files": (
+        "--n-mel-channels",
+        "MANIFEST is the first argument; prepcli make-manifest LIST.txt MANIFEST --format filelist makes it",
+    ),
     "metadata-path": ("--concat-to", "name the folder of the set that is added to with --concat-to"),
 }
 """Options of NeMo's scripts, the one of ours that the advice is about, and the advice."""

@@ -20,6 +20,12 @@ _PLAIN = {
     "(Possible options:": "(similar:",
 }
 """Words of click, and plainer ones."""
+_SEVERAL = {
+    **dict.fromkeys(("MANIFEST", "INPUT", "PATH"), "; several manifests are one argument, a.json,b.json"),
+    "SOURCE": "; for several, give the folder above them, or a file that lists paths",
+    "OUT": "; give one at a time",
+}
+"""How to give several values for the first argument, by its name."""
 
 
 def run_app(app: typer.Typer) -> int:
@@ -50,7 +56,7 @@ def _in_one_line(error: Any) -> UsageError:
 def _takes(command: Any) -> str:
     """The arguments of a command in words."""
     names = [one.metavar or str(one.name).upper() for one in command.params if one.param_type_name == "argument"]
-    several = "; several manifests are one argument, a.json,b.json" if names[:1] == ["MANIFEST"] else ""
+    several = next((advice for first, advice in _SEVERAL.items() if names and first in names[0].split("|")), "")
     return f"the command takes {' and '.join(names) or 'no arguments'}{several}"
 
 

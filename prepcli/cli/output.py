@@ -1,30 +1,34 @@
-"""The output of commands: a plan or a summary, as text or as JSON."""
+"""The output of commands: a report as text or as JSON."""
 
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from prepcli.display.printing import encodable, printable
+from prepcli.display.printing import as_text, encodable
 
 if TYPE_CHECKING:
-    from prepcli.engine.options import JobOptions
-    from prepcli.engine.report import Report
+    from prepcli.engine.options import ShowStatus
+    from prepcli.engine.status import Status
 
 
-def show_report(options: "JobOptions", report: "Report") -> None:
-    """Print the summary of a run, or its plan; a run without work prints one line."""
-    if report.status == "dry_run":
-        print_json(report.details) if options.as_json else print_plan(report.details)
-    elif options.as_json:
-        print_json(report)
+def show(options: Any, report: Any) -> None:
+    """Print a report: `str(report)`, the text of `--verbose` or `--quiet`, or one JSON object.
+
+    Raises:
+        typer.Exit: with the exit code of the report, if it is not 0.
+    """
+    if getattr(options, "watch", False):
+        raise typer.Exit(_watch(options, report))
+    if getattr(options, "as_json", False):
+        print_json(report.document() if hasattr(report, "document") else report)
     else:
-        from prepcli.engine.report import summary_lines
-
-        lines = summary_lines(report, options.verbose)
-        if report.status == "nothing_to_do" and not options.verbose:
-            lines = [lines[0], *(line for line in lines[1:] if report.retry_with and report.retry_with in line)]
-        print_lines(lines)
+        spec = next((name for name in ("verbose", "quiet") if getattr(options, name, False)), "")
+        typer.echo(format(report, spec))
+    if code := getattr(report, "exit_code", 0):
+        raise typer.Exit(code)
 
 
 def print_json(document: Any) -> None:
@@ -38,26 +42,28 @@ def print_json(document: Any) -> None:
     typer.echo(text.decode())
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines; control characters in them are escaped, so each stays one line."""
-    typer.echo("\n".join(map(printable, lines)))
+def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
+    """Print the states until no run is active or waiting; returns the exit code."""
+    from prepcli.engine.command import status
+    from prepcli.engine.status_text import HEAD, aligned, overview, row
 
-
-def print_plan(plan: dict[str, Any]) -> None:
-    """Print the plan as text."""
-    seconds = plan["seconds_per_rank"]
-    from prepcli.engine.report import reject_rows
-
-    rejects = reject_rows(plan["rejects_by_reason"])
-    if not any(name == "rejects" for name, _ in rejects):
-        rejects.append(("rejects", "none so far (the audio is not read yet)"))
-    lines = [
-        f"{plan['command']}: the plan (nothing is written)",
-        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} skipped (_skipme)",
-        *(f"  {name:<8} {text}" for name, text in rejects),
-        f"  audio    {plan['hours']:,.2f} hours in {plan['units']:,} units",
-        f"  ranks    {plan['world_size']}, {min(seconds):,.0f} to {max(seconds):,.0f} s of audio each, "
-        f"spread (max/mean) {plan['spread_max_over_mean']:.3f}",
-    ]
-    lines += [f"    rank {number}: {share:,.1f} s" for number, share in enumerate(seconds if len(seconds) > 1 else [])]
-    print_lines([*lines, *(f"  note     {note}" for note in plan["notes"])])
+    shown: list[list[str]] = []
+    while True:
+        if options.as_json:
+            print_json(found)
+        elif sys.stdout.isatty():
+            typer.echo("\033[H\033[J", nl=False)
+            typer.echo(as_text(overview(found)))
+        else:
+            rows = [row(one) for one in found]
+            new = [one for one in rows if one not in shown]
+            if new:
+                now = time.strftime("%H:%M:%S")
+                rows_shown = aligned(new if shown else [list(HEAD), *new])
+                typer.echo(as_text(f"{now}  {line}" for line in rows_shown))
+            shown = rows
+            sys.stdout.flush()
+        if not any(one.state in ("planning", "running", "finishing", "not_started") for one in found):
+            return 0 if all(one.state == "finished" for one in found) else 4
+        time.sleep(options.every)
+        found = status(options)

@@ -51,7 +51,7 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def is_on_gpu(self) -> bool:
-        """Then the GPU resamples as well."""
+        """Whether the codec runs on a GPU, which resamples as well, and whose kernels limit the size of a batch."""
         return self.device.startswith("cuda")
 
     @property

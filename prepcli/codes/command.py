@@ -32,7 +32,7 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
         >>> import prepcli
         >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
         >>> report.outputs["target_codes"]
-        'shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
+        '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
     engine = options.engine()
     options.check_input()

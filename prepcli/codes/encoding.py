@@ -1,5 +1,6 @@
 """Encode one unit of shards: batch segments with equal numbers of frames, run the codec, write tars."""
 
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.rates import rate_counts
 from prepcli.codes.content import record_audio
 from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.on_device import BatchShape, encode_rows, move_rows
@@ -20,6 +22,7 @@ from prepcli.engine.job import Advance
 from prepcli.engine.publish import UnitWriter
 from prepcli.engine.rejects import Origin
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.audio_states import States
 from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.indexes import index_name
 from prepcli.formats.shar import TARGET, shard_text
@@ -30,6 +33,7 @@ from prepcli.models.prefetch import Batch, Decoded
 from prepcli.models.protocols import Codec
 from prepcli.models.running import ModelRunner, Result, Running
 from prepcli.models.sinc import can_resample, resampled_length
+from prepcli.models.widths import MAX_VALUES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,10 +66,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         options: CodesOptions,
         folder: Path,
         *,
-        resamples: bool = False,
+        on_gpu: bool = False,
         mixes_lengths: bool = False,
     ) -> None:
-        """`folder`: the Shar set. `resamples`: batches come at the audio's own rate; `compute` changes it.
+        """`folder`: the Shar set. `on_gpu`: batches come at the audio's own rate, and are as small as its kernels need.
 
         `mixes_lengths`: the codec gives each segment its own codes in batches of mixed lengths, too.
         """
@@ -74,7 +78,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._codec = codec
         self._options = options
         self._folder = folder
-        self._resamples = resamples
+        self._on_gpu = on_gpu
         self._mixes_lengths = mixes_lengths
         self._members: list[Piece] = []
         self._number: dict[tuple[bytes, int], int] = {}
@@ -103,6 +107,8 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             self._records.append(0)
             self._seconds.append(0.0)
         self.extra[USED] += found.num_samples / found.sampling_rate
+        for name in rate_counts(found.sampling_rate, self._codec.sampling_rate):
+            self.extra[name] = self.extra.get(name, 0) + 1
         if seconds is not None:
             self._records[number] += 1
             self._seconds[number] += seconds
@@ -113,9 +119,26 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         frames: Ints = -(-np.array(samples, np.int64) // codec.samples_per_frame)
         return frames
 
+    @property
+    def _max_samples(self) -> int:
+        """Samples of a batch, at the codec's rate, for which every layer has few enough values."""
+        return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
+
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
         """Segments that the codec cannot encode because of their length."""
         codec = self._codec
+        max_frames = self._max_samples // codec.samples_per_frame
+        for number in np.flatnonzero(self._num_frames > max_frames).tolist():
+            seconds = self._members[number].seconds
+            yield (
+                number,
+                RecordRejected(
+                    RejectReason.OUT_OF_MEMORY,
+                    f"{seconds:g} s are too long for a layer of the codec on a GPU, which can compute "
+                    f"{self._max_samples / codec.sampling_rate:.0f} s at once: continue with --devices cpu "
+                    "--retry-rejects, or cut the record in two",
+                ),
+            )
         short = RecordRejected(
             RejectReason.BAD_DURATION,
             f"too short for the codec, which needs {codec.min_frames} frames of "
@@ -137,7 +160,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
         """Segments of a batch, and its shape: of one sampling rate, and of one number of frames if it must be."""
         codec = self._codec
-        max_samples = int(self._options.batch_duration * codec.sampling_rate)
+        max_samples = min(int(self._options.batch_duration * codec.sampling_rate), self._max_samples)
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
         is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
         is_usable[list(self._unusable)] = False
@@ -149,7 +172,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             else:
                 equal = equal_length_batches(frames * codec.samples_per_frame, max_samples)
                 batches = [(batch, len(batch), int(frames[batch[0]])) for batch in equal]
-            decoded_rate = rate if self._resamples else codec.sampling_rate
+            decoded_rate = rate if self._on_gpu else codec.sampling_rate
             for batch, num_rows, num_frames in batches:
                 yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
 
@@ -244,7 +267,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         return RecordRejected(
             RejectReason.OUT_OF_MEMORY,
             f"the codec has not enough memory on {device} for the {member.seconds:g} s at {member.place}, even alone "
-            "(no --batch-duration helps); take a device with more memory",
+            "(no --batch-duration helps); take a device with more memory, and --retry-rejects",
         )
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
@@ -276,7 +299,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 if place is not None:
                     writer.add_after(place, tar.index)
         writer.extra.update(self.extra)
-        record_audio(writer.workspace, writer.unit.id, self.shards, self.indices, self._folder)
+        states: States = {}
+        for shard, index in zip(self.shards, self.indices, strict=True):
+            states |= {str(tar.relative_to(self._folder)): index.states[name] for name, tar in shard.tars.items()}
+        record_audio(writer.workspace, writer.unit.id, states)
 
     def _codes_of(
         self, computed: "list[Codes | RecordRejected]", found: Found, field: str

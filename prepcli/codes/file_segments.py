@@ -7,12 +7,16 @@ from prepcli.audio.encode import to_float32
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
+from prepcli.audio.source import refuse
 from prepcli.codes.resampling import SincResampler
 from prepcli.codes.uses import Use
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.audio_states import AudioState, file_digest
 from prepcli.models.prefetch import Samples
 from prepcli.processes.in_hand import take_in_hand
-from prepcli.storage.ahead import files_ahead
+from prepcli.storage.addresses import is_address
+from prepcli.storage.ahead import beginning_of, files_ahead
+from prepcli.storage.input_files import state_of, state_of_info
 
 _INFO_CACHE_SIZE = 1024
 
@@ -20,7 +24,7 @@ _INFO_CACHE_SIZE = 1024
 class FileSegment(NamedTuple):
     """A segment of a file: `start` and `num_samples` at its own `sampling_rate` (Hz), one of its channels.
 
-    Segments with one `digest` are the same audio.
+    Segments with one `digest` are the same audio. `state` is that of the file when it was found.
     """
 
     path: str
@@ -29,6 +33,7 @@ class FileSegment(NamedTuple):
     channel: int
     sampling_rate: int
     digest: bytes
+    state: AudioState
 
     @property
     def seconds(self) -> float:
@@ -42,27 +47,42 @@ class FileSegment(NamedTuple):
 
 
 def find_segments(uses: Sequence[Use]) -> list[FileSegment | RecordRejected]:
-    """The segments that records use; only headers of files are read."""
-    infos: dict[str, AudioInfo | RecordRejected] = {}
-    return [_find(use, infos) for use in files_ahead(uses, lambda use: use.path)]
+    """The segments that records use: by the headers of files, whose bytes are read for their digests alone."""
+    files: dict[str, _File | RecordRejected] = {}
+    return [_find(use, files) for use in files_ahead(uses, lambda use: use.path)]
 
 
-def _find(use: Use, infos: dict[str, AudioInfo | RecordRejected]) -> FileSegment | RecordRejected:
+_File = tuple[AudioInfo, AudioState]
+
+
+def _find(use: Use, files: dict[str, _File | RecordRejected]) -> FileSegment | RecordRejected:
     try:
-        if use.path not in infos:
+        if use.path not in files:
             take_in_hand(use.path, use.offset, use.duration)
             try:
-                infos[use.path] = probe_file(use.path)
+                files[use.path] = _look_at(use.path)
             except RecordRejected as rejected:
-                infos[use.path] = rejected
-        info = infos[use.path]
-        if isinstance(info, RecordRejected):
-            return info
+                files[use.path] = rejected
+        found = files[use.path]
+        if isinstance(found, RecordRejected):
+            return found
+        info, state = found
         start, num_samples = segment_samples(info, use.offset, use.duration)
         channel = _channel(use, info)
     except RecordRejected as rejected:
         return rejected
-    return FileSegment(use.path, start, num_samples, channel, info.sampling_rate, use.key.to_bytes(8, "little"))
+    key = use.key.to_bytes(8, "little")
+    return FileSegment(use.path, start, num_samples, channel, info.sampling_rate, key, state)
+
+
+def _look_at(path: str) -> _File:
+    """What an audio file is; raises `RecordRejected` if it cannot be used."""
+    info = probe_file(path)  # which rejects pipes
+    try:
+        found = state_of_info(beginning_of(path)[1]) if is_address(path) else state_of(path)
+        return info, AudioState.of(found, file_digest(path, found))
+    except OSError as error:
+        refuse(error, path)
 
 
 def _channel(use: Use, info: AudioInfo) -> int:

@@ -1,6 +1,7 @@
 """extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
-from collections.abc import Mapping, Sequence
+import glob
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from prepcli.codes.shard_index import Member, MemberDecoder, index_shard
 from prepcli.codes.statistics import statistics
 from prepcli.engine.plan import InputFile, Plan
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, index_name, mirrored
+from prepcli.formats.indexes import MIRROR, index_name, indexes_of, mirrored
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_NAME, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
@@ -28,7 +30,7 @@ from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
 from prepcli.processes.workers import wait_for
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import NUMBER, path_of
 
 
 def codes_workspace(out: Path, codec_name: str, work_dir: Path | None = None) -> Workspace:
@@ -73,9 +75,12 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         self._work_dir = work_dir
 
     def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
-        """The tars of this codec, and their indexes."""
-        tars = f"{CODES_FOLDER.format(self.options.codec_name)}/*_codes/codes.*.tar"
-        return (tars, tars + INDEX_SUFFIX, f"{MIRROR}/**/{tars}{INDEX_SUFFIX}")
+        """The tars of this codec."""
+        return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+        """The index of a tar."""
+        return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
         """The options, the model, and the amount of audio."""
@@ -113,7 +118,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
 
     def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
         """Refuse to continue if audio was replaced under the same cuts."""
-        check_audio(workspace, {unit.id: unit.shards for unit in done}, self.folder, self.num_workers)
+        check_audio(workspace, done, self.folder, self.num_workers)
 
     def decoder(self, contents: CodesContents) -> MemberDecoder:
         """Reads segments from the tars."""
@@ -130,7 +135,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
                 self.model,
                 self.options,
                 self.folder,
-                resamples=self.is_on_gpu,
+                on_gpu=self.is_on_gpu,
                 mixes_lengths=self.mixes_lengths,
             )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from prepcli.codes.content import record_audio
 from prepcli.codes.encoding import Codes, Piece, UnitEncoder
 from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.options import CodesOptions
@@ -84,7 +85,7 @@ class RecordEncoder(UnitEncoder):
         codec: Codec,
         options: CodesOptions,
         *,
-        resamples: bool,
+        on_gpu: bool,
         mixes_lengths: bool,
     ) -> None:
         """`folder`: OUT, as paths in the lines have it; for the rest see `UnitEncoder`."""
@@ -96,7 +97,7 @@ class RecordEncoder(UnitEncoder):
         keys, owners = table.keys[:, here], table.owners[:, here]
         is_own = (unit.lo <= owners) & (owners < unit.hi)
         self._own = {int(key).to_bytes(8, "little") for key in np.unique(keys[is_own]).tolist()}
-        super().__init__((), [index], codec, options, Path(), resamples=resamples, mixes_lengths=mixes_lengths)
+        super().__init__((), [index], codec, options, Path(), on_gpu=on_gpu, mixes_lengths=mixes_lengths)
         self._checks = self._plan_checks()
 
     def _is_encoded_here(self, member: Piece) -> bool:
@@ -159,6 +160,8 @@ class RecordEncoder(UnitEncoder):
             writer.add(name, codes_bytes(own))
         self._write_keys(writer, LOST_NAME, self._lost(computed))
         self._write_keys(writer, RELIED_NAME, relied)
+        encoded = [one for one in self._members if isinstance(one, FileSegment) and self._is_encoded_here(one)]
+        record_audio(writer.workspace, writer.unit.id, {segment.path: segment.state for segment in encoded})
         writer.extra.update(self.extra | {FRAME_SHIFT: self._codec.samples_per_frame / self._codec.sampling_rate})
 
     def _name(self, field: int, number: int) -> str:

@@ -1,5 +1,6 @@
 """extend-codec-codes for plain manifests: a file of codes for each segment, and a manifest that names them."""
 
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from prepcli.codes.codec_job import CodecJob
+from prepcli.codes.content import check_audio
 from prepcli.codes.file_segments import FileDecoder, FileSegment, find_segments
 from prepcli.codes.manifest_encoding import LINES_NAME, LOST_NAME, RELIED_NAME, NamedSegments, RecordEncoder
 from prepcli.codes.options import CodesOptions
@@ -21,7 +23,7 @@ from prepcli.engine.work_folder import MAX_NAME_BYTES
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder
-from prepcli.formats.plain_codes import FILE_PATTERN, FRAME_SHIFT, MANIFEST_NAME
+from prepcli.formats.plain_codes import FRAME_SHIFT, MANIFEST_NAME
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.model_job import Begin, Tick
 from prepcli.models.prefetch import DecodingPool
@@ -79,8 +81,8 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
         return MANIFEST_NAME.format(stem, self.name)
 
     def output_patterns(self, plan: ManifestPlan) -> Sequence[str]:
-        """The manifest and the codes."""
-        return (MANIFEST_NAME.format("*", self.name), FILE_PATTERN.format(self.name))
+        """The manifest, which names the codes."""
+        return (glob.escape(self.manifest_name),)
 
     def settings(self, plan: ManifestPlan) -> dict[str, Any]:
         """The options, the model, where the audio lies, and where the codes do: the lines have their whole paths."""
@@ -112,6 +114,10 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
         """The lines that cannot be read."""
         return plan.contents.records.planned_rejects()
 
+    def check_done(self, done: Sequence[RecordGroup], workspace: Workspace) -> None:
+        """Refuse to continue if audio was replaced under the same manifest."""
+        check_audio(workspace, done, Path(), self.num_workers)
+
     def decoder(self, contents: ManifestContents) -> FileDecoder:
         """Reads segments of files."""
         return FileDecoder(None if self.is_on_gpu else self.model.sampling_rate)
@@ -130,7 +136,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
                 contents.folder,
                 self.model,
                 self.options,
-                resamples=self.is_on_gpu,
+                on_gpu=self.is_on_gpu,
                 mixes_lengths=self.mixes_lengths,
             )
 
@@ -164,7 +170,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
         if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
             raise PrepcliError(
                 f"{len(both):,} segments that records have as their context could not be encoded, see the rejects in "
-                f"{root}/rejects; take a device with more memory, and give --overwrite, or leave these records out"
+                f"{root}/rejects; take a device with more memory, and give --retry-rejects, or leave these records out"
             )
 
 

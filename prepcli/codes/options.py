@@ -26,10 +26,11 @@ class CodesOptions:
             "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging Face: a "
             "folder, or a name such as kyutai/mimi (extra hf-codecs).",
             metavar="FILE.nemo|FOLDER|NAME",
+            may_be_path=True,
         ),
     ]
     codec_name: Annotated[
-        str | None, Option("Name in codes_<name>.", shown_default="from the codec's file or name")
+        str | None, Option("Name in codes_<name>.", shown_default="from the codec's file or name", order=-1)
     ] = None
     num_codebooks: Annotated[
         int | None,
@@ -40,7 +41,8 @@ class CodesOptions:
         float,
         Option(
             "Minimum seconds of neighbouring shards that are batched and published together. With a smaller "
-            "pool batches are less full; with a larger one, a stopped run loses more work."
+            "pool batches are less full; with a larger one, a stopped run loses more work.",
+            order=1,
         ),
     ] = 7200.0
     precision: Annotated[
@@ -87,6 +89,7 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
             "Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by "
             "commas, or a brace pattern.",
             metavar="SHAR_DIR|MANIFEST",
+            several_paths=True,
             is_argument=True,
             shapes_output=False,
             takes_address=True,

@@ -1,5 +1,6 @@
 """Index of the audio in the tars of a shard: read sequentially in a worker process, ahead of the model."""
 
+import contextlib
 import hashlib
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -16,9 +17,10 @@ from prepcli.codes.file_segments import FileSegment
 from prepcli.codes.plan import InputShard, read_heads
 from prepcli.codes.resampling import SincResampler
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason
+from prepcli.formats.audio_states import AudioState, States
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
-from prepcli.formats.shar_audio import TarState, tar_contents
+from prepcli.formats.shar_audio import tar_contents
 from prepcli.manifest.shar_cuts import read_cuts
 from prepcli.models.prefetch import Samples
 from prepcli.processes.in_hand import take_in_hand
@@ -62,7 +64,7 @@ class ShardIndex:
     ids: list[str]
     seconds: list[float]
     fields: dict[str, list[Found]]
-    states: dict[str, TarState]
+    states: States
 
 
 def index_shard(shard: InputShard) -> ShardIndex:
@@ -70,12 +72,12 @@ def index_shard(shard: InputShard) -> ShardIndex:
     heads = read_heads(shard, read_cuts(shard.cuts_file))
     ids = [head.id for head in heads]
     fields: dict[str, list[Found]] = {}
-    states: dict[str, TarState] = {}
+    states: States = {}
     for name, path in shard.tars.items():
         before = state_of(path)  # before it is read: what changes meanwhile is seen next time
         digest = hashlib.blake2b(digest_size=16)
         fields[name] = list(_find(ids, path, digest))
-        states[name] = TarState(before.num_bytes, before.mtime_ns, before.inode, digest.hexdigest())
+        states[name] = AudioState.of(before, digest.hexdigest())
     return ShardIndex(ids, [head.duration for head in heads], fields, states)
 
 
@@ -94,6 +96,9 @@ def _find(ids: list[str], tar: Path, digest: "hashlib.blake2b") -> Iterator[Foun
             if name != id:
                 found = RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} has {name} in the place of this cut")
             yield found
+    with contextlib.suppress(tarfile.TarError, EOFError):  # what no cut has is a part of the digest as well
+        for _ in pairs:
+            pass
 
 
 def _pairs(tar: Path, digest: "hashlib.blake2b") -> Iterator[tuple[str, Found]]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from prepcli.audio.rates import rates_note
 from prepcli.codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED
 from prepcli.engine.publish import Marker
 from prepcli.models.model_job import WALL
@@ -35,4 +36,4 @@ def statistics(markers: Sequence[Marker]) -> dict[str, Any]:
     if counts[COMPARED]:
         details["codes_unlike_fp32"] = round(counts[DIFFERENT] / counts[COMPARED], 6)
         details["codes_compared"] = int(counts[COMPARED])
-    return details
+    return details | rates_note((marker.extra for marker in markers), "segments", "the codec's {} Hz")

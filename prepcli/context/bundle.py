@@ -165,7 +165,8 @@ class Bundle(UnitWork[int, Embedded]):
         return RecordRejected(
             RejectReason.OUT_OF_MEMORY,
             f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
-            f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory",
+            f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory, "
+            "and --retry-rejects",
         )
 
     def _is_readable(self, rejects: Mapping[int, RecordRejected]) -> NDArray[np.bool_]:

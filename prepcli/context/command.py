@@ -24,7 +24,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
         >>> import prepcli
         >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
         >>> report.outputs["manifest"]
-        'context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
+        '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)

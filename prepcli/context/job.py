@@ -1,5 +1,6 @@
 """extend-context-audio: for each record the most similar other utterance of its voice becomes its context audio."""
 
+import glob
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,6 @@ from prepcli.context.bundle import (
     BATCHES,
     BEST_NAME,
     COMPUTED,
-    EMBEDDINGS_INDEX_NAME,
-    EMBEDDINGS_NAME,
     INDEX_NAME,
     LINES_NAME,
     PADDED,
@@ -22,11 +21,12 @@ from prepcli.context.bundle import (
     WAITED,
     Bundle,
 )
-from prepcli.context.kept import EmbeddingStore, keys_of
+from prepcli.context.kept import EmbeddingStore, NothingToEmbedEncoder, SomethingToEmbedError, keys_of
 from prepcli.context.lines import histogram_of_all, histograms, kept_at, merged_lines
 from prepcli.context.options import ContextOptions
 from prepcli.context.plan import ContextLayout, plan_bundles
 from prepcli.context.voices import group_key
+from prepcli.engine.job import Execution
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.progress import format_seconds
 from prepcli.engine.publish import Marker, UnitWriter
@@ -115,6 +115,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
             )
         self._batch_duration = batch_duration
         self._reuse_embeddings = reuse_embeddings
+        self._planned: ContextPlan | None = None
 
     def _store(self) -> EmbeddingStore:
         base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
@@ -135,12 +136,8 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         return f"{stem}_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
 
     def output_patterns(self, plan: ContextPlan) -> Sequence[str]:
-        """Extended manifests, and embeddings."""
-        return (
-            "*_withContextAudioMinDur*MinSSIM*.json",
-            EMBEDDINGS_NAME.format("bundle_*"),
-            EMBEDDINGS_INDEX_NAME.format("bundle_*"),
-        )
+        """The extended manifest."""
+        return (glob.escape(self.manifest_name),)
 
     def settings(self, plan: ContextPlan) -> dict[str, Any]:
         """The options, where the audio lies, and which model it is."""
@@ -168,7 +165,8 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         contents = ContextContents(records, layout, self._store(), workspace.root)
         notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
         notes += notes_on_speakers(record for _, record in records.sample())
-        return records.plan(units, contents, layout.left_out, notes)
+        self._planned = records.plan(units, contents, layout.left_out, notes)
+        return self._planned
 
     def input_files(self, plan: ContextPlan) -> list[str]:
         """The manifests, and the model where it is a file."""
@@ -183,8 +181,25 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
 
     def load_model(self) -> SpeakerEncoder:
-        """Load the speaker model."""
-        return load_speaker_encoder(self.options.speaker_model)
+        """Load the speaker model, unless all embeddings seem to be kept."""
+        return NothingToEmbedEncoder() if self._has_all_kept() else load_speaker_encoder(self.options.speaker_model)
+
+    def _has_all_kept(self) -> bool:
+        if self._planned is None:
+            return False
+        contents, units = self._planned.contents, self._planned.units
+        return all(contents.store.may_have_all(contents.root, unit.id, unit.num_records) for unit in units)
+
+    def execute(self, plan: ContextPlan, units: Sequence[VoiceBundle], execution: Execution) -> Iterator[Marker]:
+        """As any job with a model; without one first if all embeddings seem to be kept."""
+        left = {unit.id: unit for unit in units}
+        try:
+            for marker in super().execute(plan, units, execution):
+                del left[marker.unit]
+                yield marker
+        except SomethingToEmbedError:
+            self.model = load_speaker_encoder(self.options.speaker_model)
+            yield from super().execute(plan, list(left.values()), execution)
 
     def set_up_device(self) -> None:
         """Have PyTorch compute in full float32, with the same algorithms in every run."""
@@ -207,6 +222,8 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
             records, layout = contents.records, contents.layout
             numbers = layout.order[unit.lo : unit.hi]
             kept = contents.store.find(contents.root, unit.id, keys_of(records, numbers, layout.files))
+            if isinstance(self.model, NothingToEmbedEncoder) and not kept.is_kept.all():
+                raise SomethingToEmbedError
             return Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
 
         return begin

@@ -59,14 +59,23 @@ class EmbeddingStore:
                     "--audio-base-dir or another kind of device (CPU, GPU); leave the option out to compute them"
                 )
 
+    def may_have_all(self, root: Path, bundle: str, num_records: int) -> bool:
+        """Return whether an embedding is kept for each record of a bundle; only their keys say of which audio."""
+        return any(_num_rows(path) == num_records for path in self._files(root, bundle))
+
     def find(self, root: Path, bundle: str, keys: Hashes) -> "KeptEmbeddings":
         """What is kept of the records with these keys; `root` is the workspace of this run."""
-        own = root / FOLDER / self._name / f"{bundle}.npy"
-        for path in [own] + ([] if self._reused is None else [self._reused / own.name]):
+        own, *others = self._files(root, bundle)
+        for path in (own, *others):
             rows = _rows_of(path, keys)
             if (rows >= 0).any():
                 return KeptEmbeddings(own, path, keys, rows)
         return KeptEmbeddings(own, own, keys, np.full(len(keys), -1, np.int64))
+
+    def _files(self, root: Path, bundle: str) -> list[Path]:
+        """Where embeddings of a bundle can be: in this run, where they are written, and in the one that was named."""
+        folders = [root / FOLDER / self._name, *([] if self._reused is None else [self._reused])]
+        return [folder / f"{bundle}.npy" for folder in folders]
 
 
 class KeptEmbeddings:
@@ -84,7 +93,10 @@ class KeptEmbeddings:
         self.is_kept: NDArray[np.bool_] = rows >= 0
 
     def load(self, dim: int) -> NDArray[np.float32]:
-        """The embeddings (N, dim), NaN where there is none; a file that has gone since has none."""
+        """The embeddings (N, dim), NaN where there is none; if all are kept, the file says how long they are."""
+        if self.is_kept.all():
+            every: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows]
+            return every
         found = np.full((len(self._keys), dim), np.nan, np.float32)
         if self.is_kept.any():
             kept: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows[self.is_kept]]
@@ -101,6 +113,39 @@ class KeptEmbeddings:
         self._own.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(self._own) as file:
             file.write(npy_bytes(rows))
+
+
+class NothingToEmbedEncoder:
+    """In the place of a speaker model of which every embedding is kept: loading one takes NeMo and half a minute."""
+
+    sampling_rate = 16000
+    min_samples = 1
+    dim = 0
+    rows_on_cpu: int | None = None
+
+    def padded_lengths(self, num_samples: Indices) -> Indices:
+        """Return the lengths as they are: there are no batches."""
+        return num_samples
+
+    def to(self, device: str) -> None:
+        """Do nothing: there is nothing to move."""
+
+    def embed(self, audio: object, lengths: object) -> Any:
+        """Fail: nobody has anything to embed."""
+        raise AssertionError("there was nothing to embed")
+
+
+class SomethingToEmbedError(Exception):
+    """A kept embedding is of other audio, so the model is needed after all."""
+
+
+def _num_rows(path: Path) -> int | None:
+    """The number of embeddings in a file; None if it is missing or damaged."""
+    try:
+        stored: Any = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return None
+    return len(stored)
 
 
 def _rows_of(path: Path, keys: Hashes) -> Indices:

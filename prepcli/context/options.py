@@ -19,18 +19,26 @@ class ContextOptions:
 
     audio_base_dir: AudioBaseDir = None
     speaker_model: Annotated[
-        str, Option("titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.")
+        str,
+        Option(
+            "titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.",
+            may_be_path=True,
+            order=-1,
+        ),
     ] = "titanet_large"
     group_by: Annotated[
         str,
         Option(
-            "What identifies a voice: the field speaker; a preset for a corpus (libritts, hifitts, hifitts2, "
-            "nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or regex:FIELD:PATTERN, where "
-            "the groups of the pattern are joined by _."
+            "What identifies a voice: the field speaker; a preset for a corpus (libritts, librittsDevClean, "
+            "hifitts, hifitts2, nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or "
+            "regex:FIELD:PATTERN, where the groups of the pattern are joined by _.",
+            order=-1,
         ),
     ] = "speaker"
-    context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).")] = 3.0
-    context_min_ssim: Annotated[float, Option("Minimum cosine similarity to the context, from -1 to 1.")] = 0.6
+    context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).", order=-1)] = 3.0
+    context_min_ssim: Annotated[float, Option("Minimum cosine similarity to the context, from -1 to 1.", order=-1)] = (
+        0.6
+    )
     save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False
 
     def check(self) -> None:

@@ -28,6 +28,7 @@ class Preset:
 PRESETS = {
     # The first three parts of the path.
     "libritts": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
+    "librittsDevClean": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
     # The first two parts, and the file's name without its last _n.
     "hifitts": Preset(_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
     # The file's name without its last _n.

@@ -65,7 +65,7 @@ _makes_slices = partial(
 )
 
 
-@_makes_manifests('download_librispeech("data", data_sets="mini")', "dev_clean_2", "data/dev_clean_2.json")
+@_makes_manifests('download_librispeech("data", data_sets="mini")', "dev_clean_2", "/.../data/dev_clean_2.json")
 def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
     """Make manifests of the corpus."""
     from prepcli.corpora.published import librispeech as corpus
@@ -74,7 +74,7 @@ def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
     return _prepare(chosen, options)
 
 
-@_makes_manifests('download_an4("data")', "train_manifest", "data/an4/train_manifest.json")
+@_makes_manifests('download_an4("data")', "train_manifest", "/.../data/an4/train_manifest.json")
 def download_an4(options: DownloadAn4) -> DownloadReport:
     """Make manifests of the corpus."""
     from prepcli.corpora.published import an4 as corpus
@@ -82,7 +82,7 @@ def download_an4(options: DownloadAn4) -> DownloadReport:
     return _prepare([corpus.data_set()], options)
 
 
-@_makes_manifests('download_aishell("data")', "train", "data/data_aishell/train.json")
+@_makes_manifests('download_aishell("data")', "train", "/.../data/data_aishell/train.json")
 def download_aishell(options: DownloadAishell) -> DownloadReport:
     """Make manifests of the corpus."""
     from prepcli.corpora.published import aishell as corpus
@@ -90,7 +90,7 @@ def download_aishell(options: DownloadAishell) -> DownloadReport:
     return _prepare([corpus.data_set()], options)
 
 
-@_makes_manifests('download_aishell2("AISHELL-2", "data")', "train", "data/train.json")
+@_makes_manifests('download_aishell2("AISHELL-2", "data")', "train", "/.../data/train.json")
 def download_aishell2(options: DownloadAishell2) -> DownloadReport:
     """Make manifests of the corpus."""
     from prepcli.corpora.published import aishell2 as corpus
@@ -99,7 +99,7 @@ def download_aishell2(options: DownloadAishell2) -> DownloadReport:
 
 
 @_makes_manifests(
-    'download_ljspeech("data", val_size=1, test_size=1)', "val_manifest", "data/LJSpeech-1.1/val_manifest.json"
+    'download_ljspeech("data", val_size=1, test_size=1)', "val_manifest", "/.../data/LJSpeech-1.1/val_manifest.json"
 )
 def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
     """Make manifests of the corpus."""
@@ -109,7 +109,9 @@ def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
     return _prepare([chosen], options)
 
 
-@_makes_slices('download_fisher("LDC", "fisher", remove_noises=True)', "manifest_train", "fisher/manifest_train.json")
+@_makes_slices(
+    'download_fisher("LDC", "fisher", remove_noises=True)', "manifest_train", "/.../fisher/manifest_train.json"
+)
 def download_fisher(options: DownloadFisher) -> Report:
     """Slice a licensed copy of the corpus."""
     from prepcli.corpora.published.fisher import Fisher
@@ -125,7 +127,7 @@ def download_fisher(options: DownloadFisher) -> Report:
     return run_command(job, Workspace(options.dest_root), options, engine)
 
 
-@_makes_slices('download_hub5("LDC", "hub5")', "manifest_hub5", "hub5/manifest_hub5.json")
+@_makes_slices('download_hub5("LDC", "hub5")', "manifest_hub5", "/.../hub5/manifest_hub5.json")
 def download_hub5(options: DownloadHub5) -> Report:
     """Slice a licensed copy of the test set."""
     from prepcli.corpora.published.hub5 import Hub5

@@ -2,21 +2,20 @@
 
 import os
 import shutil
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.fetch import MAX_DAMAGED, Archive, fetch, note
-from prepcli.corpora.transfer import FetchError
 from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack_checked
+from prepcli.display.bars import progress_bar
+from prepcli.engine.owned import set_aside
 from prepcli.engine.progress import LINE_INTERVAL
 from prepcli.engine.report import format_bytes
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
-from prepcli.interface.calls import shows_progress
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.transfer import FetchError
 
 
 def staging_of(workspace: Workspace) -> Path:
@@ -85,34 +84,43 @@ def _unpack_in_place(archive: Path) -> None:
 
 
 def move_in(data_set: DataSet, workspace: Workspace) -> None:
-    """Move what was unpacked to the data root: whole folders at once, and the files beside them one by one."""
+    """Move what was unpacked to the data root: whole folders at once, and the files next to them one by one.
+
+    A folder that is there already is kept in `OUT.prepcli/kept/`. Files next to the folders, such as README.TXT,
+    replace nothing. All others in the archive are left out: it does not decide what else is in the data root.
+    """
     staging = staging_of(workspace)
     for tree in data_set.trees:
         if (staging / tree).exists():
-            target = workspace.out / tree
-            if target.exists():
-                shutil.rmtree(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(staging / tree, target)
-    for path in sorted(staging.rglob("*")):
-        if path.is_file():
-            target = workspace.out / path.relative_to(staging)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, target)
+            _move(workspace, staging / tree, tree)
+    beside = {staging / Path(tree).parent for tree in data_set.trees} - {staging}
+    left_out = 0
+    for path in sorted(path for path in staging.rglob("*") if path.is_file()):
+        target = workspace.out / path.relative_to(staging)
+        if path.parent not in beside:
+            left_out += 1
+        elif not os.path.lexists(target):
+            os.rename(path, target)
+    if left_out:
+        note(f"{left_out:,} files of the archive are not part of {data_set.name}, and were left out")
     shutil.rmtree(staging, ignore_errors=True)
+
+
+def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
+    target = workspace.out / name
+    if os.path.lexists(target):
+        set_aside(workspace, target, name, "was there already, and is replaced by what was unpacked")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(unpacked, target)
 
 
 class _Bar:
     """One progress bar per archive; a line per minute where stderr is not a terminal."""
 
     def __init__(self, name: str) -> None:
-        from tqdm import tqdm
-
         self._name = name
         self._last = time.monotonic()
-        self._bar: Any = None
-        if shows_progress() and sys.stderr.isatty():
-            self._bar = tqdm(unit="B", unit_scale=True, desc=name, delay=0.5)
+        self._bar = progress_bar(unit="B", unit_scale=True, desc=name, delay=0.5)
 
     def __call__(self, num_bytes: int, total: int | None) -> None:
         if self._bar is not None:

@@ -1,12 +1,14 @@
 """The definition of a corpus: its archives, their folders, and the utterances in them."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prepcli.corpora.fetch import Archive
-from prepcli.errors import RejectReason
+from prepcli.errors import RejectReason, UsageError
 
 
 @dataclass(slots=True)
@@ -69,6 +71,48 @@ class DataSet:
     def command(self) -> str:
         """The command of its run, e.g. `download librispeech dev_clean`."""
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
+
+    def extracted(self, folder: Path, data_root: Path) -> "DataSet":
+        """The same data set of a copy that is unpacked in `folder`, or of which `folder` is a part.
+
+        As for a corpus without an archive, recordings that need no conversion are used where they are: their paths are
+        absolute, unless the copy is in the data root.
+
+        Raises:
+            UsageError: the copy is not there, or archives within it are not unpacked.
+        """
+        root = _root_of(folder, self.trees[0])
+        if root is None:
+            raise UsageError(
+                f"--extracted {folder} holds no {self.trees[0]}: give the folder in which the archive of "
+                f"{self.corpus} was unpacked"
+            )
+        nested = next(root.glob(self.nested), None) if self.nested else None
+        if nested is not None and not any(path.is_dir() for path in nested.parent.iterdir()):
+            raise UsageError(
+                f"{nested.parent} holds archives that are not unpacked, such as {nested.name}: unpack them there, too"
+            )
+        is_here = data_root.is_dir() and root.samefile(data_root)
+        read = self.read if is_here else partial(_read_elsewhere, self.read, root)
+        return replace(self, archive=None, trees=(), read=read)
+
+
+def _root_of(folder: Path, tree: str) -> Path | None:
+    """The folder that contains `tree`: the folder itself, or one above it, if the user has named a part of the tree."""
+    parts = Path(tree).parts
+    for named in (Path(os.path.abspath(folder)), Path(os.path.realpath(folder))):
+        for depth in range(len(parts) + 1):
+            root = named.parents[depth - 1] if depth and named.parts[-depth:] == parts[:depth] else named
+            if (root / tree).is_dir():
+                return root
+    return None
+
+
+def _read_elsewhere(read: Callable[[Path], Iterator[Utterance]], root: Path, _: Path) -> Iterator[Utterance]:
+    """The utterances in `root`, with absolute paths of their recordings."""
+    for utterance in read(root):
+        utterance.source = str(root / utterance.source) if utterance.source else ""
+        yield utterance
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prepcli.corpora.transfer import FetchError, Part, Progress, download
 from prepcli.display.printing import printable
 from prepcli.errors import UsageError
 from prepcli.interface.calls import tell
+from prepcli.storage.transfer import FetchError, Part, Progress, download
 
+MAX_LONGER = 4
+"""A server may send so many times the published size: mirrors may have other archives, with other checksums."""
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""
 
@@ -21,7 +23,7 @@ class Archive:
     Attributes:
         name: the file name.
         urls: addresses, in the order to try.
-        num_bytes: the size, for plans only.
+        num_bytes: the published size, for plans, and against servers that send without end (`MAX_LONGER`).
         checksum: `sha256:<hex>` or `md5:<hex>`; None where none is published. Then the length that the server states,
             the CRC in gzip and the end of the tar are checked.
     """
@@ -56,7 +58,14 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     urls = list(archive.urls)
     for _ in range(MAX_DAMAGED):
         with Part(part_file, algorithm_of(archive.checksum)) as part:
-            url = download(archive.name, urls, archive.checksum is not None, part, progress)
+            url = download(
+                archive.name,
+                urls,
+                archive.checksum is not None,
+                part,
+                _bounded(progress, archive, part),
+                otherwise="give --base-url or --archive",
+            )
             found = part.finish()
         if archive.checksum in (None, found):
             os.replace(part_file, target)
@@ -70,6 +79,18 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         f"{archive.name} was damaged {MAX_DAMAGED} times (it should be {archive.checksum}); give another "
         "--base-url, or a good copy with --archive"
     )
+
+
+def _bounded(progress: Progress, archive: Archive, part: Part) -> Progress:
+    """`progress`, which also discards the part and raises `FetchError` once far more has come than was published."""
+
+    def bounded(num_bytes: int, total: int | None) -> None:
+        if archive.num_bytes is not None and num_bytes > MAX_LONGER * archive.num_bytes:
+            part.restart()
+            raise FetchError(f"it sends more than {MAX_LONGER} times the published {archive.num_bytes:,} bytes")
+        progress(num_bytes, total)
+
+    return bounded
 
 
 def algorithm_of(checksum: str | None) -> str:

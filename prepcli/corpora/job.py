@@ -54,8 +54,8 @@ class CorpusJob(UnitJob[Batch, Index]):
         return self._data_set.settings
 
     def output_patterns(self, plan: CorpusPlan) -> Sequence[str]:
-        """Converted audio, manifests, and what is derived from them."""
-        return (*self._data_set.converted, *self._data_set.manifests, *self._data_set.derived)
+        """Manifests, and what is derived from them."""
+        return (*self._data_set.manifests, *self._data_set.derived)
 
     def plan(self, workspace: Workspace) -> CorpusPlan:
         """Divide the index into units."""

@@ -38,6 +38,17 @@ class FetchOptions(JobOptions):
             shapes_output=False,
         ),
     ] = ()
+    extracted: Annotated[
+        Path | None,
+        Option(
+            "Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no conversion "
+            "stay there.",
+            metavar="DIR",
+            must_exist="folder",
+            shapes_output=False,
+            disables=("base_url", "archive", "checksums", "keep_archives", "fetch_only"),
+        ),
+    ] = None
     checksums: Annotated[
         Path | None,
         Option(

@@ -17,7 +17,6 @@ from prepcli.corpora.data_set import DataSet
 from prepcli.corpora.fetch import Archive, note
 from prepcli.corpora.index import Index, only_audio_came_back, write_index
 from prepcli.corpora.job import INDEX_NAME, workspace_of
-from prepcli.corpora.transfer import FetchError
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.report import format_bytes
 from prepcli.engine.retry import num_retryable
@@ -25,6 +24,7 @@ from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.storage.input_files import same_file
+from prepcli.storage.transfer import FetchError
 
 ARCHIVES = "archives"
 """Folder in the data root for archives, while they are needed or with `--keep-archives`."""
@@ -152,7 +152,7 @@ def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching:
         missing = f"an utterance of {data_set.name}"
         try:
             found = write_index(data_set, staging, workspace.root / INDEX_NAME)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             found, missing = 0, os.path.relpath(error.filename, staging)
         if not found:
             shutil.rmtree(staging)
@@ -260,15 +260,18 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
 
 
 def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
-    """Refuse to replace files that prepcli has not made, before hours of fetching."""
-    if overwrite or read_document(workspace.plan_file, StoredPlan) is not None:
+    """Refuse to replace files that prepcli has not made, before hours of fetching.
+
+    With `overwrite`, trees are moved aside.
+    """
+    if read_document(workspace.plan_file, StoredPlan) is not None:
         return
-    patterns = (*data_set.trees, *data_set.converted, *data_set.manifests, *data_set.derived)
-    foreign = next(workspace.outputs(patterns), None)
+    trees = () if overwrite else (*data_set.trees, *data_set.converted)
+    foreign = next(workspace.outputs((*trees, *data_set.manifests, *data_set.derived)), None)
     if foreign is not None:
         raise UsageError(
             f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another --data-root, "
-            "or give --overwrite to replace it"
+            f"move it away, or give --extracted {workspace.out} if it is the corpus, unpacked"
         )
 
 

@@ -61,7 +61,7 @@ def open_recording(path: str) -> Recording:
             info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
             return Recording(path, check_claims(info, source.size, path), decoded)
     info = probe_file(path)
-    return Recording(path, info, read_segment(path, info) if info.format == NOT_PASSABLE else None)
+    return Recording(path, info, None if info.is_passable else read_segment(path, info))
 
 
 def undecodable_coding(path: str) -> str | None:

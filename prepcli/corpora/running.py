@@ -20,9 +20,10 @@ from prepcli.corpora.prepare import (
     note_scarce_space,
     plan_fetching,
 )
+from prepcli.display.printing import as_text
 from prepcli.engine.dry_run import dry_run_report
 from prepcli.engine.options import JobOptions
-from prepcli.engine.report import Report
+from prepcli.engine.report import Report, format_bytes
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.running import with_continuation
 from prepcli.engine.signals import stop_on_signals
@@ -74,7 +75,39 @@ class DownloadReport:
         return {name: path for report in self.data_sets.values() for name, path in report.outputs.items()}
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.data_sets.values()))
+        """The text that the command line prints: the summary or the plan of each data set."""
+        return format(self, "")
+
+    def __format__(self, spec: str) -> str:
+        """The text; with the spec `verbose` the one that the option `--verbose` prints."""
+        return "\n".join(_text(one, spec) for one in self.data_sets.values())
+
+    def document(self) -> Any:
+        """The document for `--json`: that of the only data set, or of all by name."""
+        documents = {name: _document(one) for name, one in self.data_sets.items()}
+        return next(iter(documents.values())) if len(documents) == 1 else {"data_sets": documents}
+
+
+def _document(report: Report) -> Any:
+    if report.status == "fetched":
+        return {"command": report.command, "status": report.status, "out": report.out}
+    return report.document()
+
+
+def _text(report: Report, spec: str) -> str:
+    if report.status == "fetched":
+        return as_text([f"{report.command}: unpacked in {report.out}"])
+    if "fetch" not in report.details:
+        return format(report, spec)
+    archive = report.details["fetch"]
+    size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
+    there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
+    known = archive["checksum"] or "no checksum published"
+    lines = [
+        f"{report.command}: the plan (nothing is written); records are counted after unpacking",
+        f"  fetch    {archive['from']} ({size}{there}), {known}",
+    ]
+    return as_text(lines)
 
 
 def prepare_data_sets(
@@ -87,6 +120,8 @@ def prepare_data_sets(
         PrepcliError: errors of fetching and of the engine.
     """
     engine = options.engine()
+    if fetch.extracted is not None:
+        data_sets = [one.extracted(fetch.extracted, data_root) for one in data_sets]
     fetching = fetch.fetching(engine)
     check_given(data_sets, data_root, fetching)
     if options.dry_run:

@@ -83,10 +83,8 @@ class SlicingJob(UnitJob[Chunk, None]):
         self._num_workers = num_workers
 
     def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
-        """Slices, manifests and the vocabulary."""
-        slices = [f"{folder}/*.wav" for folder in self.corpus.folders.values()]
-        manifests = [_manifest_name(part) for part in self.corpus.folders]
-        return [*slices, *manifests, *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
+        """Manifests and the vocabulary."""
+        return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
         """Every option that shapes the output."""

@@ -4,6 +4,7 @@ import bz2
 import errno
 import gzip
 import hashlib
+import os
 import posixpath
 import shutil
 import tarfile
@@ -24,6 +25,8 @@ _MALFORMED = (EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticErro
 """What Python raises for archives that are cut or damaged; `tarfile` parses extended headers without checks."""
 _BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
 """The archive's fault, not the disk's: a name is too long, or is that of a file and of a folder."""
+MAX_RATIO, MAX_SMALL = 100, 1 << 30
+"""An archive may unpack to so many times its own bytes, or to so many bytes: a few could stand for petabytes."""
 _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
 
 
@@ -83,14 +86,16 @@ def unpack(archive: Path, into: Path) -> None:
 
     Raises:
         DamagedArchiveError: the archive is truncated, a CRC differs, or it is not a tar archive.
-        UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, members that exclude each other.
+        UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, sparse files, members that exclude each
+            other, or far more data than the archive's size can be expected to hold.
     """
     with archive.open("rb") as raw:
         opener = _MAGIC.get(raw.read(2))
         raw.seek(0)
         try:
             with opener(raw, "rb") if opener else raw as plain:
-                _unpack(_Tail(plain), into, archive.name)
+                limit = max(MAX_RATIO * archive.stat().st_size, MAX_SMALL)
+                _unpack(_Tail(plain, archive.name, limit), into, archive.name)
         except _MALFORMED as error:
             raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
         except OSError as error:
@@ -100,14 +105,26 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 class _Tail:
-    """Reads a stream and keeps its last bytes: a tar that is truncated between two members looks complete otherwise."""
+    """Reads a stream, and keeps its last bytes: a tar that is truncated between two members looks complete otherwise.
 
-    def __init__(self, stream: Any) -> None:
+    Raises:
+        UnsafeArchiveError: the stream is longer than `limit` bytes.
+    """
+
+    def __init__(self, stream: Any, name: str, limit: int) -> None:
         self._stream = stream
+        self._name = name
+        self._left = limit
         self.tail = b""
 
     def read(self, size: int) -> bytes:
         data: bytes = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise UnsafeArchiveError(
+                f"{self._name} is not to be trusted: it unpacks to more than {MAX_RATIO} times its size; nothing of it "
+                "is kept"
+            )
         if data:
             end = data[-len(_END_OF_TAR) :]
             self.tail = (self.tail + end)[-len(_END_OF_TAR) :]
@@ -160,9 +177,10 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
                 f"{archive} is not to be trusted: its member {name!r} would be outside of the folder that it is "
                 "unpacked in; nothing of it is kept"
             )
-    if not (member.isdir() or member.isreg() or member.issym() or member.islnk()):
+    # A sparse file is a few bytes that stand for any number of zeros.
+    if not (member.isdir() or member.isreg() or member.issym() or member.islnk()) or member.issparse():
         raise UnsafeArchiveError(
-            f"{archive} is not to be trusted: its member {name!r} is neither a file nor a folder; nothing of it is kept"
+            f"{archive} is not to be trusted: its member {name!r} is not a plain file or folder; nothing of it is kept"
         )
     return posixpath.normpath(name)
 
@@ -173,6 +191,13 @@ def _short(name: str) -> str:
 
 
 def _write(content: IO[bytes], target: Path) -> None:
+    """Write a member; a later one of the same name replaces it, as in other programs.
+
+    Raises:
+        FileExistsError: the member has the name of another one in a file system that ignores case.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and target.name not in os.listdir(target.parent):
+        raise FileExistsError(errno.EEXIST, "the file system does not distinguish its name from that of another member")
     with target.open("wb") as file:
         shutil.copyfileobj(content, file, _BLOCK)

@@ -2,6 +2,7 @@
 
 import shlex
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
@@ -20,6 +21,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(ascii(char)[1:-1] if _is_escaped(char) else char for char in text)
+
+
+def as_text(lines: Iterable[str]) -> str:
+    """Join lines; control characters in them are escaped, so each stays one line."""
+    return "\n".join(map(printable, lines))
 
 
 def _is_escaped(char: str) -> bool:

@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from prepcli.engine.options import ShowStatus
-from prepcli.engine.status import Status, not_started, read_status, workspaces_of
+from prepcli.engine.status import Statuses, not_started, read_status, workspaces_of
 from prepcli.engine.work_folder import note_unused
 from prepcli.errors import UsageError
 from prepcli.storage.paths import StorePath
 
 
-def status(options: ShowStatus) -> list[Status]:
+def status(options: ShowStatus) -> Statuses:
     """Read the progress of runs.
 
     Returns:
-        The state of each run. An output has several runs if later runs have added to it. Of several outputs, those
-        without a run have the state `not_started`.
+        A list with the state of each run. An output has several runs if later runs have added to it. If there are
+        several outputs, those without a run have the state `not_started`.
 
     Raises:
         UsageError: there is no run of prepcli for the one output.
@@ -30,7 +30,7 @@ def status(options: ShowStatus) -> list[Status]:
         raise UsageError("OUT is missing: give the output directories of other commands")
     if not options.watch:
         note_unused(options.work_dir, *outs)
-    found = []
+    found = Statuses()
     for path in outs:
         try:
             found += [read_status(workspace) for workspace in workspaces_of(path, options.work_dir)]

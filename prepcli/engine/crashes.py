@@ -8,7 +8,6 @@ memory left, or a person) has not crashed: that says nothing about a record.
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,8 +17,7 @@ from prepcli.engine.publish import Marker
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.interface.calls import tell
 from prepcli.processes.in_hand import noting, read_note
-from prepcli.processes.pools import CRASHES, Task, WorkerDiedError, map_in_order
-from prepcli.processes.workers import Result
+from prepcli.processes.pools import CRASHES, WorkerDiedError
 
 MAX_CRASHES = 20
 """Maximum number of crashes per run that are examined; more are not caused by single records."""
@@ -101,30 +99,6 @@ def survive_crashes(
             if not note_crash(workspace, error, otherwise) or num_crashes >= MAX_CRASHES:
                 raise
             tell(f"note: {str(error).partition(';')[0]}; trying again, to find the record")
-
-
-def map_in_workers(
-    function: Callable[[Task], Result], tasks: Sequence[Task], workspace: Workspace, num_workers: int
-) -> list[Result]:
-    """`map` for functions that decode audio: in worker processes, again after each crash that notes can explain.
-
-    Raises:
-        IncompleteError: as `survive_crashes`.
-    """
-    for _ in range(MAX_CRASHES):
-        try:
-            noted = partial(_call_with_notes, workspace, function)
-            return list(map_in_order(noted, tasks, max(num_workers, 1), always_fork=True))
-        except WorkerDiedError as error:
-            if not note_crash(workspace, error, DECODING):
-                raise
-            last = error
-    raise last
-
-
-def _call_with_notes(workspace: Workspace, function: Callable[[Task], Result], task: Task) -> Result:
-    with with_notes(workspace, DECODING):
-        return function(task)
 
 
 def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | None = None) -> bool:

@@ -20,7 +20,7 @@ def describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str:
             f"{where}{error.strerror or error}; nothing half written was published. Correct it and run the same "
             f"command again to continue{kept}"
         )
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's
+    if isinstance(error, MemoryError):
         return (
             f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
             "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"

@@ -64,6 +64,14 @@ def _num_distinct(keys: Hashes) -> int:
     return int(np.count_nonzero(keys[1:] != keys[:-1])) + min(1, len(keys))
 
 
+def in_sorted(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
+    """Whether each of `values` is one of the sorted `keys`."""
+    if not len(keys):
+        return np.zeros(len(values), bool)
+    found: NDArray[np.bool_] = keys[np.searchsorted(keys[:-1], values)] == values
+    return found
+
+
 def have_several(keys: Hashes, values: NDArray[Any], result: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
     """For each position: do the positions with its key hold more than one value? `result`: an array to write into."""
     if result is None:

@@ -1,10 +1,12 @@
-"""A directory stands where a file belongs, or the reverse: the error names what is in the way, and what to do."""
+"""Something else stands where a file belongs: the error names what is in the way, and what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.storage.one_name import are_one_file, same_when_folded
+from prepcli.storage.paths import StorePath
 
 
 @contextmanager
@@ -33,6 +35,18 @@ def refuse_directories(*files: Path) -> None:
         with naming_what_is_in_the_way(path):
             if path.is_dir():
                 raise IsADirectoryError
+
+
+def refuse_names_that_are_one(out: Path, names: Iterable[str]) -> None:
+    """Raise `PrepcliError` if a published file has replaced another, as the file system took their names for one."""
+    if isinstance(out, StorePath):
+        return
+    for one, other in same_when_folded(names):
+        if are_one_file(str(out.absolute() / one), str(out.absolute() / other)):
+            raise PrepcliError(
+                f"{one} and {other} are one file in the file system of {out}, and one of them is lost; choose an "
+                "output in another file system, or rename the audio"
+            )
 
 
 def resolved(out: Path) -> Path:

@@ -11,6 +11,7 @@ from prepcli.engine.claims import Claims
 from prepcli.engine.plan import Contents, Plan, Unit, UnitT
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter, read_marker
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workspace import Workspace
 
 Advance = Callable[[int, float], None]
@@ -109,11 +110,26 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @abstractmethod
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        """Globs below OUT that cover everything the job writes; `--overwrite` removes only these."""
+        """Globs below OUT for the names by which readers find the parts of the set, as narrow as can be.
+
+        A new set does not begin beside files of others that match. Names that are known only to the set's own lists
+        need no pattern. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
+        """
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:
+        """The names of files that follow from the published file `name` alone, whoever has made them: its indexes.
+
+        They are removed with it. `found` is what is in OUT.
+        """
+        return ()
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | Path]:
-        """Files that the job reads and must never replace; files that no output pattern matches may be left out."""
+        """Files that the job reads and must never replace; files that cannot be in OUT may be left out."""
         return [file.path for file in plan.inputs]
+
+    def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | Path]:
+        """More of these, one or several per record; asked for only if files of this job are to be removed."""
+        return ()
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
         """A message if, of a sample of the files that the units read, not one is there; None otherwise.

@@ -2,13 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from prepcli.engine.clearing import Stock
 from prepcli.engine.job import AnyJob
 from prepcli.engine.plan import AnyPlan, StoredPlan
-from prepcli.engine.workspace import CLEARED_FILES, CLEARED_FOLDERS, Workspace, read_document
+from prepcli.engine.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import check_unchanged, same_file
@@ -24,8 +26,8 @@ class _Place(NamedTuple):
     num_links: int
 
 
-def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, overwrite: bool) -> None:
-    """Compare the files that the run would replace, or remove with `overwrite`, with its inputs, before any change.
+def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, removed: Stock | None = None) -> None:
+    """Compare the files that the run would replace, or remove, with its inputs, before any change.
 
     Raises:
         UsageError: an input is among them, by name or through a link.
@@ -38,21 +40,26 @@ def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, over
             f"the input {lost} belongs to the records of {workspace.out} in {workspace.root}, which this run would "
             "replace; choose another output directory, or copy the input first"
         )
-    if not (overwrite or read_document(workspace.plan_file, StoredPlan) is None or _may_be_in(workspace.out, places)):
+    is_new = removed is not None or read_document(workspace.plan_file, StoredPlan) is None
+    if not (is_new or _may_be_in(workspace.out, places)):
         return  # a run that is continued need not look at each of its files
-    outputs = workspace.outputs(job.output_patterns(plan))
-    found = _same_object(outputs, inputs) if isinstance(workspace.out, StorePath) else same_file(outputs, inputs)
+    outputs: Iterable[Path] = workspace.outputs(job.output_patterns(plan))
+    every: Iterable[str] = inputs
+    if removed is not None:
+        outputs = [workspace.out / name for name in (*removed.ours, *removed.mistakable)]
+        every = chain(inputs, map(str, job.files_of_records(plan)))
+    found = _same_object(outputs, every) if isinstance(workspace.out, StorePath) else same_file(outputs, every)
     if found is not None:
         output, path = found
         same = "" if str(output) == path else f" (it is {output})"
-        verb = "remove" if overwrite else "replace"
+        verb = "replace" if removed is None else "remove"
         raise UsageError(
             f"the input {path}{same} lies where this command writes its output, which would {verb} it; choose "
             "another output directory"
         )
 
 
-def _same_object(outputs: Iterable[Path], inputs: Sequence[str]) -> tuple[Path, str] | None:
+def _same_object(outputs: Iterable[Path], inputs: Iterable[str]) -> tuple[Path, str] | None:
     """`same_file` for outputs in an object store."""
     by_address = {str(path): path for path in outputs}
     return next(((by_address[path], path) for path in map(absolute, inputs) if path in by_address), None)
@@ -86,7 +93,7 @@ def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):
             below = name.removeprefix(above).split(os.sep) if name.startswith(above) else [""]
-            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in CLEARED_FILES):
+            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in (*CLEARED_FILES, *EDITABLE_FILES)):
                 return place.path
     return None
 

@@ -14,7 +14,8 @@ from typing import IO
 
 from prepcli.engine.clearing import clear
 from prepcli.engine.crashes import MAX_CRASHES
-from prepcli.engine.plan import Unit, pack
+from prepcli.engine.job import AnyJob
+from prepcli.engine.plan import AnyPlan, Unit, pack
 from prepcli.engine.ranks import Rank
 from prepcli.engine.signals import STOP_SIGNALS
 from prepcli.engine.store_output import check_store
@@ -107,20 +108,29 @@ def check_writable(workspace: Workspace) -> None:
             raise UsageError(f"cannot write to {directory}: {why}; choose another output directory")
 
 
-def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> None:
-    """`--overwrite`: the first rank of a launch empties the output; the others wait for it.
+def has_begun_to_clear(workspace: Workspace, rank: Rank) -> bool:
+    """Whether a rank of this launch has begun to empty the output; False for a single rank."""
+    return rank.world_size > 1 and _clear_claim(workspace, rank).exists()
+
+
+def _clear_claim(workspace: Workspace, rank: Rank) -> Path:
+    return workspace.launches / f"{_launch_name(rank)}.clear"
+
+
+def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> None:
+    """Start again: the first rank of a launch empties the output; the others wait for it.
 
     Raises:
-        UsageError: this rank of the launch has run before, so another launch has the same id.
-        IncompleteError: the rank that empties the output did not finish in time (it died, or the disk hangs).
+        UsageError: this rank of the launch has run before, so another launch has the same id; or as `clear`.
+        IncompleteError: the rank that empties the output has failed, or did not finish in time.
     """
     if rank.world_size == 1:
-        clear(workspace, patterns)
+        clear(workspace, job, plan)
         note_done(workspace, rank, "overwrite")
         return
     workspace.launches.mkdir(parents=True, exist_ok=True)
-    claim = workspace.launches / f"{_launch_name(rank)}.clear"
-    cleared = workspace.launches / f"{_launch_name(rank)}.cleared"
+    claim = _clear_claim(workspace, rank)
+    cleared, failed = (claim.with_suffix(suffix) for suffix in (".cleared", ".failed"))
     try:
         claim.mkdir()
         is_first = True
@@ -136,6 +146,8 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
     if not is_first:
         deadline = time.monotonic() + CLEAR_TIMEOUT
         while not cleared.exists():
+            if failed.exists():
+                raise IncompleteError(f"another rank could not clear {workspace.out}, and has said why")
             if time.monotonic() > deadline:
                 raise IncompleteError(
                     f"another rank began to clear {workspace.out} and has not finished after "
@@ -143,7 +155,12 @@ def clear_once(workspace: Workspace, rank: Rank, patterns: Sequence[str]) -> Non
                 ) from None
             time.sleep(0.1)
         return
-    clear(workspace, patterns)
+    try:
+        clear(workspace, job, plan)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            failed.touch()
+        raise
     note_done(workspace, rank, "overwrite")
     cleared.touch()
 

@@ -33,6 +33,23 @@ class JobOptions:
             help_in_python="Write nothing; the report has the status 'dry_run' and the plan in its details.",
         ),
     ] = False
+    num_workers: NumWorkers = None
+    max_rejects: MaxRejects = 0.05
+    overwrite: Annotated[
+        bool,
+        Option(
+            "Start again instead of continuing; only files that the earlier run has written are removed.",
+            shapes_output=False,
+        ),
+    ] = False
+    retry_rejects: Annotated[
+        bool,
+        Option(
+            "Try records again whose audio was missing or unreadable, after it was repaired, or for which there was "
+            "too little memory.",
+            shapes_output=False,
+        ),
+    ] = False
     as_json: Json = False
     verbose: Annotated[
         bool,
@@ -42,21 +59,6 @@ class JobOptions:
             shapes_output=False,
         ),
     ] = False
-    overwrite: Annotated[bool, Option("Start again instead of continuing.", shapes_output=False)] = False
-    retry_rejects: Annotated[
-        bool,
-        Option("Try records with missing or unreadable audio again, after it was repaired.", shapes_output=False),
-    ] = False
-    verify_inputs: Annotated[
-        bool,
-        Option(
-            "Compare the content of manifests with the index of an earlier start, even if their size and times are "
-            "the same.",
-            shapes_output=False,
-        ),
-    ] = False
-    max_rejects: MaxRejects = 0.05
-    num_workers: NumWorkers = None
     rank: Annotated[
         int | None,
         Option("Rank of this process, from 0.", shown_default="from Slurm or torchrun", shapes_output=False),
@@ -67,13 +69,23 @@ class JobOptions:
     ] = None
     launch_id: Annotated[
         str | None,
-        Option("A common name for ranks that are started together by hand.", shapes_output=False),
+        Option("A common name for ranks that are started together by hand.", shapes_output=False, order=1),
     ] = None
     no_steal: Annotated[
         bool,
         Option(
             "Do only this rank's share: take no units that other ranks of the launch have not begun.",
             shapes_output=False,
+            order=1,
+        ),
+    ] = False
+    verify_inputs: Annotated[
+        bool,
+        Option(
+            "Compare the content of manifests with the index of an earlier start, even if their size and times are "
+            "the same.",
+            shapes_output=False,
+            order=1,
         ),
     ] = False
     progress: Progress = False
@@ -120,4 +132,6 @@ class ShowStatus:
         bool,
         Option("Repeat until no run is active or waits for its start.", only="command line"),
     ] = False
-    every: Annotated[float, Option("Interval of --watch in seconds.", minimum=0.1, only="command line")] = 5.0
+    every: Annotated[
+        float, Option("Interval of --watch in seconds.", minimum=0.1, only="command line", needs="watch")
+    ] = 5.0

@@ -29,11 +29,30 @@ SENT_BYTES = 1 << 20
 
 
 class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A published file; resuming and `verify` compare with it. In a store, `etag` is what that calls the content."""
+    """A published file; resuming and `verify` compare with it, and only a file that fits it is ever removed.
+
+    Attributes:
+        sha256: the digest of its content.
+        num_bytes: its size.
+        etag: in a store, the name that the store has for the content.
+        mtime_ns: on a file system, the time of its last change; 0 if an earlier version of prepcli has published it.
+        foreign: the file had this name and this content before, so the unit has not published it.
+    """
 
     sha256: str
     num_bytes: int
     etag: str = ""
+    mtime_ns: int = 0
+    foreign: bool = False
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, as `PublishedFile` has it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 class ClosableFile(Protocol):
@@ -69,6 +88,7 @@ class HashedFile:
         self._num_written = 0
         self._begun = 0
         self.num_bytes = 0
+        self._published: PublishedFile | None = None
 
     def write(self, data: bytes | memoryview) -> int:
         """Append `data`."""
@@ -100,13 +120,17 @@ class HashedFile:
         self._begun = self._num_written
 
     def close(self) -> PublishedFile:
-        """Flush to the disk and return what was written."""
+        """Flush to the disk and return what was written; a second call returns it again."""
+        if self._published is not None:
+            return self._published
         self._write()
         os.fsync(self._file.fileno())
+        mtime_ns = os.fstat(self._file.fileno()).st_mtime_ns
         if self._begun:
             self._write_back()
         self._file.close()
-        return PublishedFile(self._hash.hexdigest(), self.num_bytes)
+        self._published = PublishedFile(self._hash.hexdigest(), self.num_bytes, mtime_ns=mtime_ns)
+        return self._published
 
     def publish_as(self, target: Path) -> str:
         """Rename the file."""
@@ -159,12 +183,12 @@ class WholeFile:
         path.write_bytes(data)
         self._flusher = flusher
         flusher.add(path)
-        self._published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
+        self._sha256, self._num_bytes = hashlib.sha256(data).hexdigest(), len(data)
 
     def close(self) -> PublishedFile:
         """Wait for the flush of all whole files and return what was written."""
         self._flusher.wait()
-        return self._published
+        return PublishedFile(self._sha256, self._num_bytes, mtime_ns=os.stat(self._path).st_mtime_ns)
 
     def publish_as(self, target: Path) -> str:
         """Rename the file."""

@@ -29,8 +29,8 @@ class Unit:
     A job has a subclass with what the unit stands for: its shard, its records. Those fields are not part of the plan's
     digest and of `plan.json`. They are sent to worker processes, so they must be small.
 
-    `id` names the unit in `done/` and in progress lines; `cost` is seconds of audio; `num_records` is how many records
-    it must account for (records out + rejects).
+    `id` names the unit in `done/` and in progress lines; `cost` is seconds of audio, or records (`Plan.knows_seconds`);
+    `num_records` is how many records it must account for (records out + rejects).
     """
 
     id: str
@@ -70,7 +70,8 @@ class Plan(Generic[UnitT, Contents]):
     """All units of a job. It follows from the inputs and the settings alone, never from ranks or workers.
 
     `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
-    counts, by reason, the records that were found unusable while planning. Worker processes inherit `contents`.
+    counts, by reason, the records that were found unusable while planning. Worker processes inherit `contents`. The
+    plan of a job that measures the audio, or reads none, does not know seconds: the cost of a unit is then its records.
     """
 
     units: Sequence[UnitT]
@@ -80,10 +81,11 @@ class Plan(Generic[UnitT, Contents]):
     planned_rejects: dict[str, int] = field(default_factory=dict)
     num_skipped: int = 0
     notes: list[str] = field(default_factory=list)
+    knows_seconds: bool = True
 
     @property
     def total_cost(self) -> float:
-        """Seconds of audio in all units."""
+        """The cost of all units."""
         return sum(unit.cost for unit in self.units)
 
 
@@ -95,9 +97,9 @@ class StoredPlan(msgspec.Struct):
     """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
-    the folder, `out` the absolute path of OUT at that time. `writes_file`: OUT is a file (see `engine.file_output`).
-    The units are in a file of `units_bytes` (`prepcli.engine.stored_units`). `begun_by` is the process that wrote this
-    (`prepcli.engine.owner.Owner`).
+    the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
+    a file (see `engine.file_output`). The units are in a file of `units_bytes` (`prepcli.engine.stored_units`).
+    `begun_by` is the process that wrote this (`prepcli.engine.owner.Owner`).
     """
 
     command: str
@@ -116,6 +118,7 @@ class StoredPlan(msgspec.Struct):
     out: str = ""
     format: int = 1
     begun_by: str = ""
+    knows_seconds: bool = True
 
     def run_again(self, out: str | Path) -> str:
         """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""
@@ -200,14 +203,14 @@ def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The balance of the ranks: seconds of audio, and the largest share divided by the mean share."""
+    """The balance of the ranks: the cost of each one's units, and the largest share divided by the mean share."""
 
-    seconds: list[float]
+    costs: list[float]
     max_over_mean: float
 
 
 def spread(shares: Iterable[Sequence[Unit]]) -> Spread:
     """Loads of the ranks' shares; a `max_over_mean` of 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
-    seconds = [sum(unit.cost for unit in share) for share in shares]
-    mean = sum(seconds) / len(seconds)
-    return Spread(seconds, max(seconds) / mean if mean else 1.0)
+    costs = [sum(unit.cost for unit in share) for share in shares]
+    mean = sum(costs) / len(costs)
+    return Spread(costs, max(costs) / mean if mean else 1.0)

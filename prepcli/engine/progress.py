@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
+from prepcli.display.bars import progress_bar
 from prepcli.engine.owner import Owner, start_time, this_place
 from prepcli.engine.ranks import Rank
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.interface.calls import shows_progress, tell
+from prepcli.interface.calls import tell
 from prepcli.processes.workers import no_interruption
 
 FILE_INTERVAL = 2.0
@@ -53,6 +54,14 @@ class RankProgress(msgspec.Struct):
     message: str = ""
     place: str = ""
     process_started: int = 0
+    knows_seconds: bool = True
+
+    @property
+    def work(self) -> tuple[float, float]:
+        """What is done and the total: seconds of audio, or records if the plan does not know seconds."""
+        if self.knows_seconds:
+            return self.seconds_done, self.seconds_total
+        return self.records_done, self.records_total
 
     @property
     def process(self) -> Owner:
@@ -125,10 +134,8 @@ class Reporter:
         self._last_file = 0.0
         self._last_line = time.monotonic()
         self._bar: Any = None
-        if rank.rank == 0 and shows_progress() and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(
+        if rank.rank == 0:
+            self._bar = progress_bar(
                 total=records_all,
                 initial=records_before,
                 bar_format="{desc}: {percentage:3.0f}%|{bar}| {unit}",  # the unit is all that `describe` says
@@ -196,18 +203,20 @@ def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress],
     seconds_done = sum(rank.seconds_done for rank in ranks)
     # The first is this process, whose file is a little older than what it knows.
     ends = [now, *(rank.updated for rank in ranks[1:])]
-    rates = [rank.seconds_done / max(end - rank.started, 1e-6) for rank, end in zip(ranks, ends, strict=True)]
+    times = [max(end - rank.started, 1e-6) for rank, end in zip(ranks, ends, strict=True)]
     left = [
-        (rank.seconds_total - rank.seconds_done) / rate if rate else float("inf")
-        for rank, rate in zip(ranks, rates, strict=True)
-        if rank.seconds_total > rank.seconds_done
+        (total - done) / done * time if done else float("inf")
+        for (done, total), time in zip((rank.work for rank in ranks), times, strict=True)
+        if total > done
     ]
     longest = max(left, default=0.0)
+    rate = sum(rank.seconds_done / time for rank, time in zip(ranks, times, strict=True))
+    total = f" of {sum(rank.seconds_total for rank in ranks) / 3600:,.2f}" if ranks[0].knows_seconds else ""
     return (
         f"{records_done:,} of {records_all:,} records, "
         f"{'unknown time' if longest == float('inf') else format_seconds(longest)} left, "
-        f"{seconds_done / 3600:,.2f} of {sum(rank.seconds_total for rank in ranks) / 3600:,.2f} hours, "
-        f"{sum(rates):,.0f} x real time, {sum(rank.rejects for rank in ranks):,} rejects"
+        f"{seconds_done / 3600:,.2f}{total} hours, "
+        f"{rate:,.0f} x real time, {sum(rank.rejects for rank in ranks):,} rejects"
     )
 
 

@@ -17,11 +17,12 @@ from prepcli.engine.output_files import (
     UploadedFile,
     WholeFile,
 )
+from prepcli.engine.owned import make_way, mark, note, take_back
 from prepcli.engine.plan import Unit
 from prepcli.engine.rejects import Origin, reject_line
 from prepcli.engine.store_output import OutputSizes, note_upload
-from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.errors import RecordRejected
+from prepcli.engine.workspace import Workspace, read_document
+from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.processes.workers import is_worker, no_interruption
 from prepcli.storage import client
 from prepcli.storage.access import call
@@ -48,6 +49,7 @@ class Marker(msgspec.Struct, frozen=True):
     work_files: dict[str, PublishedFile]
     wall_seconds: float
     extra: dict[str, float] = {}
+    notes: list[str] = []
     prepcli: str = __version__
 
 
@@ -85,6 +87,7 @@ class UnitWriter:
         self.records_out = 0
         self.seconds = 0.0
         self.extra: Counter[str] = Counter()
+        self.notes: list[str] = []
 
     @property
     def folder(self) -> Path:
@@ -155,11 +158,13 @@ class UnitWriter:
     def publish(self) -> Marker:
         """Flush, fsync and rename the files into place, then write the marker.
 
-        Only the files' data are forced to the disk. If the power fails, a rename or the marker may be lost, but then
-        `read_marker` misses the marker or a file of its size, and the unit is done again.
+        Before the first rename, the marker is on the disk as a note (`prepcli.engine.owned`). Only it and the files'
+        data are forced to the disk. If the power fails, a rename may be lost, but then `read_marker` misses the marker
+        or a file of its size, and the unit is done again.
 
         Raises:
             AccountingError: the unit's records do not add up.
+            UsageError: a file of others is in the way.
             OSError: the disk is full, a rename was refused, ...; no marker is written then.
             PrepcliError: another command has started again in the output directory.
         """
@@ -168,18 +173,13 @@ class UnitWriter:
                 f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
                 f"{self.num_rejects} rejected"
             )
+        self._refuse_same_names()
         files, work_files = _close_all(self._files), _close_all(self._work_files)
         for name, data in self._after.items():
             self.open(name).write(data)
         files |= _close_all({name: self._files[name] for name in self._after})
         self.workspace.check_claim()
-        self._remove_after()
-        names = [name for name in files if name not in self._after]
-        for together in (names[:-1], names[-1:], list(self._after)):
-            for name, etag in self._publish(together):
-                files[name] = msgspec.structs.replace(files[name], etag=etag)
-        for name in work_files:
-            self._work_files[name].publish_as(self.workspace.root / name)
+        files = make_way(self.workspace, self.unit.id, files)
         marker = Marker(
             unit=self.unit.id,
             digest=self._digest,
@@ -190,18 +190,55 @@ class UnitWriter:
             work_files=work_files,
             wall_seconds=round(time.monotonic() - self._started, 3),
             extra=dict(self.extra),
+            notes=sorted(set(self.notes)),
         )
-        write_json(self.workspace.done / f"{self.unit.id}.json", marker, durable=False)
+        noted = note(self.workspace, self.unit.id, marker, self.folder) if files else None
+        published = self._publish_all(files)
+        for name in work_files:
+            self._work_files[name].publish_as(self.workspace.root / name)
+        if noted is not None:
+            try:
+                self.workspace.check_claim()
+            except PrepcliError:
+                take_back(self.workspace, published)
+                noted.unlink()
+                raise
+        if published != files:
+            noted, marker = None, msgspec.structs.replace(marker, files=published)
+        mark(self.workspace, self.unit.id, marker, files, noted)
         return marker
 
-    def _remove_after(self) -> None:
+    def _refuse_same_names(self) -> None:
+        """Refuse names that differ only in case if the file system takes them for one."""
+        by_name: dict[str, str] = {}
+        for name in self._files:
+            other = by_name.setdefault(name.casefold(), name)
+            if other is not name and (self._tmp / "0.OUT").exists():  # the draft `0.out`
+                raise UsageError(
+                    f"{self.workspace.out / name} and {other} are one file on this file system, which does not tell "
+                    "upper case from lower; choose an output on another one, or rename what they are made of"
+                )
+
+    def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
+        """Let the files appear that are not there already; returns them with their ETags."""
+        own = [name for name, file in files.items() if not file.foreign]
+        self._remove_after(own)
+        names = [name for name in own if name not in self._after]
+        published = dict(files)
+        for together in (names[:-1], names[-1:], [name for name in own if name in self._after]):
+            for name, etag in self._publish(together):
+                published[name] = msgspec.structs.replace(published[name], etag=etag)
+        return published
+
+    def _remove_after(self, own: Sequence[str]) -> None:
         """Remove what an earlier run has published after its files: it does not fit those of this one."""
         out = self.workspace.out
+        names = [name for name in own if name in self._after]
         if isinstance(out, StorePath):
-            if self._after:
-                call(client.delete_objects, tuple(str(out / name) for name in self._after))
+            if names:
+                call(client.delete_objects, tuple(str(out / name) for name in names))
             return
-        for name in self._after:
+        for name in names:
             (out / name).unlink(missing_ok=True)
 
     def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:

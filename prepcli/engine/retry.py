@@ -1,14 +1,19 @@
-"""Rejects whose reason may be temporary: missing, unreadable or shortened audio. Their units are done again."""
+"""Rejects whose reason may be temporary: missing, unreadable or shortened audio, too little memory.
+
+Their units are done again.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from prepcli.display.printing import printable_command
+from prepcli.engine.owned import retire
 from prepcli.engine.plan import FINISH_UNIT, Unit
 from prepcli.engine.publish import Marker, read_marker
 from prepcli.engine.ranks import Rank
-from prepcli.engine.rejects import Budget
+from prepcli.engine.rejects import Budget, asked_for
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import PrepcliError, RejectReason, UsageError
 
@@ -16,6 +21,7 @@ RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
     RejectReason.UNREADABLE_AUDIO.value,
     RejectReason.BEYOND_AUDIO.value,  # a file that was cut short, and is whole now
+    RejectReason.OUT_OF_MEMORY.value,  # another device may have enough
 )
 MIN_RECORDS = 50
 """Minimum number of records before a run stops because more than half of their audio is missing."""
@@ -24,6 +30,20 @@ MIN_RECORDS = 50
 def num_retryable(rejects: Mapping[str, int]) -> int:
     """The number of rejects that `--retry-rejects` tries again."""
     return sum(rejects.get(reason, 0) for reason in RETRYABLE)
+
+
+def retry_line(command: str, rejects: Mapping[str, int]) -> str:
+    """The line of a summary that says how to try rejects again; it counts them, unless all may succeed then.
+
+    Args:
+        command: what tries them again.
+        rejects: how many there are of each reason.
+    """
+    again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not asked_for(reason))
+    if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
+        return f"  when there is more memory, retry with: {printable_command(command)}"
+    audio = "audio" if again == total else f"audio of {again:,} of the {total:,} rejects"
+    return f"  when the {audio} is repaired, retry with: {printable_command(command)}"
 
 
 def retry_rejects(workspace: Workspace, rank: Rank, markers: dict[str, Marker], has_begun: Callable[[], bool]) -> None:
@@ -45,10 +65,10 @@ def retry_rejects(workspace: Workspace, rank: Rank, markers: dict[str, Marker], 
 
 
 def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
-    """Remove the markers of these units and of the finishing merge."""
+    """Take away the markers of these units and of the finishing merge."""
     for unit in [FINISH_UNIT.id, *units]:
         markers.pop(unit, None)
-        (workspace.done / f"{unit}.json").unlink(missing_ok=True)
+        retire(workspace, unit)
 
 
 class MissingAudioError(PrepcliError):

@@ -5,8 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from prepcli.engine.clearing import finish_clearing
+from prepcli.engine.clearing import check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.failures import describe_failure
+from prepcli.engine.in_the_way import refuse_names_that_are_one
 from prepcli.engine.job import AnyJob
 from prepcli.engine.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.launch import clear_once, has_agreed, has_done, note_done, shares
@@ -19,7 +20,7 @@ from prepcli.engine.report import Report, build_report, judge
 from prepcli.engine.retry import retry_rejects
 from prepcli.engine.share import RunOptions, load_markers, process_share
 from prepcli.engine.signals import stop_on_signals
-from prepcli.engine.starting import check_sample, note_other_files, plan_document, replace_failed
+from prepcli.engine.starting import check_restart, check_sample, note_other_files, plan_document, replace_failed
 from prepcli.engine.stealing import Crew
 from prepcli.engine.store_output import OutputSizes, abort_unknown
 from prepcli.engine.stored_units import has_units, write_units
@@ -27,6 +28,7 @@ from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
+from prepcli.storage.paths import absolute
 
 __all__ = ["Run", "RunOptions", "run_job"]
 
@@ -88,14 +90,17 @@ class Run:
     def _claim_output(self) -> None:
         """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
         workspace = self.workspace
-        refuse_to_lose_inputs(self.job, self.plan, workspace, self.options.overwrite)
-        self._clear_if_asked()
+        has_cleared = self._clear_if_asked()
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is not None and plan.digest != self.digest:
             plan = replace_failed(plan, self.job, self.plan, self.settings, workspace, self.options.rank)
+            has_cleared |= plan is None
+        if has_cleared:
+            self.markers.clear()  # read before, with files that are gone now
         if plan is None:
             self._refuse_foreign()
-            note_other_files(self.job, workspace)
+            if not has_cleared:
+                note_other_files(self.job, workspace)
             self.job.prepare()
             workspace.prepare()
             plan = workspace.claim(plan_document(self.job, self.plan, self.settings, self.digest, workspace))
@@ -105,39 +110,53 @@ class Run:
         if plan is not None and not has_units(workspace, plan):  # somebody has removed them
             write_units(workspace, self.digest, self.plan.units)
         workspace.hold(self.digest)
+        workspace.found.list_store()
 
-    def _clear_if_asked(self) -> None:
-        options, rank = self.options, self.options.rank
-        if options.overwrite and has_done(self.workspace, rank, "overwrite"):
+    def _clear_if_asked(self) -> bool:
+        """Start again with `--overwrite`, or if that was interrupted; returns whether something was removed."""
+        options, rank, workspace = self.options, self.options.rank, self.workspace
+        is_asked = options.overwrite
+        if is_asked and has_done(workspace, rank, "overwrite"):
             tell(f"requeued ({rank.restarts} times): continuing; --overwrite applied to the first start only")
-        elif options.overwrite:
-            if rank.world_size > 1 and rank.launch_id is None:
-                raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
+            is_asked = False
+        if not (is_asked or is_being_cleared(workspace, self.job.command)):
+            refuse_to_lose_inputs(self.job, self.plan, workspace)
+            return False
+        if is_asked and rank.world_size > 1 and rank.launch_id is None:
+            raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
+        check_restart(self.job, self.plan, workspace, rank)
+        if is_asked:
             self.job.prepare()
-            self.workspace.prepare(takes_over=True)
-            clear_once(self.workspace, rank, self.job.output_patterns(self.plan))
+            workspace.prepare()
+            clear_once(workspace, rank, self.job, self.plan)
         else:
-            finish_clearing(self.workspace)
+            clear(workspace, self.job, self.plan)
+        return True
 
     def _refuse_foreign(self) -> None:
+        """Refuse to begin in an OUT with files of which there is no plan."""
         workspace = self.workspace
-        foreign = next(workspace.outputs(self.job.output_patterns(self.plan)), None)
-        if foreign is None:
+        stock = take_stock(workspace, self.job, self.plan)
+        if not (stock.ours or stock.mistakable):
             return
         self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
-        if not self.markers and read_document(workspace.plan_file, StoredPlan) is None:  # nor has anybody just begun
-            workspace.refuse_holder()
-            raise UsageError(
-                f"{workspace.out} holds {foreign.relative_to(workspace.out)}, but "
-                f"{workspace.root}, which would tell how it was made, is not there; choose "
-                f"{self._elsewhere()}, or give --overwrite to replace it"
-            )
+        if self.markers or read_document(workspace.plan_file, StoredPlan) is not None:  # somebody has just begun
+            return
+        workspace.refuse_holder()
+        check_stock(stock, workspace, self.job)
+        raise UsageError(
+            f"{workspace.out} holds {len(stock.ours):,} file(s) of an earlier run, such as {stock.ours[0]}, but "
+            f"{workspace.plan_file} is not there; choose {self._elsewhere()}, or give --overwrite to remove them"
+        )
 
     def _refuse_other_command(self) -> None:
         """Before planning, which may take long and leaves an index among the records of the other command."""
         stored = None if self.options.overwrite else read_document(self.workspace.plan_file, StoredPlan)
         if stored is not None and stored.command != self.job.command:
-            raise UsageError(self._refusal(f"by {stored.command}, not {self.job.command}"))
+            raise UsageError(
+                f"{self.workspace.named} was made differently: by {stored.command}, not {self.job.command}. Choose "
+                f"{self._elsewhere()}, or remove {self.workspace.named} and {self.workspace.root} first"
+            )
 
     def _made_differently(self, plan: StoredPlan) -> str:
         return self._refusal(
@@ -212,10 +231,11 @@ class Run:
     def _finish(self) -> Report:
         """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
+        refuse_names_that_are_one(self.workspace.out, (name for marker in markers for name in marker.files))
         report = self._report("done")
         with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             found = self.job.finish(self.plan, markers, writer)
-            report.outputs = {name: str(path) for name, path in found.items() if isinstance(path, Path)}
+            report.outputs = {name: absolute(path) for name, path in found.items() if isinstance(path, Path)}
             report.details = found | report.outputs
             reject_files = [
                 self.workspace.root / name
@@ -245,7 +265,7 @@ class Run:
     def _report(self, status: str) -> Report:
         job, workspace = self.job, self.workspace
         report = build_report(job.command, str(workspace.named), self.digest, self.plan, self.markers, job.telemetry)
-        report.rejects_filepath = str(workspace.rejects_file)
+        report.rejects_filepath = absolute(workspace.rejects_file)
         stored = read_document(workspace.report_file, Report) if status == "nothing_to_do" else None
         if stored is not None:
             report.status = status

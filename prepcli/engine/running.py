@@ -17,11 +17,12 @@ from prepcli.interface.calls import command_line
 from prepcli.processes.workers import is_own_rank
 
 if TYPE_CHECKING:
-    from prepcli.engine.plan import AnyPlan
     from prepcli.engine.rejects import Budget
 
 After = Callable[[Report], object]
 """Called with the report of a finished run."""
+CONTINUE = ". Continue with: "
+"""Comes before the command that continues, at the end of a message."""
 
 
 def run_command(
@@ -30,9 +31,8 @@ def run_command(
     options: JobOptions,
     engine: RunOptions,
     after: After | None = None,
-    plan: "AnyPlan | None" = None,
 ) -> Report:
-    """Run the job, or only plan it in a dry run; `plan` is its plan if it exists already.
+    """Run the job, or only plan it in a dry run.
 
     Raises:
         UsageError: the output is the folder with the records of a run.
@@ -41,10 +41,10 @@ def run_command(
     """
     _refuse_records(workspace)
     if options.dry_run:
-        return dry_run_report(job, workspace.named, engine.rank, plan, engine.budget)
+        return dry_run_report(job, workspace.named, engine.rank, engine.budget)
     begin_listing(workspace.out)
     try:
-        report = run_job(job, workspace, engine, plan)
+        report = run_job(job, workspace, engine)
     except IncompleteError as error:
         raise with_continuation(error, job.command, workspace) from None
     except UsageError:
@@ -64,7 +64,7 @@ def _refuse_records(workspace: Workspace) -> None:
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
     """Return the error with the command that continues, also in its report."""
     continue_with = command_line()
-    found = type(error)(f"{error}. Continue with: {printable_command(continue_with)}")
+    found = type(error)(f"{error}{CONTINUE}{printable_command(continue_with)}")
     found.document = {
         "command": command,
         "status": "incomplete",

@@ -78,7 +78,7 @@ def process_share(
         IncompleteError: interrupted, or a worker was killed.
     """
     own = new_progress(options.rank)
-    own.launch_id = options.rank.launch_id
+    own.launch_id, own.knows_seconds = options.rank.launch_id, plan.knows_seconds
     _add_to_total(own, units)
     before = sum(unit.num_records for unit in plan.units if unit.id in markers)
     total = sum(unit.num_records for unit in plan.units)

@@ -5,9 +5,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from prepcli.engine.clearing import MAX_LISTED, check_stock, take_stock
 from prepcli.engine.job import AnyJob
 from prepcli.engine.kept_inputs import refuse_to_lose_inputs
-from prepcli.engine.launch import clear_once
+from prepcli.engine.launch import clear_once, has_begun_to_clear
 from prepcli.engine.owner import Owner
 from prepcli.engine.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
 from prepcli.engine.progress import STALE_AFTER, is_alive, read_progress
@@ -20,9 +21,6 @@ from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
 from prepcli.interface.calls import command_line, tell
 from prepcli.storage.paths import StorePath, absolute
-
-MAX_LISTED = 10_000
-"""How many names in OUT are looked at for the note: a folder may hold millions."""
 
 
 def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
@@ -63,6 +61,24 @@ def _is_without_files(entry: "os.DirEntry[str]") -> bool:
     return entry.is_dir(follow_symlinks=False) and not any(files for _, _, files in os.walk(entry.path))
 
 
+def check_restart(job: AnyJob, plan: AnyPlan, workspace: Workspace, rank: Rank) -> None:
+    """Check that a job may remove what earlier runs have written, before anything is.
+
+    Raises:
+        UsageError: an input is among it, or files stay that would be taken for a part of the new set.
+    """
+    if has_begun_to_clear(workspace, rank):
+        return
+    workspace.refuse_holder()
+    try:
+        stock = take_stock(workspace, job, plan)
+        refuse_to_lose_inputs(job, plan, workspace, stock)
+        check_stock(stock, workspace, job)
+    except UsageError:
+        if not has_begun_to_clear(workspace, rank):  # else what was found was half of it
+            raise
+
+
 def replace_failed(
     stored: StoredPlan, job: AnyJob, plan: AnyPlan, settings: dict[str, Any], workspace: Workspace, rank: Rank
 ) -> StoredPlan | None:
@@ -79,14 +95,11 @@ def replace_failed(
     markers = [read_document(path, Marker) for path in sorted(workspace.done.glob("*.json"))]
     if any(marker is None or marker.records_out for marker in markers) or _is_at_work(stored, workspace):
         return stored
-    refuse_to_lose_inputs(job, plan, workspace, overwrite=True)
+    check_restart(job, plan, workspace, rank)
     job.prepare()
     what = "; ".join(differences(stored, job.command, settings, plan, job.defaults))
     tell(f"note: no record has succeeded in {workspace.out} before: starting again ({what})")
-    for marker in markers:
-        for name in marker.files if marker else ():
-            (workspace.out / name).unlink(missing_ok=True)
-    clear_once(workspace, rank, job.output_patterns(plan))
+    clear_once(workspace, rank, job, plan)
     return read_document(workspace.plan_file, StoredPlan)
 
 
@@ -116,7 +129,8 @@ def plan_document(
         records_in=plan.records_in,
         skipped=plan.num_skipped,
         planned_rejects=plan.planned_rejects,
-        seconds=plan.total_cost,
+        seconds=plan.total_cost if plan.knows_seconds else 0.0,
+        knows_seconds=plan.knows_seconds,
         run_with=command_line(of_rank=False),
         run_in=str(Path.cwd()),
         num_units=len(plan.units),

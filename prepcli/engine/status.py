@@ -1,9 +1,9 @@
 """The status of a run from the files beside its output: progress, slowest rank, and how to continue."""
 
-import re
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,9 +15,11 @@ from prepcli.engine.rejects import asked_for
 from prepcli.engine.report import Report
 from prepcli.engine.retry import num_retryable
 from prepcli.engine.stages import StageProgress, changed_within, stage_of
+from prepcli.engine.status_text import text_of
 from prepcli.engine.stealing import units_in_hand
 from prepcli.engine.store_output import OutputSizes, uploads_to
 from prepcli.engine.stored_units import find_plan, read_units
+from prepcli.engine.versions import version_roots
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import UsageError
@@ -85,6 +87,21 @@ class Status(msgspec.Struct):
     stage_done: int = 0
     stage_total: int = 0
 
+    def __str__(self) -> str:
+        """The lines that the command line prints of one run."""
+        return text_of([self])
+
+
+class Statuses(list[Status]):
+    """The runs of one output or of several: a list with the text and the document that the command line prints."""
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def document(self) -> Any:
+        """The document for `--json`: the status of the only run, or the list."""
+        return self[0] if len(self) == 1 else list(self)
+
 
 def read_status(workspace: Workspace) -> Status:
     """Read plan, markers and progress files.
@@ -138,8 +155,12 @@ def read_status(workspace: Workspace) -> Status:
         records_out=sum(marker.records_out for marker in markers),
         rejects=dict(sorted(rejects.items())),
         skipped=plan.skipped,
-        seconds_done=sum(unit.cost for unit in units if found[unit.id] is not None),
-        seconds_total=sum(unit.cost for unit in units),
+        seconds_done=(
+            sum(unit.cost for unit in units if found[unit.id] is not None)
+            if plan.knows_seconds
+            else sum(marker.seconds for marker in markers)
+        ),
+        seconds_total=sum(unit.cost for unit in units) if plan.knows_seconds else 0.0,
         records_per_second=sum(_rate(rank) for rank in running),
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
         ranks=_rank_rows(workspace, ranks),
@@ -240,8 +261,8 @@ def _rate(rank: RankProgress) -> float:
 
 
 def _seconds_to_go(rank: RankProgress) -> float:
-    rate = rank.seconds_done / max(rank.updated - rank.started, 1e-3)
-    left = rank.seconds_total - rank.seconds_done
+    done, total = rank.work
+    rate, left = done / max(rank.updated - rank.started, 1e-3), total - done
     return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
 
 
@@ -266,9 +287,3 @@ def workspaces_of(out: Path, work_dir: Path | None = None) -> list[Workspace]:
         )
     own = [workspace_of(out, work_dir)] if (root / "plan.json").exists() or not later else []
     return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]
-
-
-def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1`, ... in OUT.prepcli of the runs that added shards; other names are not of runs."""
-    found = [path for path in root.glob("version_*") if re.fullmatch(r"version_[0-9]{1,9}", path.name)]
-    return sorted(found, key=lambda path: int(path.name.rpartition("_")[2]))

@@ -49,21 +49,14 @@ class StoreClaim:
         self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own
 
-    def take(self, by_force: bool = False, is_new: bool = False) -> None:
+    def take(self, is_new: bool = False) -> None:
         """Hold the output, and check that objects can be written there.
 
-        Args:
-            by_force: end the claims of others.
-            is_new: the claim was made just now, so nobody can have taken it already.
+        `is_new`: the claim was made just now, so nobody can have taken it already.
 
         Raises:
             UsageError: another folder of records holds it, or writing is denied.
         """
-        if by_force:
-            others = [name for name in self._listed() if not name.startswith(self._own.id)]
-            call(client.delete_objects, tuple(f"{self._folder}/{name}" for name in others))
-            self._put(_HELD)
-            return
         if not is_new and self._own.id + _HELD in self._listed():
             check_writing(self._out)  # else the claim itself shows that it is allowed
             return
@@ -82,22 +75,27 @@ class StoreClaim:
         """Check that the output is still held.
 
         Raises:
-            PrepcliError: another command has taken it by force.
+            PrepcliError: somebody has removed the claim.
         """
         try:
             call(client.object_info, self._name(_HELD))
         except FileNotFoundError:
             raise PrepcliError(
-                f"another command has started again in {self._out} (--overwrite) during this run, which has stopped; "
-                "let one of them run alone"
+                f"{self._name(_HELD)} was removed during this run, which has stopped, because another one may have "
+                "begun there; let one of them run alone"
             ) from None
 
     def _wait_for_others(self) -> None:
-        """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays."""
+        """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays.
+
+        One that has not withdrawn after a while was killed as a candidate, or is at work with the output that it holds.
+        """
+        begun = time.monotonic()
         while True:
             found = self._listed()
-            self._give_way_to(self._first(found, _HELD, smaller=True))
-            if not (self._first(found, _HELD) or self._first(found, _CANDIDATE)):
+            is_late = time.monotonic() - begun > _STALE_SECONDS
+            self._give_way_to(self._first(found, _HELD, smaller=not is_late))
+            if is_late or not (self._first(found, _HELD) or self._first(found, _CANDIDATE)):
                 return
             time.sleep(_WAIT)
 
@@ -120,8 +118,9 @@ class StoreClaim:
                     f"object {self._folder}/{other} and run the same command again to continue"
                 )
         raise UsageError(
-            f"{self._out} belongs to a run whose records are in {where}: continue it there (--work-dir), choose "
-            "another output, or give --overwrite to start again"
+            f"{self._out} belongs to a run whose records are in {where}: continue it or start again there "
+            f"(--work-dir), or choose another output. If these records are lost, remove what is below {self._out} and "
+            f"{self._folder}, and run the same command again"
         )
 
     def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:

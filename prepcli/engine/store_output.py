@@ -1,6 +1,7 @@
 """An output in an object store: what is there, and the uploads that killed processes have left."""
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from prepcli.storage import client
 from prepcli.storage.access import begin, call
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
-from prepcli.storage.paths import StorePath, matching
+from prepcli.storage.paths import StorePath, globbed, matching
 
 if TYPE_CHECKING:  # importing it takes a tenth of a small run's time, for urllib
     from prepcli.storage.uploads import Upload
@@ -25,52 +26,84 @@ class OutputSizes:
     """The sizes of the files in a folder; of a store, all are listed with the first question."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._listed: dict[str, ObjectInfo] | None = None
 
     def of(self, name: str) -> int:
         """The size of a file in bytes; raises `OSError` if there is none."""
-        if isinstance(self._folder, StorePath):
+        if isinstance(self.folder, StorePath):
             listed = self._infos()
             if name in listed:  # a listing may lag behind
                 return listed[name].num_bytes
-        return (self._folder / name).stat().st_size
+        return (self.folder / name).stat().st_size
 
     def check_listing(self) -> None:
         """Check that a store's folder can be listed, unless it was; raises `UsageError` as `check_store` does."""
-        if self._listed is None and isinstance(self._folder, StorePath):
-            call(client.check_bucket, str(self._folder))
+        if self._listed is None and isinstance(self.folder, StorePath):
+            call(client.check_bucket, str(self.folder))
+
+    def list_store(self) -> None:
+        """List a store's folder now, unless it was, so that worker processes inherit the list."""
+        if isinstance(self.folder, StorePath):
+            self._infos()
 
     def matching(self, patterns: Sequence[str]) -> Iterator[Path]:
         """The files in the folder whose names match one of the globs."""
-        if isinstance(self._folder, StorePath):
-            yield from (self._folder / name for name in matching(self.names(), patterns))
+        if isinstance(self.folder, StorePath):
+            yield from (self.folder / name for name in matching(self.names(), patterns))
             return
         for pattern in patterns:
-            yield from sorted(self._folder.glob(pattern))
+            yield from globbed(self.folder, pattern)
 
     def names(self) -> Collection[str]:
         """The names of the files in a store's folder, at any depth."""
         return self._infos()
 
+    def in_folder(self, folder: str) -> list[str]:
+        """The names of the files directly in a folder below this one, sorted."""
+        if isinstance(self.folder, StorePath):
+            return sorted(name for name in self.names() if os.path.dirname(name) == folder)
+        with contextlib.suppress(OSError), os.scandir(self.folder / folder) as entries:
+            return sorted(os.path.join(folder, one.name) for one in entries if not one.is_dir(follow_symlinks=False))
+        return []
+
+    def below(self) -> Iterator[str]:
+        """The names of the files in the folder, at any depth."""
+        if isinstance(self.folder, StorePath):
+            yield from self.names()
+            return
+        for folder, folders, files in os.walk(self.folder):
+            folders.sort()
+            for name in sorted(files):
+                yield os.path.relpath(os.path.join(folder, name), self.folder)
+
     def _infos(self) -> dict[str, ObjectInfo]:
         if self._listed is None:
-            assert isinstance(self._folder, StorePath)
-            self._listed = self._folder.infos()
+            assert isinstance(self.folder, StorePath)
+            self._listed = self.folder.infos()
         return self._listed
 
     def etag_of(self, name: str) -> str:
         """The ETag of an object that was listed; "" for other files."""
         return self._listed[name].etag if self._listed and name in self._listed else ""
 
+    def state(self, name: str) -> "os.stat_result | ObjectInfo | None":
+        """The state of a file, or of an object as it was listed; None if there is none. A link is not followed."""
+        if isinstance(self.folder, StorePath):
+            return self._infos().get(name)
+        try:
+            return os.lstat(self.folder / name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def has(self, name: str) -> bool:
         """Whether there is such a file."""
-        if isinstance(self._folder, StorePath):
+        if isinstance(self.folder, StorePath):
             try:
                 return self.of(name) >= 0
             except FileNotFoundError:
                 return False
-        return (self._folder / name).is_file()
+        return (self.folder / name).is_file()
 
 
 def begin_listing(out: Path) -> None:

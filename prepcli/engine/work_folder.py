@@ -1,7 +1,11 @@
 """The name of OUT.prepcli, the folder with the state of a run."""
 
+import contextlib
+import hashlib
 import os
 from pathlib import Path
+
+import msgspec
 
 from prepcli.engine.in_the_way import resolved
 from prepcli.errors import UsageError
@@ -43,11 +47,35 @@ def _beside(out: Path) -> Path:
 
 
 def _of_store(out: StorePath, work_dir: Path | None) -> Path:
-    """`s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`."""
+    """`s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`.
+
+    That could be the name for another address too, if a part has `_` in it: then a digest of the address is added,
+    unless the folder without it is that of a run of an earlier version.
+    """
     address = parse_address(str(out))
     if not address.key:
         raise UsageError(f"{out} is a whole bucket; give an output of its own in it, such as {out}/name")
-    name = f"{address.bucket}/{address.key}".replace("/", "_") + ".prepcli"
-    if len(os.fsencode(name)) > MAX_NAME_BYTES:
-        raise UsageError(f"the address of the output is too long for the name of its work folder: {name}")
-    return (work_dir or Path.cwd()) / name
+    parts = [address.bucket, *address.key.split("/")]
+    folder = (work_dir or Path.cwd()) / f"{'_'.join(parts)}.prepcli"
+    is_clear = address.scheme == "s3" and all(part and "_" not in part for part in parts)
+    if not (is_clear or _has_plan_of(folder, str(address))):
+        digest = hashlib.sha256(str(address).encode(errors="surrogateescape")).hexdigest()
+        folder = folder.with_name(f"{folder.stem}-{digest[:8]}{folder.suffix}")
+    if len(os.fsencode(folder.name)) > MAX_NAME_BYTES:
+        raise UsageError(f"the address of the output is too long for the name of its work folder: {folder.name}")
+    return folder
+
+
+class _Plan(msgspec.Struct):
+    """The part of `plan.json` that names the output."""
+
+    out: str = ""
+
+
+def _has_plan_of(folder: Path, out: str) -> bool:
+    """Whether a folder of records has a plan for this output, of the run that makes it or of one that adds to it."""
+    for path in (folder / "plan.json", *folder.glob("*/plan.json")):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            if msgspec.json.decode(path.read_bytes(), type=_Plan).out == out:
+                return True
+    return False

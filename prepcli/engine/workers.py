@@ -13,6 +13,7 @@ from prepcli.engine.plan import AnyPlan, Contents, Plan, Unit, UnitT
 from prepcli.engine.progress import SharedCounter
 from prepcli.engine.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.workspace import Workspace
+from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
 from prepcli.processes.workers import TICK, begin_worker, keep_freed_memory, wait_for_any
 
@@ -89,6 +90,7 @@ def _do_unit(unit: Unit) -> Marker:
     with UnitWriter(worker.workspace, worker.digest, unit) as writer:
         with with_notes(worker.workspace, unit.id, writer.folder):
             worker.job.process(worker.plan, unit, writer, advance)
+        writer.notes += take_notes()
         marker = writer.publish()
     worker.counter.add(int(pending[0]), pending[1])
     return marker

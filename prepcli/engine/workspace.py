@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,9 @@ from prepcli.storage.paths import StorePath
 
 Document = TypeVar("Document")
 
-CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl", "train_ds.yaml")
+CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
+EDITABLE_FILES = ("train_ds.yaml",)
+"""What users may change (`prepcli.engine.owned.write_editable`)."""
 CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims", UNITS_FOLDER)
 """What `--overwrite` removes in OUT.prepcli (`prepcli.engine.clearing`)."""
 
@@ -51,6 +54,7 @@ class Workspace:
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
+        self.owned = self.root / "owned"
         self.launches, self.index = self.root / "launches", self.root / "index"
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
@@ -61,10 +65,8 @@ class Workspace:
         self._was_there = os.path.exists(self.root)
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
-    def prepare(self, takes_over: bool = False) -> None:
+    def prepare(self) -> None:
         """Make the directories and check at once, not after hours, that files can be published.
-
-        `takes_over`: an output in a store may belong to another folder of records until now.
 
         Raises:
             UsageError: a directory cannot be written, or the two are on different file systems.
@@ -91,7 +93,7 @@ class Workspace:
         if isinstance(self.out, StorePath) and self._store_claim is None:
             own = publish_json_once(self._claim_file, made := Claim.of(self.root), Claim) or made
             claim = StoreClaim(self.out, own, self._part)
-            claim.take(takes_over, is_new=own == made)
+            claim.take(is_new=own == made)
             self._store_claim = claim
         self.found = OutputSizes(self.out)
 
@@ -217,13 +219,13 @@ class Workspace:
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
 
-    If the context ends with an exception, the old content stays.
+    If the context ends with an exception, the old content stays. `folder`: where the draft is, if not next to `path`.
     """
     # Not with `tempfile`, whose files only their owner may read.
-    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
     try:
         with draft.open("xb") as file:
             yield file
@@ -236,9 +238,22 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
         raise
 
 
-def write_json(path: Path, content: Any, durable: bool = True) -> None:
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a user's file as `atomic_file` does: a link stays a link, and permissions and owner stay what they are."""
+    path = path.resolve()
+    with atomic_file(path) as file:
+        if path.exists():
+            before = path.stat()
+            with contextlib.suppress(PermissionError):  # of another user's file in a shared folder
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+        yield file
+
+
+def write_json(path: Path, content: Any, durable: bool = True, folder: Path | None = None) -> None:
     """Write a JSON document as `atomic_file` does."""
-    with naming_what_is_in_the_way(path), atomic_file(path, durable) as file:
+    with naming_what_is_in_the_way(path), atomic_file(path, durable, folder) as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
 

@@ -19,9 +19,9 @@ class ExportOptions:
 class ShardOptions(ExportOptions):
     """What shapes shards with audio; `target_sample_rate` in Hz."""
 
-    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1)] = 1000
+    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 1000
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
-    shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
+    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
     target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
     check_audio: Annotated[
         bool,

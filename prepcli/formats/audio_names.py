@@ -3,6 +3,7 @@
 AUDIO_SUFFIXES = frozenset(
     (
         *(".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".mp4", ".aac", ".wma", ".webm", ".amr", ".gsm"),
+        *(".m4b", ".mka", ".3gp", ".spx"),
         *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
     )
 )

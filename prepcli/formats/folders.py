@@ -5,7 +5,10 @@ import re
 from pathlib import Path
 
 from prepcli.errors import UsageError
+from prepcli.formats.audio_names import is_audio_name
 from prepcli.storage.paths import StorePath, entry_is_dir, entry_is_file
+
+_MAX_SEEN = 10_000
 
 
 def numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
@@ -34,6 +37,22 @@ def regular_files(folder: Path) -> list[Path]:
         return []
     with os.scandir(folder) as entries:
         return [folder / name for name in sorted(entry.name for entry in entries if entry_is_file(entry))]
+
+
+def advice_on_audio(folder: Path) -> str:
+    """Return what to do with a folder of audio, to follow a message that it is not a data set; empty for other folders.
+
+    The first names in it and below are looked at.
+    """
+    seen = 0
+    for _, folders, names in os.walk(folder) if not isinstance(folder, StorePath) else ():
+        if any(map(is_audio_name, names)):
+            return f"; it is a folder of audio: make a manifest of it first, prepcli make-manifest {folder} OUT.json"
+        folders.sort()
+        seen += len(folders) + len(names)
+        if seen > _MAX_SEEN:
+            break
+    return ""
 
 
 def irregular_files(folder: Path) -> list[Path]:

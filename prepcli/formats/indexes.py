@@ -8,7 +8,7 @@ like the data file with `.idx` behind, and lies beside it or in a *mirror*, a fo
 
 import os
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain, compress
 from operator import ne
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.engine.store_output import OutputSizes
+from prepcli.formats import names
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
 from prepcli.formats.tar_walk import TarWalk, walk_tar
@@ -27,7 +29,7 @@ Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
 """What a record is: a line; the members with one stem; a pair of data and manifest."""
 
-INDEX_SUFFIX = ".idx"
+INDEX_SUFFIX = names.INDEX_SUFFIX
 MIRROR = "index"
 """The mirror of a Shar set, in its folder: beside the shards, lhotse 1.33 and NeMo 3.0 take indexes for a field."""
 
@@ -268,6 +270,18 @@ def is_current(index: Path, data: os.stat_result) -> bool:
     except OSError:
         return False
     return int.from_bytes(last, "little") == data.st_size and found.st_mtime_ns >= data.st_mtime_ns
+
+
+def index_names(folder: Path, name: str) -> tuple[str, str]:
+    """The names that the index of a file in a set can have: beside it, and in the mirror."""
+    return name + INDEX_SUFFIX, f"{MIRROR}/{mirrored(folder / name)}"
+
+
+def indexes_of(found: OutputSizes, name: str) -> Iterator[str]:
+    """The names of the indexes of a file in a set, beside it and in the mirror; only those that fit it."""
+    for index in index_names(found.folder, name):
+        if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):
+            yield index
 
 
 def _walked(path: Path) -> TarWalk:

@@ -8,17 +8,16 @@ MEL_NAME = "mels/{}.pt"
 LIST_NAME = "filelists/{}_{}_text_filelist.txt"
 LIST_FILE = re.compile(r"(.+)_(audio|mel)_text_filelist\.txt$")
 AUDIO, MEL = "audio", "mel"
-OUTPUT_PATTERNS = ("mels/*.pt", "filelists/*_text_filelist.txt")
 SEPARATOR = "|"
 
 
-def list_line(path: str, text: str) -> bytes:
-    """A line of a file list.
+def list_line(path: str, text: str, text_field: str) -> bytes:
+    """A line of a file list; `text_field` is the name of the text's field, for messages.
 
     Raises:
         RecordRejected: BAD_FIELD for a path or a text that such a line cannot hold.
     """
-    for name, value in (("audio_filepath", path), ("text", text)):
+    for name, value in (("audio_filepath", path), (text_field, text)):
         for char, shown in ((SEPARATOR, "'|'"), ("\n", "a line break"), ("\r", "a line break")):
             if char in value:
                 raise RecordRejected(RejectReason.BAD_FIELD, f"{name} has {shown}, which a file list cannot hold")

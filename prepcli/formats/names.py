@@ -1,6 +1,5 @@
 """Unique names of members and folders that NeMo's loaders accept."""
 
-import contextlib
 import hashlib
 import os
 import posixpath
@@ -9,8 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import AddressError, is_address, parse_address, without_scheme
+from prepcli.storage.addresses import is_address, join, parse_address, without_scheme
 
+INDEX_SUFFIX = ".idx"
+"""An index is named like its data file, with this behind (`prepcli.formats.indexes`)."""
 MAX_STEM_BYTES = 180
 """Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
 
@@ -21,6 +22,8 @@ _SUB_SUFFIX = re.compile(r"-sub\d+$")
 _TAG_CHARS = 12
 _MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
 _MARKS = re.compile(f"(?:{_MARK})+$")
+SLICE_SUFFIX = re.compile(r"_(\d+_\d+)_\d+_\d+$")
+"""The end of the stem of a slice (`segment_suffix`); the group is its offset, as `decimal` writes it."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 # The texts that NeMo converts to braces anywhere in a path (expand_sharded_filepaths in audio_to_text.py).
@@ -30,19 +33,25 @@ _NUMBER_IN_FOLDER = re.compile(r"(manifest[^/]*_\d+[^/]*\.json|audio[^/]*_\d+[^/
 
 
 def normal_path(audio_filepath: str) -> str:
-    """The path without redundant parts: `./a//b.wav` is `a/b.wav`.
+    """The path without redundant parts: `./a//b.wav` is `a/b.wav`; an address is returned as it is.
 
     `..` stays: where `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
     """
     # Most paths are normal already, and parsing one would take a tenth of the time of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
         if is_address(audio_filepath):
-            with contextlib.suppress(AddressError):  # opening it says what is wrong
-                return str(parse_address(audio_filepath))
             return audio_filepath
         parts = [part for part in audio_filepath.split("/") if part not in ("", ".")]
         return "/" * audio_filepath.startswith("/") + "/".join(parts) or "."
     return audio_filepath
+
+
+def path_in(folder: str, audio_filepath: str) -> str:
+    """The path of a file that a record names; a relative one starts from `folder`.
+
+    In a store `a//b.wav` and `a/b.wav` are two objects.
+    """
+    return join(folder, audio_filepath if is_address(folder) else normal_path(audio_filepath))
 
 
 def absolute_folder(folder: str) -> str:
@@ -92,6 +101,11 @@ def marked_root(audio_filepath: str) -> str:
     return root if root != stem else ""
 
 
+def source_stem(stem: str) -> str:
+    """The stem that was made of the path of a member's file: without the suffixes that NeMo or prepcli appends."""
+    return _MARKS.sub("", _SUB_SUFFIX.sub("", stem)) if "-" in stem else stem
+
+
 def brace_text(first: str, last: str) -> str:
     """The range of shard numbers in training configs: `_OP_000000..000007_CL_`."""
     return first if first == last else f"_OP_{first}..{last}_CL_"
@@ -117,10 +131,11 @@ def segment_suffix(offset: float, duration: float) -> str:
 
     Two segments get the same suffix only if both numbers are equal.
     """
-    return f"_{_decimal(offset)}_{_decimal(duration)}"
+    return f"_{decimal(offset)}_{decimal(duration)}"
 
 
-def _decimal(seconds: float) -> str:
+def decimal(seconds: float) -> str:
+    """The number of seconds with all digits, `_` in place of the dot: `1.25` -> `1_25`."""
     text = repr(float(seconds))
     if "e" in text:
         text = f"{seconds:.20f}".rstrip("0")

@@ -6,8 +6,10 @@ row groups are small; all files of a set have the same schema, which `datasets` 
 
 import importlib.util
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,13 +17,14 @@ from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
 from prepcli.formats.tar import Sink
+from prepcli.storage.paths import NUMBER
 
 if TYPE_CHECKING:
     import pyarrow
 
 FILE_NAME = "data-{}.parquet"
 DATA_FILE = re.compile(r"data-(\d{6,})\.parquet$")
-OUTPUT_PATTERNS = ("data-*.parquet",)
+OUTPUT_PATTERNS = (FILE_NAME.format(NUMBER),)
 MAX_GROUP_BYTES = 128 << 20
 """Audio of a row group; a column of bytes ends at 2 GiB."""
 MAX_AUDIO_BYTES = (1 << 31) - (1 << 20)
@@ -56,6 +59,33 @@ def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
         fields.append(pa.field(name, types[kind]))
         features[name] = {"dtype": kind, "_type": "Value"}
     return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def seconds_in(value: object) -> float:
+    """The seconds that a value of the column `duration` is; other programs write other types.
+
+    Raises:
+        ValueError: it is not a number of seconds; the message says so.
+    """
+    seconds = float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"duration is {value!r}, not a number of seconds")
+    return seconds
+
+
+def python_values(data: "pyarrow.Table | pyarrow.ChunkedArray") -> list[Any]:
+    """The rows of a table, or the values of a column, as Python objects.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value is not of its type, such as a text that is not UTF-8.
+    """
+    import pyarrow as pa
+
+    try:
+        found: list[Any] = data.to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise pa.ArrowInvalid(f"a value is not of its type: {error}") from None
+    return found
 
 
 class _ArrowSink:

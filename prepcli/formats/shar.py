@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from prepcli.formats.folders import regular_files
-from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, LineWriter, PairTarWriter
+from prepcli.formats.indexes import LineWriter, PairTarWriter
 from prepcli.formats.tar import Sink
+from prepcli.storage.paths import NUMBER
 
 CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
 PLAIN_CUTS_NAME = "cuts/cuts.{}.jsonl"
@@ -29,13 +30,12 @@ CUTS_FILE = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
 AUDIO_FILE = re.compile(r"recording\.(\d+)\.tar$")
 TARGET = "target_audio"
 CONTEXT = "context_audio"
-_DATA_PATTERNS = (
-    "cuts/cuts.*.jsonl.gz",
-    "cuts/cuts.*.jsonl",
-    "target_audio/recording.*.tar",
-    "context_audio/recording.*.tar",
+OUTPUT_PATTERNS = (
+    CUTS_NAME.format(NUMBER),
+    PLAIN_CUTS_NAME.format(NUMBER),
+    AUDIO_NAME.format(TARGET, NUMBER),
+    AUDIO_NAME.format(CONTEXT, NUMBER),
 )
-OUTPUT_PATTERNS = (*_DATA_PATTERNS, *(f"{MIRROR}/**/{pattern}{INDEX_SUFFIX}" for pattern in _DATA_PATTERNS[1:]))
 
 # 20,000 cuts of 0.9 kB, one core: zlib's level 3 takes 5.5 us per cut and packs to 1/8.2, level 6 11.2 us to 1/9.5,
 # isal's level 2 1.3 us to 1/7.8: too little of a record's cost for a dependency whose bytes depend on the processor.

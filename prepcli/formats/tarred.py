@@ -1,7 +1,7 @@
 """NeMo's tarred data set on disk: names, `metadata.yaml`, and reading an existing set."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,24 +10,30 @@ from typing import Any
 import msgspec
 
 from prepcli.display.printing import first_line
+from prepcli.engine.versions import is_changing
 from prepcli.errors import UsageError
-from prepcli.formats.folders import regular_files
-from prepcli.formats.yaml_text import parse_yaml
+from prepcli.formats.folders import numbered, regular_files
+from prepcli.formats.names import INDEX_SUFFIX, brace_text
+from prepcli.formats.yaml_text import read_yaml
+from prepcli.storage.paths import NUMBER, StorePath
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
-SHARD_MANIFEST_NAME = "sharded_manifests/manifest_{}.json"
+SHARD_MANIFEST_FOLDER = "sharded_manifests"
+SHARD_MANIFEST_NAME = f"{SHARD_MANIFEST_FOLDER}/manifest_{{}}.json"
 SHARD_MANIFEST_FILE = re.compile(r"manifest_(\d+)\.json$")
+_MANIFESTS = ("tarred_audio_manifest.json", f"tarred_audio_manifest_version_{NUMBER}.json")
+_DATA = (TAR_NAME.format(NUMBER), SHARD_MANIFEST_NAME.format(NUMBER), *_MANIFESTS)
 OUTPUT_PATTERNS = (
-    "audio_*.tar",
-    "audio_*.tar.idx",
-    "sharded_manifests/manifest_*.json",
-    "sharded_manifests/manifest_*.json.idx",
-    "tarred_audio_manifest*.json",
-    "tarred_audio_manifest*.json.idx",
-    "metadata*.yaml",
+    *_DATA,
+    *(f"{name}.idx" for name in _DATA),
+    "metadata.yaml",
+    f"metadata_version_{NUMBER}.yaml",
 )
 TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
+OWN_CONFIG = "prepcli"
+"""The key of `own_config` in the metadata."""
+_BUCKET = re.compile(r"bucket(\d+)")
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 
@@ -41,22 +47,59 @@ def metadata_name(version: int) -> str:
     return f"metadata_version_{version}.yaml" if version else "metadata.yaml"
 
 
+def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
+    """The files that an addition may write below the folder of the set: those that readers begin with come first.
+
+    Args:
+        version: the version that it makes.
+        first: the number of its first shard.
+        num_shards: how many shards it adds.
+    """
+    shards = range(first + num_shards - 1, first - 1, -1)
+    names = [manifest_name(version)]
+    names += [name.format(number) for number in shards for name in (SHARD_MANIFEST_NAME, TAR_NAME)]
+    return [metadata_name(version), *(one for name in names for one in (name + INDEX_SUFFIX, name))]
+
+
+def names_in_config(version: int, num_shards: int, shard_manifests: bool) -> tuple[str, str]:
+    """The tars and the manifests of a version of the set, as a training config names them, below its folder."""
+    shards = brace_text("0", str(num_shards - 1))
+    manifests = SHARD_MANIFEST_NAME.format(shards) if shard_manifests else manifest_name(version)
+    return TAR_NAME.format(shards), manifests
+
+
 @dataclass(frozen=True, slots=True)
 class ExistingSet:
-    """An existing tarred set (made by prepcli or by NeMo's script)."""
+    """An existing tarred set (made by prepcli or by NeMo's script), at one of its versions.
+
+    `has_shard_manifests` and `has_indexes` say which files it has: a manifest per shard, and indexes of its tars.
+    """
 
     version: int
     num_shards: int
     num_samples_per_shard: int | None
     manifest: Path
     metadata: dict[str, Any] = field(default_factory=dict)
+    has_shard_manifests: bool = True
+    has_indexes: bool = True
+
+    @property
+    def dataset_config(self) -> dict[str, Any]:
+        """The options that NeMo's script knows, and the bins."""
+        return dict(self.metadata.get("dataset_config") or {})
+
+    @property
+    def own_config(self) -> dict[str, Any]:
+        """The options that only prepcli knows; empty for a set that another program has made."""
+        return dict(self.metadata.get(OWN_CONFIG) or {})
 
 
 def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
     """Read the set in `folder`: its newest version, or `version`.
 
     Raises:
-        UsageError: `folder` holds no set, its shards are not numbered 0..N-1, or metadata and manifest are missing.
+        UsageError: `folder` holds no set, its shards are not numbered 0..N-1, metadata and manifest are missing, or
+            some of its shards have a manifest and others have none.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a directory with a tarred data set")
@@ -68,14 +111,29 @@ def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
     metadata = read_metadata(metadata_file)
     numbers = tar_numbers(folder)
     num_shards = (metadata.get("dataset_config") or {}).get("num_shards") or len(numbers)
-    if not set(range(num_shards)) <= set(numbers):
+    shards = set(range(num_shards))
+    if not shards <= set(numbers):
         raise UsageError(f"{folder} should hold audio_0.tar to audio_{num_shards - 1}.tar, but some are missing")
-    return ExistingSet(version, num_shards, metadata.get("num_samples_per_shard"), manifest, metadata)
+    without = shards - set(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+    if without and without != shards:
+        raise UsageError(
+            f"{folder} has manifests of some shards only: {SHARD_MANIFEST_NAME.format(min(without))} is missing; bring "
+            f"it back, or remove the folder {SHARD_MANIFEST_FOLDER} ({manifest.name} has all lines)"
+        )
+    return ExistingSet(
+        version,
+        num_shards,
+        metadata.get("num_samples_per_shard"),
+        manifest,
+        metadata,
+        has_shard_manifests=not without,
+        has_indexes=(folder / (TAR_NAME.format(0) + INDEX_SUFFIX)).is_file(),
+    )
 
 
 def newest_version(folder: Path) -> int:
     """The newest version of the set in `folder`: 0, or the number of its last concatenation."""
-    return max([0, *(int(match[1]) for path in folder.iterdir() if (match := _VERSIONED.match(path.name)))])
+    return max([0, *(int(match[1]) for path in regular_files(folder) if (match := _VERSIONED.match(path.name)))])
 
 
 def tar_numbers(folder: Path) -> list[int]:
@@ -83,11 +141,47 @@ def tar_numbers(folder: Path) -> list[int]:
     return sorted(int(match[1]) for path in regular_files(folder) if (match := TAR_FILE.match(path.name)))
 
 
+def shard_tars(folder: Path) -> dict[int, Path]:
+    """The tars of the newest version of the set in `folder`, by number."""
+    return _of_newest(folder, numbered(folder, TAR_FILE))
+
+
+def shard_manifests(folder: Path) -> dict[int, Path]:
+    """The manifests of the shards of the newest version of the set in `folder`, by number; none for one without."""
+    return _of_newest(folder, numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+
+
+def _of_newest(folder: Path, files: dict[int, Path]) -> dict[int, Path]:
+    """The files in the order of their numbers, without those of an addition that is not complete."""
+    found = dict(sorted(files.items()))
+    if not found or isinstance(folder, StorePath) or not is_changing(folder):
+        return found
+    try:
+        config = read_metadata(folder / metadata_name(newest_version(folder))).get("dataset_config") or {}
+    except (UsageError, OSError):
+        return found
+    num_shards = config.get("num_shards") or len(found)
+    return {number: path for number, path in found.items() if number < num_shards}
+
+
+def buckets_in(folder: Path) -> dict[int, Path]:
+    """The folders `bucket1`, `bucket2`, ... of static buckets, by number; `bucket1_backup` is not one of them."""
+    named = ((_BUCKET.fullmatch(path.name), path) for path in folder.glob("bucket*"))
+    return dict(sorted((int(match[1]), path) for match, path in named if match and path.is_dir()))
+
+
+def check_buckets(folder: Path, found: Collection[int]) -> None:
+    """Raise `UsageError` if buckets are missing: a set without them is not the one that was made."""
+    missing = sorted(set(range(1, max(found, default=0) + 1)) - set(found))
+    if missing:
+        names = ", ".join(f"bucket{number}" for number in missing)
+        raise UsageError(f"{folder} holds bucket{max(found)}, but not {names}; bring back what is missing")
+
+
 def refusal_of_tarred(folder: Path) -> str | None:
     """Why what lies in a folder is not an input, if this is a tarred set or the folder of its shards' manifests."""
-    root = folder.parent if folder.name == SHARD_MANIFEST_NAME.partition("/")[0] else folder
-    buckets = list(root.glob("bucket*"))
-    if not any(path.is_dir() and tar_numbers(path) for path in (root, *buckets)):
+    root = folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder
+    if not any(path.is_dir() and tar_numbers(path) for path in (root, *buckets_in(root).values())):
         return None
     return f"{root} is a tarred set already, and its tars cannot be taken apart; give the manifest that it was made of"
 
@@ -100,6 +194,7 @@ class _Metadata(msgspec.Struct):
     """The keys of `metadata.yaml` that are used in computations."""
 
     dataset_config: _DatasetConfig | None = None
+    prepcli: dict[str, Any] | None = None
     num_samples_per_shard: int | None = None
     history: list[Any] | None = None
 
@@ -120,8 +215,8 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file")
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = read_yaml(path)
+    except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML: {first_line(error)}") from None
     try:
         _Metadata.check(content)
@@ -139,12 +234,14 @@ def metadata_yaml(
     num_samples_per_shard: int,
     is_concatenated: bool,
     dataset_config: dict[str, Any],
+    own_config: dict[str, Any],
     history: Sequence[dict[str, Any]] = (),
 ) -> bytes:
     """`metadata.yaml` as NeMo's `ASRTarredDatasetMetadata` writes it.
 
     `created` is seconds since the epoch: the newest change of the inputs, not the time of the run, so that a run that
-    was killed and continued gives the same bytes as an undisturbed one. NeMo refuses unknown keys in `dataset_config`.
+    was killed and continued gives the same bytes as an undisturbed one. NeMo refuses unknown keys in `dataset_config`,
+    and ignores other keys at the top: there `own_config` has the options of the set that NeMo's script does not have.
     """
     import yaml
 
@@ -154,6 +251,7 @@ def metadata_yaml(
         "num_samples_per_shard": num_samples_per_shard,
         "is_concatenated_manifest": is_concatenated,
         "dataset_config": dataset_config,
+        OWN_CONFIG: own_config,
         "history": list(history),
     }
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode("utf-8")

@@ -2,29 +2,42 @@
 
 import os
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from prepcli.engine.owned import write_editable
 from prepcli.engine.workspace import Workspace, atomic_file
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import absolute
 
 FILE_NAME = "train_ds.yaml"
+_BEFORE = "train_ds_before.yaml"
+"""The main file as it was before it named a version, in the folder of that version; empty if there was none."""
 _HEAD = (
     "# Made by prepcli {command}: paste this section into the config of a NeMo model (model.train_ds).\n"
     "# Add what depends on the model and the GPU: sample_rate, and batch_duration (seconds) or batch_size.\n"
 )
 
 
-def write_train_ds(workspace: Workspace, command: str, keys: Mapping[str, Any], lhotse: str = "") -> str:
+def write_train_ds(
+    workspace: Workspace,
+    command: str,
+    keys: Mapping[str, Any],
+    lhotse: str = "",
+    others: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> str:
     """Write the section into OUT.prepcli; nothing reads it again, so that users may edit it.
+
+    A section that they have edited is kept in `OUT.prepcli/kept/`.
 
     Args:
         workspace: that of the run.
         command: its name.
         keys: what belongs into the section beside `use_lhotse`.
         lhotse: the same as an expression of lhotse's, for a comment.
+        others: sections for other loaders, each with a line about it, for comments.
 
     Returns:
         The path of the file.
@@ -32,12 +45,57 @@ def write_train_ds(workspace: Workspace, command: str, keys: Mapping[str, Any], 
     import yaml
 
     text = _HEAD.format(command=command) + (f"# With lhotse alone: {lhotse}\n" if lhotse else "")
-    section = {"train_ds": {"use_lhotse": True, "shuffle": True, **keys}}
-    text += yaml.safe_dump(section, sort_keys=False, allow_unicode=True, width=1 << 20, default_flow_style=None)
-    path = workspace.root / FILE_NAME
-    with atomic_file(path) as file:
-        file.write(text.encode("utf-8", "replace"))
-    return os.path.abspath(path)
+
+    def section(of_loader: Mapping[str, Any], flow: bool | None) -> str:
+        document = {"train_ds": dict(of_loader)}
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1 << 20, default_flow_style=flow)
+
+    text += section({"use_lhotse": True, "shuffle": True, **keys}, flow=None)
+    for about, other in others:
+        text += f"\n# {about}\n{textwrap.indent(section(other, flow=False), '# ')}"
+    return os.path.abspath(write_editable(workspace, FILE_NAME, text.encode("utf-8", "replace")))
+
+
+def main_file(workspace: Workspace) -> Path:
+    """The file of the output itself; a run that adds a version to it has a file of its own first."""
+    return Path(os.path.abspath(workspace.main_root / FILE_NAME))
+
+
+def name_version(workspace: Workspace) -> None:
+    """Let the main file name the version of `workspace`, once; `name_earlier` brings back what stands there now.
+
+    A main file that a user has changed since then stays as it is.
+    """
+    main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
+    if not own.exists():
+        return
+    if not before.exists():
+        _copy(main, before)
+    if _content(main) == _content(before):
+        _copy(own, main)
+
+
+def name_earlier(workspace: Workspace) -> bool:
+    """Undo `name_version`; returns False if a user has changed the main file since, which then stays as it is."""
+    main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
+    if not before.exists() or _content(main) == _content(before):
+        return True
+    if _content(main) != _content(own):
+        return False
+    if _content(before):
+        _copy(before, main)
+    else:
+        main.unlink()
+    return True
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _copy(source: Path, target: Path) -> None:
+    with atomic_file(target) as file:
+        file.write(_content(source))
 
 
 def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str, Path], shards: str) -> str:

@@ -1,37 +1,102 @@
 """YAML that others have written, read with one kind of error for all that may be wrong with it."""
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+MAX_BYTES = 32 << 20
+"""Maximum length of a text: PyYAML takes minutes for it, and a hundred times the memory."""
+MAX_REPEATED = 100_000
+"""Maximum number of values that aliases (`*name`) repeat; a few short lines could stand for billions."""
+
+
+def read_yaml(path: Path) -> Any:
+    """The value of a YAML file; raises as `parse_yaml` and `read_yaml_text` do."""
+    return parse_yaml(read_yaml_text(path))
+
+
+def read_yaml_text(path: Path) -> str:
+    """The text of a YAML file, with its line ends.
+
+    Raises:
+        yaml.YAMLError: it is too long, or not UTF-8.
+        OSError: it cannot be read.
+    """
+    import yaml
+
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    _check_length(data)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise yaml.YAMLError(str(error)) from None
 
 
 def parse_yaml(text: str | bytes) -> Any:
     """The value of a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or an alias in it refers to a list or mapping that holds the alias, which would
-            have no end; also for what `yaml.safe_load` raises other errors for, such as deep nesting or a 13th month.
+        yaml.YAMLError: it is not YAML; it is too long; an alias in it refers to a list or mapping that holds the alias,
+            which would have no end, or aliases repeat too much; also for what PyYAML raises other errors for, such as
+            deep nesting or a 13th month.
     """
     import yaml
 
+    _check_length(text)
     try:
-        value = yaml.safe_load(text)
-        if _has_cycle(value, set(), set()):
-            raise yaml.YAMLError("an alias (*name) stands within the value that it refers to, which has no end")
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            # Without aliases, a text has at most two nodes per character.
+            if _expanded_size(node, {}, set()) > MAX_REPEATED + 2 * len(text):
+                raise yaml.YAMLError(f"aliases (*name) in it repeat more than {MAX_REPEATED:,} values")
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
     except RecursionError:
         raise yaml.YAMLError("lists or mappings are nested too deeply") from None
     except ValueError as error:  # a 13th month; bytes that are not UTF-8
         raise yaml.YAMLError(str(error)) from None
-    return value
 
 
-def _has_cycle(value: Any, around: set[int], checked: set[int]) -> bool:
-    """Whether a list or mapping holds itself; `around` are those that hold `value`, `checked` those without a cycle."""
-    if not isinstance(value, dict | list | tuple) or id(value) in checked:
-        return False
-    if id(value) in around:
-        return True
-    around.add(id(value))
-    if any(_has_cycle(item, around, checked) for item in (value.values() if isinstance(value, dict) else value)):
-        return True
-    around.remove(id(value))
-    checked.add(id(value))
-    return False
+def _check_length(text: str | bytes) -> None:
+    import yaml
+
+    if len(text) > MAX_BYTES:
+        raise yaml.YAMLError(f"it is longer than {MAX_BYTES >> 20} MiB")
+
+
+def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int:
+    """The number of nodes that a node stands for.
+
+    Args:
+        node: a scalar, list or mapping; aliases are the same object.
+        sizes: gets the sizes of the nodes below, by their `id`.
+        around: the `id` of the nodes that hold this one.
+
+    Raises:
+        yaml.YAMLError: it holds itself.
+    """
+    import yaml
+
+    known = sizes.get(id(node))
+    if known is not None:
+        return known
+    if id(node) in around:
+        raise yaml.YAMLError("an alias (*name) stands within the value that it refers to, which has no end")
+    around.add(id(node))
+    children: list[Node] = []
+    if isinstance(node, yaml.MappingNode):
+        children = [one for pair in node.value for one in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    # A long text that is repeated takes memory as well, where somebody shows it.
+    own = 1 + len(node.value) // 64 if isinstance(node, yaml.ScalarNode) else 1
+    sizes[id(node)] = own + sum(_expanded_size(child, sizes, around) for child in children)
+    around.discard(id(node))
+    return sizes[id(node)]

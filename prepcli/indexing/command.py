@@ -1,11 +1,11 @@
 """`index` from its options to its report."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
 
+from prepcli.display.bars import with_bar
 from prepcli.engine.ranks import Rank, detect_rank
 from prepcli.errors import UsageError
 from prepcli.formats.indexes import MIRROR
@@ -17,7 +17,6 @@ from prepcli.indexing.options import Index
 from prepcli.indexing.rebase import old_places, rebase
 from prepcli.indexing.report import IndexReport
 from prepcli.indexing.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
-from prepcli.interface.calls import shows_progress
 from prepcli.manifest.sources import expand_paths
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
@@ -120,10 +119,7 @@ def _own_files(found: Sequence[IndexedSet], rank: Rank) -> list[DataFile]:
 
 
 def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
-    from tqdm import tqdm
-
-    shown = shows_progress() and sys.stderr.isatty()
-    for outcome in tqdm(outcomes, total=total, unit=" files", desc="index", disable=not shown):
+    for outcome in with_bar(outcomes, total, "index", "files"):
         report.written += outcome.written
         report.records += outcome.num_records
         if outcome.written:

@@ -32,10 +32,20 @@ class Index:
             takes_address=True,
         ),
     ]
-    check: Annotated[bool, Option("Compare the indexes with their data, and write nothing. Problems: exit code 1.")] = (
-        False
-    )
-    rebase: Annotated[bool, Option("Rename the indexes of a Shar set that was moved or copied. Reads no data.")] = False
+    check: Annotated[
+        bool,
+        Option(
+            "Compare the indexes with their data, and write nothing. Problems: exit code 1.",
+            disables=("rebase", "overwrite", "pack", "dry_run"),
+        ),
+    ] = False
+    rebase: Annotated[
+        bool,
+        Option(
+            "Rename the indexes of a Shar set that was moved or copied. Reads no data.",
+            disables=("overwrite", "pack", "indexes_root", "index_beside"),
+        ),
+    ] = False
     indexes_root: Annotated[
         Path | None,
         Option(
@@ -68,10 +78,6 @@ class Index:
         """
         if not self.paths:
             raise UsageError("PATH is missing: give data sets, JSONL files, tars or an input_cfg")
-        if self.check and (self.rebase or self.overwrite or self.pack or self.dry_run):
-            raise UsageError("--check writes nothing: leave out --rebase, --overwrite, --pack and --dry-run")
-        if self.rebase and (self.overwrite or self.pack or self.indexes_root or self.index_beside):
-            raise UsageError("--rebase only renames: leave out --overwrite, --pack, --indexes-root and --index-beside")
         if self.indexes_root is not None and self.index_beside:
             raise UsageError("--indexes-root and --index-beside name two places: leave one of them out")
         if self.indexes_root is not None and os.path.isfile(self.indexes_root):

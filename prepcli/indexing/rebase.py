@@ -10,6 +10,7 @@ from prepcli.engine.publish import Marker
 from prepcli.engine.status import workspaces_of
 from prepcli.engine.workspace import read_document, write_json
 from prepcli.errors import UsageError
+from prepcli.formats.codes import CODES_FOLDER, CODES_OF
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR
 from prepcli.formats.names import absolute_folder
 from prepcli.indexing.sets import IndexedSet
@@ -36,9 +37,10 @@ def _parent(index: Path) -> Path:
 
 
 def _place_of(index: Path) -> Path:
-    """`data/set/codes_x/target_codes/codes.000000.tar.idx` -> `data/set`."""
+    """`data/set/codes_x/target_codes/codes.000000.tar.idx` -> `data/set`; a set may be called `codes_...` as well."""
     above = index.parent.parent
-    return above.parent if above.name.startswith("codes_") else above
+    is_codes = above.name.startswith(CODES_FOLDER.format("")) and index.parent.name in CODES_OF.values()
+    return above.parent if is_codes else above
 
 
 def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:

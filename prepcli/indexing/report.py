@@ -2,6 +2,9 @@
 
 import msgspec
 
+from prepcli.display.printing import as_text
+from prepcli.engine.report import format_bytes
+
 
 class IndexReport(msgspec.Struct):
     """Indexes of one call.
@@ -23,3 +26,43 @@ class IndexReport(msgspec.Struct):
     notes: list[str] = []
     configs: list[str] = []
     pack: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 if there are problems."""
+        return 1 if self.problems else 0
+
+    def __str__(self) -> str:
+        """The text that the command line prints: what was written, each problem, and the YAML to paste."""
+        return as_text(self._lines())
+
+    def _lines(self) -> list[str]:
+        names = ", ".join(self.sets[:3]) + (f", ... ({len(self.sets)} sets)" if len(self.sets) > 3 else "")
+        title = {
+            "dry_run": "the plan (nothing is written)",
+            "nothing_to_do": "nothing to do",
+            "ok": "all indexes fit their data",
+            "broken": f"{len(self.problems)} problems",
+        }.get(self.status, "done")
+        lines = [f"index: {title}, {names}"]
+        if self.status == "dry_run":
+            verb = "to rename" if self.renamed else "to write"
+            count = self.renamed or self.written
+            lines.append(f"  indexes  {count:,} {verb}, {self.kept:,} kept")
+            lines.append(f"  data     {format_bytes(self.num_bytes)}, of which line ends and tar headers are read")
+        elif self.renamed:
+            lines.append(f"  indexes  {self.renamed:,} renamed")
+        elif self.status == "nothing_to_do":
+            return lines
+        elif self.status == "ok":
+            lines.append(f"  indexes  {self.files:,} with {self.records:,} records")
+        else:
+            lines.append(f"  indexes  {self.written:,} written, {self.kept:,} kept")
+            lines.append(f"  records  {self.records:,} in {format_bytes(self.num_bytes)}")
+        if self.pack:
+            lines.append(f"  pack     {self.pack}")
+        lines += [f"  note     {note}" for note in self.notes]
+        lines += [f"  PROBLEM  {problem}" for problem in self.problems]
+        for config in self.configs if not self.problems else []:
+            lines += ["  config_with_indexes", *(f"    {line}" for line in config.splitlines())]
+        return lines

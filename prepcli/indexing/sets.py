@@ -8,11 +8,18 @@ from typing import Any
 
 from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_FILE, CODES_OF
-from prepcli.formats.folders import numbered, regular_files
+from prepcli.formats.folders import advice_on_audio, numbered, regular_files
 from prepcli.formats.indexes import MIRROR, IndexKind, beside, mirrored
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
-from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_FILE, manifest_name, newest_version
+from prepcli.formats.tarred import (
+    buckets_in,
+    check_buckets,
+    manifest_name,
+    newest_version,
+    shard_manifests,
+    shard_tars,
+)
 from prepcli.indexing.tar_kind import tar_kind
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.storage.paths import path_of
@@ -62,11 +69,12 @@ def sets_in_folder(folder: Path, places: Places) -> Iterator[IndexedSet]:
     Raises:
         UsageError: there is nothing to index.
     """
-    buckets = [one for one in sorted(folder.glob("bucket*")) if _numbered(one, TAR_FILE)]
-    if _numbered(folder, TAR_FILE) or _numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE):
+    buckets = {number: one for number, one in buckets_in(folder).items() if shard_tars(one)}
+    if shard_tars(folder) or shard_manifests(folder):
         yield _tarred(folder, places)
     elif buckets:
-        yield from (_tarred(bucket, places) for bucket in buckets)
+        check_buckets(folder, buckets)
+        yield from (_tarred(bucket, places) for bucket in buckets.values())
     elif any(_is_cuts(path) for path in regular_files(folder / "cuts")):
         yield shar_set(folder, _nested_fields(folder), folder / MIRROR, places)
     elif any(_is_cuts(path) for path in regular_files(folder)):
@@ -78,7 +86,7 @@ def sets_in_folder(folder: Path, places: Places) -> Iterator[IndexedSet]:
         if not loose:
             raise UsageError(
                 f"{folder} holds nothing to index: no tarred set (audio_0.tar, ...), no Shar set "
-                "(cuts/cuts.000000.jsonl, ...), no .jsonl and no .tar"
+                f"(cuts/cuts.000000.jsonl, ...), no .jsonl and no .tar{advice_on_audio(folder)}"
             )
         yield set_of_files(str(folder), loose, places)
 
@@ -110,8 +118,7 @@ def set_of_files(name: str, paths: Sequence[Path], places: Places) -> IndexedSet
 
 
 def _tarred(folder: Path, places: Places) -> IndexedSet:
-    tars = _numbered(folder, TAR_FILE)
-    manifests = _numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE)
+    tars, manifests = shard_tars(folder), shard_manifests(folder)
     whole = folder / manifest_name(newest_version(folder))
     if not manifests and not whole.is_file():
         raise UsageError(f"{folder} holds tars without their manifests; bring these back, or name the tars")

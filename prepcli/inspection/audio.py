@@ -11,9 +11,8 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.names import normal_path
+from prepcli.formats.names import path_in
 from prepcli.processes.in_hand import take_in_hand
-from prepcli.storage.addresses import join
 
 Value = TypeVar("Value", int, str)
 
@@ -110,7 +109,7 @@ def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
 def candidate(base_dir: str, named: tuple[str, float, float]) -> Candidate:
     """The file that a record names; a relative path is relative to `base_dir`."""
     path, offset, duration = named
-    return Candidate(join(base_dir, normal_path(path)), offset, duration)
+    return Candidate(path_in(base_dir, path), offset, duration)
 
 
 def most_common(counts: "dict[str, int] | Counter[str]", limit: int) -> list[tuple[str, int]]:

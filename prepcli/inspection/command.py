@@ -1,8 +1,12 @@
 """`inspect` from its options to its report."""
 
 from prepcli.errors import UsageError
+from prepcli.inspection.groups import csv_of
+from prepcli.inspection.inspect import base_of_runs
 from prepcli.inspection.inspect import inspect as look
+from prepcli.inspection.kinds import what_is
 from prepcli.inspection.options import Inspect
+from prepcli.inspection.outputs import CSV, check_output, write_output
 from prepcli.inspection.record import find_record
 from prepcli.inspection.report import Inspection
 
@@ -24,17 +28,24 @@ def inspect(options: Inspect) -> Inspection:
         ('manifest', 48, 8)
     """
     if options.record is not None:
-        if options.html is not None:
-            raise UsageError("--record prints one record: leave --html out")
         record = find_record(options.path, options.record, options.audio_base_dir)
         return Inspection(options.path, "record", f"record {options.record:,}", record=record)
     if options.html is not None:
         from prepcli.inspection.page import check_page
 
         check_page(options.html)
+    if options.csv is not None:
+        check_output("--csv", options.csv, CSV)
     found = look(options.path, options)
     if options.html is not None:
+        from prepcli.inspection.clips import cut_clips
         from prepcli.inspection.page import write_page
 
-        write_page(found, options.html)
+        examples = [*found.outliers, *found.sample] if options.num_audio_files else []
+        clips = cut_clips(what_is(options.path), examples, options.audio_base_dir or base_of_runs(found))
+        write_page(found, clips, options.html)
+    if options.csv is not None:
+        if not found.groups:
+            raise UsageError(f"--csv: {options.path} has no records of manifests or cuts: it is {found.title}")
+        write_output(options.csv, csv_of(found.groups))
     return found

@@ -12,7 +12,7 @@ from prepcli.display.printing import first_line
 from prepcli.errors import UsageError
 from prepcli.formats.folders import regular_files
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
-from prepcli.formats.parquet import DATA_FILE, check_installed
+from prepcli.formats.parquet import DATA_FILE, check_installed, python_values, seconds_in
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
 from prepcli.inspection.audio import AudioFacts, Candidate, look_at_files
 from prepcli.inspection.report import Inspection
@@ -150,17 +150,28 @@ def _look_at_parquet(paths: list[Path], num_audio_files: int, found: Inspection)
                 for name in names:
                     found.fields[name] = found.fields.get(name, 0) + file.metadata.num_rows
                 if "duration" in names:
-                    durations = file.read(["duration"]).column(0).to_pylist()
-                    found.hours += sum(value for value in durations if value is not None) / 3600
+                    _add_durations(path.name, python_values(file.read(["duration"]).column(0)), found)
                 if path in opened and "audio" in names and file.num_row_groups:
-                    rows = file.read_row_group(file.num_row_groups // 2, ["audio"]).column(0).to_pylist()
+                    rows = python_values(file.read_row_group(file.num_row_groups // 2, ["audio"]).column(0))
                     sample: EvenSample[dict[str, Any]] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
-                    sample.add([row for row in rows if isinstance(row, dict) and row.get("bytes")])
+                    sample.add([row for row in rows if isinstance(row, dict) and isinstance(row.get("bytes"), bytes)])
                     encoded = [(row["bytes"], f"{path.name}: {row.get('path')}") for row in sample.chosen()]
                     (audio,) = map_refusing_crashes(_add_encoded, [(audio, encoded)])
         except (pyarrow.ArrowException, OSError) as error:
             found.notes.append(f"damaged: {path.name}: {first_line(error)}")
     found.audio = [audio] if audio.looked_at else []
+
+
+def _add_durations(name: str, durations: list[object], found: Inspection) -> None:
+    problems: list[str] = []
+    for row, value in enumerate(durations):
+        try:
+            found.hours += 0.0 if value is None else seconds_in(value) / 3600
+        except ValueError as error:
+            problems.append(f"row {row}: {error}")
+    if problems:
+        more = f", and {len(problems) - 1:,} more rows" if len(problems) > 1 else ""
+        found.notes.append(f"{name}: {problems[0]}{more}")
 
 
 def _add_encoded(task: tuple[AudioFacts, list[tuple[bytes, str]]]) -> AudioFacts:

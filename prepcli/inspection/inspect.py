@@ -1,6 +1,5 @@
 """Recognize a file or directory and summarize its content: the work of `inspect`."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +7,9 @@ from prepcli.display.reports import percentiles
 from prepcli.errors import UsageError
 from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
 from prepcli.inspection.audio import Candidate, candidate, look_at_files
+from prepcli.inspection.examples import Examples
 from prepcli.inspection.exports import look_at_export
+from prepcli.inspection.groups import groups_of, shares_by
 from prepcli.inspection.kinds import Subject, check_regular, line_kind, what_is
 from prepcli.inspection.options import InspectOptions
 from prepcli.inspection.report import Inspection, PartOfMix, largest
@@ -18,13 +19,12 @@ from prepcli.inspection.tally import Share, Tally, column, tally_files
 from prepcli.inspection.tars import look_at_codes, look_at_tars
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.seconds import notes_on_seconds
 from prepcli.manifest.sources import check_file
 from prepcli.processes.workers import available_processors
 from prepcli.records import base_directories
 from prepcli.storage.paths import path_of
 from prepcli.verification.shar import find_shards
-
-_LANGUAGE = re.compile(r"\| Language:(\w+) ")
 
 
 def inspect(spec: str, options: InspectOptions | None = None) -> Inspection:
@@ -72,8 +72,9 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     files: EvenSample[Candidate] = EvenSample(options.num_audio_files)
     sizes: list[Share] = []
     num_workers = options.num_workers or available_processors()
+    examples = Examples()
     tallies = tally_files(paths, kinds[0], options.num_audio_files, num_workers)
-    bases = base_directories(paths, options.audio_base_dir or _base_of_runs(found))
+    bases = base_directories(paths, options.audio_base_dir or base_of_runs(found))
     for path, base, tally in zip(paths, bases, tallies, strict=True):
         if tally.first_problem is not None and found.first_unusable is None:
             line, detail = tally.first_problem
@@ -82,19 +83,22 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
         here = EvenSample(tally.named.wanted, [candidate(base, one) for one in tally.named.items], tally.named.stride)
         here.num_seen = tally.named.num_seen
         files.merge(here)
+        examples.merge(tally.examples, file=path)
         total.merge(tally)
     found.files = len(paths)
     found.parts = _parts(subject.data, sizes)
     if subject.kind == "input":
         found.kind = kinds[0]
     _copy_counts(total, found)
+    if found.kind != "rejects":
+        found.outliers, found.sample = examples.outliers(), examples.sampled()
     if found.kind == "manifest" and total.num_records and total.fields["shard_id"] == total.num_records:
         found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
     elif found.kind in ("manifest", "cuts") and options.num_audio_files and files.items:
         found.audio = [look_at_files(files.chosen())]
 
 
-def _base_of_runs(found: Inspection) -> Path | None:
+def base_of_runs(found: Inspection) -> Path | None:
     """The audio folder of a manifest that a run wrote; it is that of the run's input."""
     bases = {base for run in found.runs for base in run.audio_base_dirs}
     return path_of(bases.pop()) if len(bases) == 1 else None
@@ -113,21 +117,17 @@ def _copy_counts(total: Tally, found: Inspection) -> None:
     found.chars_per_second = percentiles(found.columns["chars_per_second"])
     found.context_similarity = percentiles(found.columns["context_similarity"])
     found.with_context_similarity = len(found.columns["context_similarity"])
+    if found.duration:
+        speed = found.chars_per_second["p50"] if found.chars_per_second else None
+        found.notes += notes_on_seconds(found.duration["p50"], speed)
     found.fields, found.extensions = dict(total.fields), dict(total.extensions)
     found.cut_sampling_rates = dict(total.sampling_rates)
-    found.speakers, found.top_speakers = len(total.speakers), largest(total.speakers)
-    found.languages = largest(total.languages or _languages_of(total.speakers))
+    found.groups = groups_of(total.groups)
+    speakers, languages = (shares_by(found.groups, name) for name in ("speaker", "language"))
+    found.speakers, found.top_speakers = len(speakers), largest(speakers)
+    found.num_languages, found.languages = len(languages), largest(languages)
     found.reject_reasons, found.unusable = dict(total.reject_reasons), dict(total.problems)
     found.first_records = total.first
-
-
-def _languages_of(speakers: dict[str, Share]) -> dict[str, Share]:
-    """Languages in speaker names of the form `| Language:en Dataset:X Speaker:Y |`."""
-    languages: dict[str, Share] = {}
-    for speaker, share in speakers.items():
-        if match := _LANGUAGE.match(speaker):
-            languages.setdefault(match[1], Share()).add(share)
-    return languages
 
 
 def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:

@@ -13,14 +13,16 @@ import msgspec
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.codes import CODES_FILE
-from prepcli.formats.folders import numbered, regular_files
+from prepcli.formats.folders import advice_on_audio, numbered, regular_files
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, decode_json, is_shar
-from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TAR_NAME, tar_numbers
+from prepcli.formats.tarred import SHARD_MANIFEST_FILE, buckets_in, shard_tars
 from prepcli.inspection.exports import ExportFiles, export_in, export_of
 from prepcli.inspection.rows import LineKind
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
+from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.inputs import resolve_input
+from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 from prepcli.storage.addresses import is_address, names_several
@@ -72,8 +74,17 @@ def what_is(spec: str) -> Subject:
         raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
     if spec.endswith(_TAR):
         return _of_tars([path_of(name) for name in expand_paths(spec)], f"{len(expand_paths(spec))} tars")
-    data = resolve_input(spec)
+    data = _lines_of(spec)
     return Subject("input", "a mix of data sets" if isinstance(data, Mix) else "manifests", data)
+
+
+def _lines_of(spec: str) -> DataSet | Mix:
+    """The data that `resolve_input` finds; raises `UsageError` for Parquet files, which are read as an export."""
+    data = resolve_input(spec)
+    for leaf in leaves_of(data):
+        if leaf.parquet:
+            raise UsageError(f"{spec} names Parquet files; inspect them one by one: prepcli inspect {leaf.paths[0]}")
+    return data
 
 
 def _of_folder(folder: Path) -> Subject:
@@ -92,7 +103,7 @@ def _of_folder(folder: Path) -> Subject:
     raise UsageError(
         f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
         "no Shar (cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...), no export "
-        "(shards.list, data.list, filelists/, data-000000.parquet, ...)"
+        f"(shards.list, data.list, filelists/, data-000000.parquet, ...){advice_on_audio(folder)}"
     )
 
 
@@ -123,28 +134,21 @@ def _shar(folder: Path) -> Subject | None:
 
 
 def _tarred(folder: Path) -> Subject | None:
-    folders = [folder, *sorted(folder.glob("bucket*"))]
-    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or _tar_numbers_in(one)]
+    folders = [folder, *buckets_in(folder).values()]
+    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or shard_tars(one)]
     if not sets:
         if manifests := _in_order(folder, SHARD_MANIFEST_FILE):
             title = "the manifests of a tarred data set's shards"
             return Subject("manifest", title, DataSet(tuple(map(str, manifests))), out=folder.parent)
         return None
     title = "a tarred data set (NeMo)" if sets == [folder] else f"a tarred data set (NeMo) in {len(sets)} buckets"
-    tars = {
-        "" if one == folder else one.name: [one / TAR_NAME.format(number) for number in _tar_numbers_in(one)]
-        for one in sets
-    }
+    tars = {"" if one == folder else one.name: list(shard_tars(one).values()) for one in sets}
     try:
         data = data_in_directory(str(folder))
-    except UsageError:
-        return Subject("tars", f"{sum(map(len, tars.values()))} tars, whose manifests are not here", tars=tars)
+    except UsageError as error:
+        title = f"{sum(map(len, tars.values()))} tars of a set that cannot be read"
+        return Subject("tars", title, tars=tars, notes=[str(error)])
     return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=folder)
-
-
-def _tar_numbers_in(folder: Path) -> list[int]:
-    """Numbers of the `audio_<i>.tar` in a folder; none if it is not a folder."""
-    return tar_numbers(folder) if folder.is_dir() else []
 
 
 def _codes(folder: Path) -> Subject | None:
@@ -208,7 +212,7 @@ def _of_file(path: Path) -> Subject:
     if path.suffix in (".yaml", ".yml"):
         if path.name.startswith("metadata"):
             raise UsageError(f"{path} describes the tarred data set in its folder: prepcli inspect {path.parent}")
-        return Subject("input", "an input_cfg of a training config", resolve_input(name))
+        return Subject("input", "an input_cfg of a training config", _lines_of(name))
     check_file(name, "file")
     if path.name.endswith(_TAR) or _begins_as_tar(path):
         return _of_tars([path], "a tar")
@@ -252,7 +256,7 @@ def line_kind(path: Path) -> LineKind | None:
         head = Reader(str(path), file).read(_SNIFFED_BYTES)
     for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
         try:
-            fields = decode_json(line, dict[str, Any])
+            fields = decode_json(with_audio_filepath(line), dict[str, Any])
         except (msgspec.DecodeError, ValueError, RecursionError):
             continue
         if "reject_reason" in fields:

@@ -23,7 +23,8 @@ class InspectOptions:
 class Inspect(InspectOptions):
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads every line once, and the headers of a sample of the audio files. Nothing is decoded or changed.
+    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded, but
+    a few records for the page of --html.
 
     Example: prepcli inspect train.json --html train.html
     """
@@ -34,6 +35,7 @@ class Inspect(InspectOptions):
             "One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory, "
             "cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.",
             metavar="PATH",
+            several_paths=True,
             is_argument=True,
             takes_address=True,
         ),
@@ -45,8 +47,20 @@ class Inspect(InspectOptions):
             "without reading the rest.",
             metavar="N",
             minimum=0,
+            disables=("html", "csv", "num_audio_files", "num_workers"),
         ),
     ] = None
-    html: Annotated[Path | None, Option("Write a page with plots, to open in a browser.", metavar="FILE")] = None
+    html: Annotated[
+        Path | None,
+        Option(
+            "Write a page with plots, and some audio to listen to; open it in a browser.",
+            metavar="FILE",
+            names_file=True,
+        ),
+    ] = None
+    csv: Annotated[
+        Path | None,
+        Option("Write the records and hours of each speaker in each language.", metavar="FILE.csv", names_file=True),
+    ] = None
     as_json: Json = False
     progress: Progress = False

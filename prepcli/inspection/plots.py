@@ -11,6 +11,7 @@ import numpy as np
 from prepcli.display.plotting import new_figure
 from prepcli.display.printing import printable
 from prepcli.inspection.report import Inspection
+from prepcli.inspection.sections import MIN_HOURS
 from prepcli.inspection.tally import Floats32
 
 _BAR, _INK, _MUTED, _GRID = "#3b6fb6", "#1f2933", "#7b8794", "#e4e7eb"
@@ -91,14 +92,15 @@ def _range(low: float, high: float) -> tuple[float, float]:
 
 
 def _bars(names: Sequence[str], hours: Sequence[float]) -> str:
+    in_minutes = max(hours) < MIN_HOURS
     figure, axes = _axes(0.9 + 0.28 * len(names))
     places = range(len(names))
-    axes.barh(places, hours, color=_BAR, height=0.7)
+    axes.barh(places, [60 * one if in_minutes else one for one in hours], color=_BAR, height=0.7)
     # Dollar signs in a name must not start math mode.
     axes.set_yticks(places, names, parse_math=False)
     axes.margins(y=0.02)
     axes.invert_yaxis()
-    axes.set_xlabel("hours")
+    axes.set_xlabel("minutes" if in_minutes else "hours")
     axes.locator_params(axis="x", nbins=6)
     axes.grid(axis="x", color=_GRID)
     axes.tick_params(axis="y", length=0)

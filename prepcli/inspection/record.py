@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ from prepcli.formats.tar import read_content, walk_headers
 from prepcli.inspection.audio import candidate
 from prepcli.inspection.kinds import Subject, what_is
 from prepcli.inspection.report import FoundAudio, FoundRecord
+from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.mixing import leaves_of
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import base_directories
@@ -57,9 +58,8 @@ def find_record(spec: str, number: int, audio_base_dir: Path | None) -> FoundRec
         offsets = _offsets(path, "jsonl", subject)
         if left < len(offsets) - 1:
             line = _read_line(path, offsets, left)
-            return FoundRecord(
-                number, str(path), left + 1, line, list(_audio(subject, path, left, line, audio_base_dir))
-            )
+            audio = [_described_audio(one) for one in locate(subject, path, left, line, audio_base_dir)]
+            return FoundRecord(number, str(path), left + 1, line, audio)
         left -= len(offsets) - 1
     raise UsageError(f"{spec} has {number - left:,} records, counted from 0: there is no record {number:,}")
 
@@ -83,7 +83,7 @@ def _read_line(path: Path, offsets: Offsets, at: int) -> dict[str, Any]:
         file.seek(int(offsets[at]))
         line = file.read(int(offsets[at + 1]) - int(offsets[at]))
     try:
-        fields: dict[str, Any] = decode_json(line, dict[str, Any])
+        fields: dict[str, Any] = decode_json(with_audio_filepath(line), dict[str, Any])
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(
             f"{path}:{at + 1} is not a record: {error}; if the file was changed, its index is stale: "
@@ -92,48 +92,83 @@ def _read_line(path: Path, offsets: Offsets, at: int) -> dict[str, Any]:
     return fields
 
 
-def _audio(
+class Located(NamedTuple):
+    """The audio or the codes of a record, or what is wrong: the content of a tar's member, or the name of a file.
+
+    Attributes:
+        where: the tar, or the file.
+        name: of the member, or of the file.
+        data: the content of the member; None for a file.
+        problem: why there is nothing.
+        field: of a Shar set.
+    """
+
+    where: str
+    name: str = ""
+    data: bytes | None = None
+    problem: str | None = None
+    field: str = ""
+
+
+def locate(
     subject: Subject, path: Path, at: int, fields: dict[str, Any], audio_base_dir: Path | None
-) -> Iterator[FoundAudio]:
+) -> Iterator[Located]:
+    """Find the audio, and the codes, of a record.
+
+    Args:
+        subject: the set that it belongs to.
+        path: the file with its line.
+        at: number of its line, from 0.
+        fields: of its line.
+        audio_base_dir: where relative paths start; None: at the folder of `path`.
+
+    Raises:
+        UsageError: a tar cannot be read.
+    """
     if subject.kind == "shar":
         for field, tars in (subject.tars | subject.codes).items():
             tar = next((tar for tar in tars if _number(tar) == _number(path)), None)
-            yield FoundAudio(field, problem="its tar is missing") if tar is None else _of_pair(tar, at, subject)
+            if tar is None:
+                yield Located(field, problem="its tar is missing", field=field)
+            else:
+                yield _of_pair(tar, at, subject)._replace(field=field)
     elif "shard_id" in fields:
         yield _of_tarred(path, at, fields, subject)
     elif "audio_filepath" in fields:
         (base,) = base_directories([str(path)], audio_base_dir)
         name = candidate(base, (str(fields["audio_filepath"]), 0.0, 0.0)).path
-        try:
-            (info,) = map_refusing_crashes(_probe, [(name, None)])
-            yield FoundAudio(name, os.path.basename(name), _described(info))
-        except RecordRejected as rejected:
-            yield FoundAudio(name, problem=rejected.detail)
+        yield Located(name, name)
 
 
-def _of_pair(tar: Path, at: int, subject: Subject) -> FoundAudio:
-    offsets = _offsets(tar, "shar_tar", subject)
-    if at >= len(offsets) - 1:
-        return FoundAudio(str(tar), problem=f"it has {len(offsets) - 1:,} items only")
-    name, data = _member_at(tar, int(offsets[at]))
-    found = FoundAudio(str(tar), name)
-    if is_placeholder(name):
+def _described_audio(located: Located) -> FoundAudio:
+    name = located.name if located.data is not None else os.path.basename(located.name)
+    found = FoundAudio(located.where, name, problem=located.problem)
+    if located.problem is not None:
+        return found
+    if is_placeholder(located.name):
         found.description = "a placeholder: the cut lacks this field"
-    elif name.endswith(".npy"):
-        codes = read_npy(data)
+    elif located.data is not None and located.name.endswith(".npy"):
+        codes = read_npy(located.data)
         found.description = f"{codes.dtype} {tuple(codes.shape)}"
     else:
-        _describe(found, data)
+        _describe(found, located)
     return found
 
 
-def _of_tarred(path: Path, at: int, fields: dict[str, Any], subject: Subject) -> FoundAudio:
+def _of_pair(tar: Path, at: int, subject: Subject) -> Located:
+    offsets = _offsets(tar, "shar_tar", subject)
+    if at >= len(offsets) - 1:
+        return Located(str(tar), problem=f"it has {len(offsets) - 1:,} items only")
+    return Located(str(tar), *_member_at(tar, int(offsets[at])))
+
+
+def _of_tarred(path: Path, at: int, fields: dict[str, Any], subject: Subject) -> Located:
     """The member that a line names. Members are in the order of the lines that first use them."""
     tar = path.parent / f"audio_{fields['shard_id']}.tar"
     if not tar.exists():
         tar = path.parent.parent / tar.name
     if not tar.exists():
-        return FoundAudio(str(tar), problem="it is missing")
+        return Located(str(tar), problem="it is missing")
     offsets = _offsets(tar, "nemo_tar", subject)
     wanted = str(fields.get("audio_filepath"))
     last = len(offsets) - 2
@@ -141,10 +176,8 @@ def _of_tarred(path: Path, at: int, fields: dict[str, Any], subject: Subject) ->
     for number in (*range(first, -1, -1), *range(first + 1, last + 1)):
         name, data = _member_at(tar, int(offsets[number]), wanted)
         if name == wanted:
-            found = FoundAudio(str(tar), name)
-            _describe(found, data)
-            return found
-    return FoundAudio(str(tar), wanted, problem="it has no member of this name")
+            return Located(str(tar), name, data)
+    return Located(str(tar), wanted, problem="it has no member of this name")
 
 
 def _member_at(tar: Path, offset: int, wanted: str | None = None) -> tuple[str, bytes]:
@@ -164,10 +197,11 @@ def _member_at(tar: Path, offset: int, wanted: str | None = None) -> tuple[str, 
     raise UsageError(f"{tar} has no member at byte {offset:,}; its index is stale: prepcli index --check")
 
 
-def _describe(found: FoundAudio, data: bytes) -> None:
+def _describe(found: FoundAudio, located: Located) -> None:
     try:
-        (info,) = map_refusing_crashes(_probe, [(found.name, data)])
-        found.description = _described(info) + f", {len(data):,} bytes"
+        (info,) = map_refusing_crashes(_probe, [(located.name, located.data)])
+        found.description = _described(info)
+        found.description += "" if located.data is None else f", {len(located.data):,} bytes"
     except RecordRejected as rejected:
         found.problem = rejected.detail
 
@@ -186,18 +220,3 @@ def _described(info: AudioInfo) -> str:
 def _number(path: Path) -> int | None:
     match = _NUMBER.search(path.name)
     return int(match[1]) if match else None
-
-
-def lines_of(found: FoundRecord) -> list[str]:
-    """The record for people."""
-    lines = [f"record {found.number:,}: {found.file}:{found.line}"]
-    lines += [f"  {name:<22}{_shown(value)}" for name, value in found.fields.items()]
-    for audio in found.audio:
-        lines.append(f"audio  {audio.where}")
-        lines.append(f"  {audio.name}  {audio.problem or audio.description}")
-    return lines
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= 200 else text[:197] + "..."

@@ -5,15 +5,19 @@ from typing import Any
 
 import msgspec
 
-from prepcli.display.printing import encodable
+from prepcli.display.printing import as_text, encodable
 from prepcli.display.reports import brief
 from prepcli.inspection.audio import AudioFacts
+from prepcli.inspection.examples import Example
+from prepcli.inspection.groups import Group
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tally import Floats32, Share
 from prepcli.inspection.tars import CodeFacts, TarFacts
+from prepcli.inspection.text import lines_of
 
 NUM_TOP = 20
 """Maximum number of speakers and languages in the report."""
+_ONLY_HERE = ("columns", "sample", "groups")
 
 
 class FoundAudio(msgspec.Struct):
@@ -81,6 +85,7 @@ class Inspection:
     cut_sampling_rates: dict[int, int] = field(default_factory=dict)
     speakers: int = 0
     top_speakers: list[Named] = field(default_factory=list)
+    num_languages: int = 0
     languages: list[Named] = field(default_factory=list)
     reject_reasons: dict[str, int] = field(default_factory=dict)
     unusable: dict[str, int] = field(default_factory=dict)
@@ -91,17 +96,29 @@ class Inspection:
     audio: list[AudioFacts] = field(default_factory=list)
     codes: list[CodeFacts] = field(default_factory=list)
     first_records: list[dict[str, Any]] = field(default_factory=list)
+    outliers: list[Example] = field(default_factory=list)
+    """The shortest and longest records, those with the slowest and the fastest speech, and so on."""
     record: FoundRecord | None = None
     """With `--record`: this record, and nothing else."""
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
     """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
+    sample: list[Example] = field(default_factory=list, repr=False)
+    """A few records, evenly spread."""
+    groups: list[Group] = field(default_factory=list, repr=False)
+    """The records of each speaker in each language, those with the most audio first."""
 
     def __repr__(self) -> str:
         return brief(self, "path", "kind", "title", "records", "hours", "speakers", "notes")
 
-    def document(self) -> dict[str, Any]:
-        """All fields except the columns, for `--json`."""
-        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "columns"}
+    def __str__(self) -> str:
+        """The text that the command line prints."""
+        return as_text(lines_of(self))
+
+    def document(self) -> Any:
+        """The document for `--json`: with `--record` the record, else all that the page alone does not need."""
+        if self.record is not None:
+            return self.record
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _ONLY_HERE}
         document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
         return document

@@ -1,7 +1,7 @@
 """Convert lines to rows: the fields of NeMo records, lhotse cuts and rejects under the same names."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,6 +26,8 @@ class Rows:
     """The rows of one block of lines, and its other lines."""
 
     rows: list[Row] = field(default_factory=list)
+    lines: Sequence[int] = field(default_factory=list)
+    """The line of each row within the block, counted from 1."""
     num_lines: int = 0
     num_skipped: int = 0
     problems: list[tuple[int, RecordRejected]] = field(default_factory=list)
@@ -40,11 +42,13 @@ def read_rows(data: bytes, kind: LineKind) -> Rows:
     """The rows of a block of complete lines."""
     num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if kind != "rejects" and (rows := _read_fast(data, kind)) is not None:
-        return Rows(rows, num_lines)
-    found = Rows(num_lines=num_lines)
+        return Rows(rows, range(1, num_lines + 1), num_lines)
+    lines: list[int] = []
+    found = Rows(lines=lines, num_lines=num_lines)
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            _add_line(line, kind, found)
+            if _add_line(line, kind, found):
+                lines.append(number)
         except RecordRejected as rejected:
             found.problems.append((number, rejected))
     return found
@@ -64,9 +68,10 @@ def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
         return None
 
 
-def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
+def _add_line(line: bytes, kind: LineKind, found: Rows) -> bool:
+    """Add a line; returns whether it is a row."""
     if not line.strip():
-        return
+        return False
     if kind == "rejects":
         reject = _reject(line)
         found.rejects.append(reject)
@@ -74,9 +79,10 @@ def _add_line(line: bytes, kind: LineKind, found: Rows) -> None:
     usable = read_line(line, cuts=kind == "cuts")
     if usable is None:
         found.num_skipped += 1
-        return
+        return False
     row = {name: decode_value(raw) for name, raw in usable.fields.items()}
     found.rows.append(row_of_cut(row) | {"duration": usable.duration} if kind == "cuts" else row)
+    return True
 
 
 def _reject(line: bytes) -> Row:

@@ -1,16 +1,20 @@
 """The facts as text: titled groups of rows, the same for the terminal and the page."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.display.printing import printable_command
 from prepcli.engine.report import format_bytes
 from prepcli.inspection.audio import AudioFacts, most_common
-from prepcli.inspection.report import Inspection, Named
 from prepcli.inspection.runs import RunFacts
 from prepcli.inspection.tars import MAX_TARS, CodeFacts, TarFacts
 
-_MAX_SHOWN = 8
+if TYPE_CHECKING:
+    from prepcli.inspection.report import Inspection, Named
+
+_MAX_SHOWN, _MAX_NAME = 8, 60
+MIN_HOURS = 0.1
+"""Less is given in minutes."""
 
 
 class Section(NamedTuple):
@@ -20,7 +24,7 @@ class Section(NamedTuple):
     rows: list[tuple[str, str]]
 
 
-def sections_of(found: Inspection) -> list[Section]:
+def sections_of(found: "Inspection") -> list[Section]:
     """The sections, most interesting first; empty sections are left out."""
     candidates = [
         Section("Contents", _contents(found)),
@@ -35,7 +39,7 @@ def sections_of(found: Inspection) -> list[Section]:
     return [section for section in candidates if section.rows]
 
 
-def notes_of(found: Inspection) -> list[str]:
+def notes_of(found: "Inspection") -> list[str]:
     """Notes for the user: what is unusual or missing, and what to do next."""
     notes = list(found.notes)
     if found.unusable and found.kind != "rejects":
@@ -44,7 +48,7 @@ def notes_of(found: Inspection) -> list[str]:
         notes.append(f"{total:,} lines cannot be used ({reasons}); the first is {found.first_unusable}")
     if found.records and 0 < found.without_text < found.records:
         notes.append(f"{found.without_text:,} of {found.records:,} records have no text")
-    partial = [f"{name} {count:,}" for name, count in found.fields.items() if count < found.records]
+    partial = [f"{_short(name)} {count:,}" for name, count in found.fields.items() if count < found.records]
     if partial and found.kind != "rejects":
         notes.append(f"not in all {found.records:,} records: {', '.join(partial[:20])}")
     for facts in found.audio:
@@ -58,7 +62,7 @@ def notes_of(found: Inspection) -> list[str]:
     return notes + [f"damaged: {one}" for one in damaged]
 
 
-def _contents(found: Inspection) -> list[tuple[str, str]]:
+def _contents(found: "Inspection") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if found.kind == "rejects":
         rows.append(("rejects", f"{found.lines:,}, {found.records:,} of them readable as records"))
@@ -73,14 +77,15 @@ def _contents(found: Inspection) -> list[tuple[str, str]]:
     if found.speakers:
         rows.append(("speakers", f"{found.speakers:,}"))
     if found.languages:
-        rows.append(("languages", ", ".join(f"{one.name} ({_size(one)})" for one in found.languages[:_MAX_SHOWN])))
+        named = [f"{one.name} ({_size(one)})" for one in found.languages[:_MAX_SHOWN]]
+        rows.append(("languages", ", ".join([*named, *and_more(found.num_languages, len(named))])))
     if found.extensions:
         rows.append(("extensions", counted(found.extensions)))
     if found.cut_sampling_rates:
         rates = {f"{rate} Hz": count for rate, count in found.cut_sampling_rates.items()}
         rows.append(("rates of the cuts", counted(rates)))
     if found.fields:
-        rows.append(("fields", ", ".join(found.fields)))
+        rows.append(("fields", ", ".join(map(_short, found.fields))))
     config = found.metadata.get("dataset_config") or {}
     if config:
         given = [_setting(name, value) for name, value in config.items() if value not in (None, False)]
@@ -92,7 +97,7 @@ def _setting(name: str, value: Any) -> str:
     return f"{name}: {len(value)} values" if isinstance(value, list) else f"{name}: {value}"
 
 
-def quantiles_of(found: Inspection) -> list[list[str]]:
+def quantiles_of(found: "Inspection") -> list[list[str]]:
     """A table of quantiles, heading first; empty if nothing was measured."""
     named = [
         ("duration (s)", found.duration),
@@ -171,13 +176,23 @@ def _part(records: int, hours: float, weight: float | None) -> str:
     return f"{records:,} records, {length(hours)}" + (f", weight {weight:g}" if weight is not None else "")
 
 
-def _size(one: Named) -> str:
+def _size(one: "Named") -> str:
     return f"{length(one.hours)}, {one.records:,} records"
 
 
 def length(hours: float) -> str:
     """`1.25 h`; less than six minutes is given in minutes."""
-    return f"{hours:,.2f} h" if hours >= 0.1 else f"{hours * 60:.1f} min"
+    return f"{hours:,.2f} h" if hours >= MIN_HOURS else f"{hours * 60:.1f} min"
+
+
+def _short(name: str) -> str:
+    """The name of a field; somebody's mistake may be the text of a book."""
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+
+
+def and_more(count: int, shown: int) -> list[str]:
+    """`3 more` in a list, if not all are shown."""
+    return [f"{count - shown:,} more"] if count > shown else []
 
 
 def counted(counts: Mapping[str, int]) -> str:
@@ -185,8 +200,3 @@ def counted(counts: Mapping[str, int]) -> str:
     top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _MAX_SHOWN)]
     more = len(counts) - len(top)
     return ", ".join([*top, *([f"{more:,} others"] if more else [])])
-
-
-def shown_fields(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The columns of a table of records: all their fields, in order of appearance."""
-    return list(dict.fromkeys(name for record in records for name in record))

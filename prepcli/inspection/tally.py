@@ -1,7 +1,7 @@
 """Counts over all lines: memory grows with a few numbers per record, and with the number of speakers."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import UsageError
+from prepcli.inspection.examples import Examples, Values
 from prepcli.inspection.rows import LineKind, Row, Rows, read_rows, texts
 from prepcli.inspection.sample import EvenSample
 from prepcli.manifest.record import MAX_SECONDS
@@ -22,6 +23,7 @@ from prepcli.storage.paths import size_of
 NUM_FIRST = 10
 """Number of first records that are kept with all fields."""
 
+_SIMILARITY = "context_speaker_similarity"
 Floats32 = npt.NDArray[np.float32]
 NamedFile = tuple[str, float, float]
 """A record's audio file, offset and duration (seconds)."""
@@ -66,12 +68,13 @@ class Tally:
     """Unusable lines by reason."""
     first_problem: tuple[int, str] | None = None
     """Line, counted from 1, and the problem."""
-    speakers: dict[str, Share] = field(default_factory=dict)
-    languages: dict[str, Share] = field(default_factory=dict)
+    groups: dict[tuple[str, str], Share] = field(default_factory=dict)
+    """By language and speaker; each may be empty."""
     durations: list[Floats32] = field(default_factory=list)
     speeds: list[Floats32] = field(default_factory=list)
     similarities: list[Floats32] = field(default_factory=list)
     first: list[Row] = field(default_factory=list)
+    examples: Examples = field(default_factory=Examples)
 
     def __post_init__(self) -> None:
         self.named: EvenSample[NamedFile] = EvenSample(self.wanted)
@@ -84,9 +87,9 @@ class Tally:
             self.first_problem = (self.num_lines + line, rejected.detail)
         self.problems.update(rejected.reason.value for _, rejected in found.problems)
         self.reject_reasons.update(found.reject_reasons)
+        self._add_rows(found)
         self.num_lines += found.num_lines
         self.num_skipped += found.num_skipped
-        self._add_rows(found)
 
     def _add_rows(self, found: Rows) -> None:
         rows = found.rows
@@ -98,23 +101,25 @@ class Tally:
         seconds = np.array(durations, np.float64)
         self.seconds += float(seconds.sum())
         self.durations.append(seconds.astype(np.float32))
-        self._add_texts(rows, seconds)
+        measured = {"duration": (np.arange(len(rows)), seconds)} | self._add_texts(rows, seconds)
         if self.kind == "cuts":
             self.sampling_rates.update(row["sampling_rate"] for row in rows if type(row.get("sampling_rate")) is int)
         self._add_files([row for row in rows if "audio_filepath" in row])
-        _count(self.speakers, texts(rows, "speaker"), durations)
-        _count(self.languages, _languages(rows), durations)
-        similar = [row["context_speaker_similarity"] for row in rows if "context_speaker_similarity" in row]
-        numbers = [value for value in similar if type(value) in (int, float) and -MAX_SECONDS <= value <= MAX_SECONDS]
-        self.similarities.append(np.array(numbers, np.float32))
+        _count(self.groups, zip(_languages(rows), texts(rows, "speaker"), strict=True), durations)
+        similar = [(at, row[_SIMILARITY]) for at, row in enumerate(rows) if _SIMILARITY in row]
+        similar = [(at, value) for at, value in similar if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
+        self.similarities.append(np.array([value for _, value in similar], np.float32))
+        measured["context_similarity"] = (np.array([at for at, _ in similar], np.int64), self.similarities[-1])
+        self.examples.merge(Examples.of(rows, found.lines, measured), self.num_lines)
 
-    def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> None:
+    def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> dict[str, Values]:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
         spoken = chars > 0
         self.num_without_text += len(rows) - int(spoken.sum())
         with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, and the table shows it
             speeds = chars[spoken] / seconds[spoken]
         self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
+        return {"chars_per_second": (np.flatnonzero(spoken), self.speeds[-1])}
 
     def _add_files(self, rows: list[Row]) -> None:
         named = [(row["audio_filepath"], row.get("offset") or 0.0, row["duration"]) for row in rows]
@@ -123,7 +128,8 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of later lines, of the same file or another one."""
+        """Add the counts of later lines, of the same file or another one; lines of examples are as in the same file."""
+        self.examples.merge(other.examples, self.num_lines)
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
         for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):
@@ -132,9 +138,8 @@ class Tally:
             getattr(self, name).update(getattr(other, name))
         for name in ("durations", "speeds", "similarities"):
             getattr(self, name).extend(getattr(other, name))
-        for own, others in ((self.speakers, other.speakers), (self.languages, other.languages)):
-            for key, share in others.items():
-                own.setdefault(key, Share()).add(share)
+        for key, share in other.groups.items():
+            self.groups.setdefault(key, Share()).add(share)
         self.first += other.first[: max(NUM_FIRST - len(self.first), 0)]
         self.named.merge(other.named)
 
@@ -168,14 +173,13 @@ def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
     return tally
 
 
-def _count(shares: dict[str, Share], names: list[str], durations: list[float]) -> None:
+def _count(groups: dict[tuple[str, str], Share], names: Iterable[tuple[str, str]], durations: Iterable[float]) -> None:
     for name, seconds in zip(names, durations, strict=True):
-        if name:
-            share = shares.get(name)
-            if share is None:
-                share = shares[name] = Share()
-            share.records += 1
-            share.seconds += seconds
+        share = groups.get(name)
+        if share is None:
+            share = groups[name] = Share()
+        share.records += 1
+        share.seconds += seconds
 
 
 def _languages(rows: list[Row]) -> list[str]:

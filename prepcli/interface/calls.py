@@ -3,13 +3,15 @@
 The command line and the API set it once, around the call. Code that writes a plan or shows progress reads it here.
 """
 
+import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 CONTINUE_WITH = "PREPCLI_CONTINUE_WITH"
 """Environment variable with the command that continues a run; set by scripts that start prepcli for the user."""
@@ -19,12 +21,22 @@ _FROM_THE_BEGINNING = ("--overwrite", "--retry-rejects")
 _OF_A_RANK = ("--rank", "--world-size", "--launch-id")
 
 
+Undo = Callable[[], object]
+
+
 @dataclass(frozen=True)
 class Call:
-    """One call; `words` are the arguments of the equivalent command line, without `prepcli`."""
+    """One call.
+
+    Attributes:
+        words: the arguments of the equivalent command line, without `prepcli`.
+        progress: whether it shows progress.
+        kept: for each state of the caller that the call changes, what brings it back.
+    """
 
     words: Sequence[str]
     progress: bool
+    kept: dict[object, Undo] = field(default_factory=dict)
 
 
 _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
@@ -32,12 +44,50 @@ _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 
 @contextmanager
 def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
-    """Set the current call within the context."""
-    token = _current.set(Call(words, progress))
+    """Set the current call within the context; at its end, what `keep_for_caller` has kept is brought back."""
+    call = Call(words, progress)
+    token = _current.set(call)
     try:
         yield
     finally:
         _current.reset(token)
+        for undo in reversed(call.kept.values()):
+            undo()
+
+
+def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
+    """Keep a state of the program that calls prepcli, before it is changed; nothing for what is kept already.
+
+    Args:
+        read: reads the state, and returns a function that brings it back.
+        arguments: of `read`.
+    """
+    call = _current.get()
+    if call is not None and (read, arguments) not in call.kept:
+        call.kept[read, arguments] = read(*arguments)
+
+
+def set_environ_default(name: str, value: str) -> None:
+    """`os.environ.setdefault` until the end of the call."""
+    if name not in os.environ:
+        keep_for_caller(_unset, name)
+        os.environ[name] = value
+
+
+def _unset(name: str) -> Undo:
+    return lambda: os.environ.pop(name, None)
+
+
+def log_less(name: str, level: int) -> None:
+    """Set the level of a logger until the end of the call."""
+    keep_for_caller(_level_of, name)
+    logging.getLogger(name).setLevel(level)
+
+
+def _level_of(name: str) -> Undo:
+    logger = logging.getLogger(name)
+    level = logger.level
+    return lambda: logger.setLevel(level)
 
 
 def words_called() -> list[str]:
@@ -81,6 +131,4 @@ def tell(message: str) -> None:
     if shows_progress():
         print(message, file=sys.stderr, flush=True)
         return
-    import logging
-
     logging.getLogger("prepcli").info("%s", message)

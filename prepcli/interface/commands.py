@@ -5,22 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Result:
-    """What a command returns, and how the command line prints it.
-
-    Attributes:
-        report: the class of the report, or of each report in a list of them, with its module below `prepcli`.
-        show: the function that prints it, with its module below `prepcli.cli`.
-    """
-
-    report: str
-    show: str
-
-
-_OF_JOB = Result("engine.report.Report", "output.show_report")
-_OF_DATA_SETS = Result("corpora.running.DownloadReport", "download.show_data_sets")
+_OF_DATA_SETS = "corpora.running.DownloadReport"
 
 
 @dataclass(frozen=True)
@@ -32,14 +17,16 @@ class Command:
         package: below `prepcli`; its module `options` has the dataclass, its module `command` has the function.
         options: the dataclass of its options, whose docstring is the help of the command.
         summary: for the list of commands.
-        result: what it returns.
+        report: the class of its report, with its module below `prepcli`. `str(report)` is what the command prints.
+        items: the class of the items, if the report is a list.
     """
 
     name: str
     package: str
     options: str
     summary: str
-    result: Result = _OF_JOB
+    report: str = "engine.report.Report"
+    items: str | None = None
 
     @property
     def python_name(self) -> str:
@@ -64,7 +51,7 @@ class Command:
 
 
 TASKS: dict[str, tuple[Command, ...]] = {
-    "Get data": (
+    "Get data and make manifests": (
         Command(
             "download librispeech",
             "corpora",
@@ -114,6 +101,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
         Command("make-manifest", "making", "MakeManifest", "Make a manifest of your own audio"),
         Command("fix-durations", "measuring", "FixDurations", "Measure the durations of a manifest again"),
+        Command("prepare-texts", "texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
     ),
     "Prepare training data from manifests": (
         Command("manifest-to-tarred", "tarred", "ManifestToTarred", "Make tar shards with manifests, for NeMo"),
@@ -121,23 +109,8 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command("manifest-to-wenet", "wenet", "ManifestToWenet", "Make shards or a data list for WeNet"),
         Command("manifest-to-mels", "mels", "ManifestToMels", "Make mel-spectrograms for Tacotron 2"),
         Command("manifest-to-parquet", "parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"),
-        Command(
-            "blend",
-            "blending",
-            "Blend",
-            "Mix finished sets by weights in one input_cfg",
-            Result("blending.report.BlendReport", "blending.show_blend"),
-        ),
-        Command("prepare-texts", "texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
-        Command(
-            "index",
-            "indexing",
-            "Index",
-            "Index sets that exist, to resume in mid-epoch",
-            Result("indexing.report.IndexReport", "indexing.show_indexes"),
-        ),
     ),
-    "Extend": (
+    "Extend manifests and Shar sets": (
         Command(
             "extend-context-audio", "context", "ExtendContextAudio", "Give each record another utterance of its voice"
         ),
@@ -157,51 +130,68 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "bins",
             "EstimateBins",
             "By duration",
-            Result("bins.durations.BinsReport", "bins.show_bins"),
+            "bins.durations.BinsReport",
         ),
         Command(
             "estimate-bins-2d",
             "bins",
             "EstimateBins2d",
             "By duration and number of tokens",
-            Result("bins.two_d.Bins2dReport", "bins.show_bins_2d"),
+            "bins.two_d.Bins2dReport",
         ),
         Command(
             "estimate-token-bins",
             "bins",
             "EstimateTokenBins",
             "By number of tokens, for texts and conversations",
-            Result("bins.tokens.TokenBinsReport", "bins.show_token_bins"),
+            "bins.tokens.TokenBinsReport",
         ),
         Command(
             "estimate-batch-sizes",
             "batch_sizes",
             "EstimateBatchSizes",
             "The largest batch of each bucket",
-            Result("engine.report.Report", "batch_sizes.show_batch_sizes"),
+            "batch_sizes.report.BatchSizesReport",
         ),
     ),
-    "Look": (
+    "Mix and index finished sets": (
+        Command(
+            "blend",
+            "blending",
+            "Blend",
+            "Mix finished sets by weights in one input_cfg",
+            "blending.report.BlendReport",
+        ),
+        Command(
+            "index",
+            "indexing",
+            "Index",
+            "Index sets that exist, to resume in mid-epoch",
+            "indexing.report.IndexReport",
+        ),
+    ),
+    "Look and check": (
         Command(
             "inspect",
             "inspection",
             "Inspect",
             "Show what a file or a set holds, with examples",
-            Result("inspection.report.Inspection", "inspection.show_inspection"),
+            "inspection.report.Inspection",
         ),
         Command(
             "status",
             "engine",
             "ShowStatus",
             "Show how far commands are, and how to continue them",
-            Result("engine.status.Status", "status.show_status"),
+            "engine.status.Statuses",
+            "engine.status.Status",
         ),
         Command(
             "verify",
             "verification",
             "Verify",
             "Check that a set is complete and readable",
-            Result("verification.report.VerifyReport", "verification.show_verification"),
+            "verification.report.VerifyReport",
         ),
     ),
 }

@@ -29,6 +29,12 @@ class Option:
         help_in_python: the help text for Python, if it differs.
         one_each: of a list: one value each time the option is given; else it takes several at once.
         takes_address: the value may be in an object store, `s3://bucket/key`.
+        may_be_path: a text that is the path of a file or a name; Python takes a `Path` as well.
+        several_paths: a text with one path or several between commas; Python takes a list of paths as well.
+        order: where it stands in `--help`: below 0 is what most calls need, above 0, after all others, what few need.
+        names_file: the value is a file to write; one that ends in a slash names a folder, and is refused.
+        needs: the option (its field) without which this one has no effect; to give it alone is refused.
+        disables: the options that have no effect with this one; to give one of them as well is refused.
     """
 
     help: str
@@ -43,6 +49,16 @@ class Option:
     help_in_python: str | None = None
     one_each: bool = False
     takes_address: bool = False
+    names_file: bool = False
+    needs: str = ""
+    disables: tuple[str, ...] = ()
+    may_be_path: bool = False
+    several_paths: bool = False
+    order: int = 0
+
+
+SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"}
+"""Names of NeMo's scripts for the same option; each command that has one takes the other too."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +84,9 @@ class Declared:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names on the command line; a pair counts as one name."""
-        return self.option.names or (f"--{self.name.replace('_', '-')}",)
+        """The names on the command line, with their synonyms; a pair counts as one name."""
+        own = self.option.names or (f"--{self.name.replace('_', '-')}",)
+        return (*own, *(SYNONYMS[name] for name in own if name in SYNONYMS))
 
     @property
     def switches_off(self) -> bool:
@@ -84,11 +101,12 @@ class Declared:
             on, _, off = self.names[0].partition("/")
             return [on if value or self.switches_off else off]
         values = [_text(one) for one in (value if self.is_list else [value])]
-        return values if self.option.is_argument else [word for one in values for word in (self._long_name, one)]
+        return values if self.option.is_argument else [word for one in values for word in (self.long_name, one)]
 
     @property
-    def _long_name(self) -> str:
-        return next(name for name in self.names if name.startswith("--"))
+    def long_name(self) -> str:
+        """The name on the command line for messages; of a pair the one that switches on."""
+        return next(name for name in self.names if name.startswith("--")).partition("/")[0]
 
 
 def _text(value: Any) -> str:
@@ -100,7 +118,7 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
 def declared(options: type) -> tuple[Declared, ...]:
-    """The options of a dataclass: arguments, required options, its own options, and those of its bases.
+    """The options of a dataclass: arguments, required options, its own options, and those of its bases; see `order`.
 
     A field with `init=False` is not an option: so a command leaves out one of its base that means nothing for it.
     """
@@ -116,7 +134,7 @@ def _all_declared(options: type) -> list[Declared]:
     }
     names = [name for one in options.__mro__[:-1] for name in inspect.get_annotations(one)]
     found = [_declared(name, types[name], defaults[name]) for name in dict.fromkeys(names) if name in defaults]
-    return sorted(found, key=lambda one: (not one.option.is_argument, not one.is_required))
+    return sorted(found, key=lambda one: (not one.option.is_argument, not one.is_required, one.option.order))
 
 
 def _declared(name: str, annotation: Any, default: Any) -> Declared:

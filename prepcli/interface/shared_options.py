@@ -12,6 +12,7 @@ AudioBaseDir = Annotated[
         shown_default="the manifest's folder",
         must_exist="folder",
         takes_address=True,
+        order=-1,
     ),
 ]
 Manifest = Annotated[
@@ -19,6 +20,7 @@ Manifest = Annotated[
     Option(
         "NeMo manifest(s): a path, several separated by commas, or a brace pattern.",
         metavar="MANIFEST",
+        several_paths=True,
         is_argument=True,
         shapes_output=False,
         takes_address=True,
@@ -32,6 +34,7 @@ WorkDir = Annotated[
         shown_default="the current folder",
         metavar="DIR",
         shapes_output=False,
+        order=2,
     ),
 ]
 Json = Annotated[

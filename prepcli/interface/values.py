@@ -24,20 +24,51 @@ def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
     return options(**{name: _converted(by_name[name], value) for name, value in values.items()})
 
 
+def check_effects(options: Any) -> None:
+    """Refuse options that have no effect next to the others, as `Option.needs` and `Option.disables` declare it.
+
+    An option counts as given if it does not have its default.
+
+    Raises:
+        UsageError: the message names both options of the command line.
+    """
+    given = {one.name: one for one in declared(type(options)) if getattr(options, one.name) != one.default}
+    for one in given.values():
+        if one.option.needs and one.option.needs not in given:
+            other = next(other for other in declared(type(options)) if other.name == one.option.needs).long_name
+            raise UsageError(f"{one.long_name} has no effect without {other}: give both, or leave {one.long_name} out")
+        for disabled in filter(None, map(given.get, one.option.disables)):
+            raise UsageError(f"{disabled.long_name} has no effect with {one.long_name}: leave one of them out")
+
+
 def _converted(one: Declared, value: Any) -> Any:
     if value is None and (one.is_optional or one.is_list):
         return () if one.is_list else None
     if not one.is_list:
-        return _one_value(one, value)
+        return _one_value(one, _joined(one, value) if one.option.several_paths else value)
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         value = [value]
     return tuple(_one_value(one, item) for item in value)
 
 
+def _joined(one: Declared, value: Any) -> Any:
+    """A list of paths as the text that names them all."""
+    if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
+        return value
+    paths = [_one_value(one, item) for item in value]
+    if not paths:
+        raise UsageError(f"{one.name} is an empty list")
+    for path in paths[1:] and paths:
+        if "," in path and os.path.exists(path):
+            raise UsageError(f"{one.name}: {path} has a comma in its name; rename it, or make a link to it")
+    return ",".join(paths)
+
+
 def _one_value(one: Declared, value: Any) -> Any:
     converted = value
     if one.type in (str, Path) and isinstance(value, (str, os.PathLike)):
-        converted = _text_or_path(one, os.fspath(value), one.name)
+        text = value if isinstance(value, str) else restored(os.fspath(value))
+        converted = _text_or_path(one, text, one.name)
         check_text(str(value), one.name)
     elif one.type in (int, float) and not isinstance(value, (str, bool)):
         with_index = one.type is float or hasattr(value, "__index__")
@@ -81,6 +112,8 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
     if one.type is Path and text in _WITHOUT_BUCKET:  # of which `pathlib` has left no more
         raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//bucket/prefix")
     names_one = is_address(text) if one.type is Path else names_addresses(text)
+    if one.option.names_file and value.endswith("/") and not os.path.isdir(value):
+        raise UsageError(f"{name}: {value} names a folder; name a file in it")
     if names_one and not one.option.takes_address:
         raise UsageError(
             f"{name} does not take an address in an object store ({text}): give a local path, or download it first"

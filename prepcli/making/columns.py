@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.making.entries import Entry, rejected_entry
 from prepcli.making.source import open_text, stem_of, text_lines
 from prepcli.storage.paths import entry_is_dir
@@ -49,8 +50,10 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
     TSV has no quotes, as in Common Voice: a quotation mark in it is a letter.
 
     Raises:
-        UsageError: there is no header, no column with the audio is known or named, or a quotation mark is not closed.
+        UsageError: there is no header, two columns have one name, no column with the audio is known or named, or a
+            quotation mark is not closed.
     """
+    keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)
     tabs = path.removesuffix(".gz").endswith(".tsv")
     with open_text(path, newline="") as file:
@@ -59,10 +62,16 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
             delimiter = "\t" if tabs or ("\t" in first and "," not in first) else _delimiter(first)
             quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
             header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
-            roles = _roles([name.strip() for name in header], columns, path)
+            if first.count("|") == 2 and columns.audio is None:
+                raise UsageError(
+                    f"{path} has no header, but lines id|text|normalized text, as in LJSpeech: give the folder of the "
+                    f"recordings as SOURCE, and --transcripts {path}"
+                )
+            names = [name.strip() for name in header]
+            _check_names(names, path)
+            roles = _roles(names, columns, path)
             taken: list[str] = []  # the lines of a row
             rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
-            names = [name.strip() for name in header]
             before = 1
             for row in rows:
                 line, before = before + 1, rows.line_num + 1
@@ -76,9 +85,25 @@ def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry
                     yield rejected_entry(RejectReason.BAD_FIELD, detail, line, delimiter.join(row))
                     continue
                 values = {name: value for name, value in zip(names, row, strict=True) if value}
+                if len(values) < len(row) - row.count(""):
+                    detail = "the row has several values in columns without a name"
+                    yield rejected_entry(RejectReason.BAD_FIELD, detail, line, delimiter.join(row))
+                    continue
                 yield _entry(values, roles, line, folder)
         except (csv.Error, EOFError) as error:
             raise UsageError(f"{path} cannot be read as a table: {error}; write it again, or give --format") from None
+
+
+def _size_limit() -> Undo:
+    limit = csv.field_size_limit()
+    return lambda: csv.field_size_limit(limit)
+
+
+def _check_names(names: Sequence[str], path: str) -> None:
+    """Refuse a header with two columns of one name, of which one would be lost; empty names may stand for nothing."""
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise UsageError(f"{path} has {names.count(twice[0])} columns with the name {twice[0]}; rename or remove one")
 
 
 def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:

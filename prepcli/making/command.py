@@ -22,8 +22,8 @@ def make_manifest(options: MakeManifest) -> Report:
         >>> import prepcli
         >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
         >>> report.records_out, report.outputs["manifest"]
-        (6, 'own.json')
+        (6, '/.../own.json')
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))
-    return run_command(MakeJob(options), FileWorkspace(options.out), options, engine)
+    return run_command(MakeJob(options, engine.num_workers), FileWorkspace(options.out), options, engine)

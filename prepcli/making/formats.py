@@ -18,6 +18,7 @@ from prepcli.making.lists import file_list, listed_paths
 from prepcli.making.options import MakeManifest
 from prepcli.making.source import Source, stem_of, text_lines
 from prepcli.making.walk import Walk
+from prepcli.manifest.fields import with_audio_filepath
 
 _FILES = ("list", "csv", "filelist", "lhotse")
 _PROBED_PATHS = 20
@@ -42,6 +43,10 @@ def open_source(options: MakeManifest) -> Source:
     columns = Columns(options.audio_column, options.text_column, options.speaker_column)
     if columns != Columns() and kind not in ("csv", "audiofolder"):
         raise UsageError(f"--audio-column, --text-column and --speaker-column are for tables; {path} is read as {kind}")
+    if options.run_commands and kind != "kaldi":
+        raise UsageError(f"--run-commands is for the commands in Kaldi's wav.scp; {path} is read as {kind}")
+    if options.audio_base_dir is not None and kind == "folder":
+        raise UsageError(f"--audio-base-dir is for sources that name their audio; {path} is a folder of audio")
     source = _open(path, kind, how, options, columns)
     check_paths(source)
     return source
@@ -123,7 +128,8 @@ def _kind_of(path: str) -> tuple[str, str]:
 
 def _kind_of_json(path: str, line: str) -> tuple[str, str]:
     try:
-        fields = msgspec.json.decode(line.encode("utf-8", "replace"), type=dict[str, object])
+        encoded = with_audio_filepath(line.encode("utf-8", "replace"))
+        fields = msgspec.json.decode(encoded, type=dict[str, object])
     except msgspec.DecodeError:
         raise UsageError(f"{path} begins with {{, but its first line is not a JSON object") from None
     if "audio_filepath" in fields:

@@ -4,8 +4,10 @@ import contextlib
 import glob
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,16 +22,18 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.interface.options import settings_of
 from prepcli.making.entries import Catalog, Entry, Slice, encodable, write_catalog
 from prepcli.making.formats import open_source, with_stems
-from prepcli.making.kaldi import in_archive, is_command
+from prepcli.making.kaldi import in_archive, is_command, words_of_command
 from prepcli.making.options import MakeManifest
 from prepcli.making.paths import PathNames
 from prepcli.making.recording import Recordings, audio_folder
 from prepcli.making.source import Source, stem_of
-from prepcli.making.tables import Split, Table, read_table
-from prepcli.making.texts import Fields
+from prepcli.making.tables import Table, read_transcripts
+from prepcli.making.texts import NAMED_FIELDS, Fields, changed_transcript
 from prepcli.manifest.missing import explain_missing, spread_over
+from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import state_of
 
+_PART = "parts/{}.jsonl"
 _WITH_TEXT = "with_text"
 _ADVANCED_AT_ONCE = 32
 
@@ -50,10 +54,11 @@ class MakeJob(UnitJob[Slice, Contents]):
 
     command: ClassVar[str] = "make-manifest"
 
-    def __init__(self, options: MakeManifest) -> None:
+    def __init__(self, options: MakeManifest, num_workers: int = 1) -> None:
         """`options` are checked here, the source when it is planned."""
         options.check()
         self.options = options
+        self._num_workers = num_workers
 
     def plan(self, workspace: Workspace) -> MakePlan:
         """List the source's entries."""
@@ -71,11 +76,14 @@ class MakeJob(UnitJob[Slice, Contents]):
         if not catalog.count:
             raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
         notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
+        if transcripts is not None and len(source.tables) > 1:
+            notes.append(f"{transcripts.path} has two texts for each id: text and normalized_text")
         if transcripts is not None and catalog.keys is not None:
             unused = transcripts.num_unused(catalog.keys)
             notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
         units = catalog.units()
-        return Plan(units, catalog.count, Contents(source, catalog), self._inputs(source, catalog), notes=notes)
+        inputs = self._inputs(source, catalog)
+        return Plan(units, catalog.count, Contents(source, catalog), inputs, notes=notes, knows_seconds=False)
 
     def _transcripts(self, source: Source) -> Table | None:
         options = self.options
@@ -84,10 +92,9 @@ class MakeJob(UnitJob[Slice, Contents]):
             raise UsageError(f"the transcripts of {source.path} are in {source.tables['text'].path}; leave out {given}")
         if options.transcripts is None:
             return None
-        plain = read_table(options.transcripts, "transcripts")
-        table = read_table(options.transcripts, "transcripts", _by_stem(plain.split))
-        source.tables["text"] = table
-        return table
+        tables = read_transcripts(options.transcripts, stem_of)
+        source.tables.update(tables)
+        return tables["text"]
 
     def _inputs(self, source: Source, catalog: Catalog) -> list[InputFile]:
         """The source first: rejects are of it. The digest of the entries stands for its content."""
@@ -97,7 +104,8 @@ class MakeJob(UnitJob[Slice, Contents]):
             empty = hashlib.sha256().hexdigest()  # their content is that of the entries
             inputs += [InputFile(path, empty, state_of(path)) for path in source.files]
         tables = [*source.tables.values(), *([source.recordings] if source.recordings else [])]
-        return inputs + [InputFile(table.path, table.sha256, table.state) for table in tables]
+        by_path = {table.path: table for table in tables}
+        return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
 
     def settings(self, plan: MakePlan) -> dict[str, Any]:
         """The options, the format, and how the manifest names the base folder of the source."""
@@ -106,10 +114,29 @@ class MakeJob(UnitJob[Slice, Contents]):
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}
 
     def output_patterns(self, plan: MakePlan) -> Sequence[str]:
-        """The manifest, and the audio that commands have made."""
-        name = glob.escape(self.options.out.name)
-        made = f"{glob.escape(audio_folder(self.options.out.name))}/*"
-        return (name, made) if self.options.run_commands else (name,)
+        """The manifest, which names the audio that commands have made."""
+        return (glob.escape(self.options.out.name),)
+
+    def files_of_records(self, plan: MakePlan) -> Iterator[str]:
+        """Audio, the transcripts next to it, and what commands name.
+
+        If a command names the folder of the audio that commands have made, all of that folder.
+        """
+        source, suffix = plan.contents.source, self.options.text_suffix
+        made = self.options.out.with_name(audio_folder(self.options.out.name))
+        for entry in chain.from_iterable(map(plan.contents.catalog.read, plan.units)):
+            try:
+                value = None if entry.reason else source.audio_of(entry)
+            except RecordRejected:
+                continue
+            if value is None:
+                continue
+            words = words_of_command(value) if is_command(value) else [value]
+            yield from (os.path.join(source.base, word) for word in words)
+            if suffix is not None:
+                yield os.path.splitext(os.path.join(source.base, value))[0] + suffix
+            if is_command(value) and made.name in value and made.is_dir():
+                yield from map(str, made.iterdir())
 
     def missing_sample(self, plan: MakePlan) -> str | None:
         """Looks for a few files that the source names; None where commands or archives hold the audio."""
@@ -124,6 +151,19 @@ class MakeJob(UnitJob[Slice, Contents]):
         if any(is_command(path) or in_archive(path) for path in paths):
             return None
         return explain_missing([(source.base, path) for path in paths], source.path)
+
+    def check_done(self, done: Sequence[Slice], workspace: Workspace) -> None:
+        """Refuse to continue if transcripts next to the audio have changed."""
+        suffix = self.options.text_suffix
+        if suffix is None or "text" in self.options.constants():
+            return
+        parts = [workspace.root / _PART.format(unit.id) for unit in done]
+        check = partial(changed_transcript, folder=str(self.options.out.parent), suffix=suffix)
+        for path in filter(None, map_in_order(check, parts, self._num_workers)):
+            raise UsageError(
+                f"the transcript {path} has changed since {self.options.out} was made of it. Choose another file, or "
+                "give --overwrite to start again"
+            )
 
     def process(self, plan: MakePlan, unit: Slice, writer: UnitWriter, advance: Advance) -> None:
         """Measure the files of a slice, and write their records."""
@@ -156,7 +196,7 @@ class MakeJob(UnitJob[Slice, Contents]):
                 advance(done, seconds - done_seconds)
                 done, done_seconds = 0, seconds
         advance(done, seconds - done_seconds)
-        part = writer.open_part(f"parts/{unit.id}.jsonl")
+        part = writer.open_part(_PART.format(unit.id))
         if lines:
             part.write(b"\n".join(lines) + b"\n")
         writer.count(len(lines), seconds)
@@ -164,13 +204,23 @@ class MakeJob(UnitJob[Slice, Contents]):
 
     def finish(self, plan: MakePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts."""
-        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
+        writer.join(self.options.out.name, (_PART.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"manifest": self.options.out}
         with_text = sum(marker.extra.get(_WITH_TEXT, 0) for marker in markers)
         gives_text = self.options.text_suffix is not None or "text" in plan.contents.source.tables
         if not with_text and not gives_text and any(marker.records_out for marker in markers):
-            details["warning"] = "no record has a text: give --text-suffix or --transcripts if there are transcripts"
+            details["warning"] = _advice_on_texts(plan.contents)
         return details
+
+
+def _advice_on_texts(contents: Contents) -> str:
+    """How to find texts; of a table, the columns that have no known name."""
+    if contents.source.kind in ("csv", "audiofolder"):
+        entries = [contents.catalog.entry(number) for number in spread_over(contents.catalog.count)]
+        left = dict.fromkeys(name for entry in entries for name in entry.fields or () if name not in NAMED_FIELDS)
+        if left:
+            return f"no record has a text: name its column with --text-column; left over are {', '.join(left)}"
+    return "no record has a text: give --text-suffix or --transcripts if there are transcripts"
 
 
 def _original(entry: Entry, record: dict[str, Any], recordings: Recordings, encode: Any) -> bytes:
@@ -189,11 +239,3 @@ def _original(entry: Entry, record: dict[str, Any], recordings: Recordings, enco
 def _keyed_by_path(entry: Entry) -> Entry:
     entry.key = os.path.splitext(entry.path)[0]
     return entry
-
-
-def _by_stem(split: Split) -> Split:
-    def split_by_stem(line: str) -> tuple[str, str]:
-        key, value = split(line)
-        return stem_of(key), value
-
-    return split_by_stem

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Sourc
 def is_command(value: str) -> bool:
     """Whether a value of wav.scp is a command whose output is the audio."""
     return value.rstrip().endswith("|")
+
+
+def words_of_command(value: str) -> list[str]:
+    """The words of a command; some may be paths of files that it reads."""
+    lexer = shlex.shlex(value, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:  # the shell will not understand it either
+        return value.split()
 
 
 def in_archive(value: str) -> bool:

@@ -33,7 +33,9 @@ class MakeManifest(JobOptions):
         str,
         Option("Folder or file that names the audio.", metavar="SOURCE", is_argument=True, shapes_output=False),
     ]
-    out: Annotated[Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False)]
+    out: Annotated[
+        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
+    ]
     format: Annotated[Format, Option("Format of SOURCE; auto decides by its content, and the summary says why.")] = (
         "auto"
     )
@@ -51,7 +53,8 @@ class MakeManifest(JobOptions):
     transcripts: Annotated[
         Path | None,
         Option(
-            "File of transcripts: `id text` or `id|text` per line; the id is the audio file's name without suffix.",
+            "File of transcripts: `id text`, `id|text` or `id|text|normalized text` per line; the id is the audio "
+            "file's name without suffix.",
             must_exist="file",
         ),
     ] = None

@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,17 +78,47 @@ class Table:
             size *= 8
 
 
-def read_table(path: Path, what: str, split: Split | None = None) -> Table:
-    """Index the lines of a file; by default `key value` with white space between, or `key|value`.
+def read_transcripts(path: Path, key_of: Callable[[str], str]) -> dict[str, Table]:
+    """Index a file of transcripts: `id text`, `id|text`, or `id|text|normalized text` as in LJSpeech.
+
+    Args:
+        path: the file.
+        key_of: the key of a record, given the id in its line.
+
+    Returns:
+        A table for each field of the records: `text`, and with three columns `normalized_text`.
 
     Raises:
         UsageError: there is no such file, or it is compressed.
     """
+    _check(path, "transcripts")
+    return {
+        field: read_table(path, "transcripts", partial(_with_key, split, key_of))
+        for field, split in _splits(path).items()
+    }
+
+
+def _with_key(split: Split, key_of: Callable[[str], str], line: str) -> tuple[str, str]:
+    key, value = split(line)
+    return key_of(key), value
+
+
+def _check(path: Path, what: str) -> str:
     name = check_file(str(path), what)
     if is_gzip(name):
         raise UsageError(f"{name} is compressed; unpack it first, because its lines are looked up in any order")
+    return name
+
+
+def read_table(path: Path, what: str, split: Split) -> Table:
+    """Index the lines of a file.
+
+    Raises:
+        UsageError: there is no such file, or it is compressed.
+    """
+    name = _check(path, what)
     state = state_of(name)
-    table = Table(name, split or _separator(path), state=state)
+    table = Table(name, split, state=state)
     table._file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     hashes, places, digest, place = array("q"), array("q"), hashlib.sha256(), 0
     with path.open("rb") as lines:
@@ -123,11 +154,19 @@ def by_bar(line: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _separator(path: Path) -> Split:
-    """`|` where all of the first lines have one, else white space."""
+def _by_bars(column: int, line: str) -> tuple[str, str]:
+    """`key|value|value` -> key and one of the values, 1 or 2; the last may have more of these bars."""
+    parts = [part.strip() for part in line.strip("\r\n").split("|", 2)]
+    return parts[0], parts[column] if len(parts) > column else ""
+
+
+def _splits(path: Path) -> dict[str, Split]:
+    """How lines of transcripts are split, judged by the first of them: for each field its values."""
     with path.open("rb") as file:
-        lines = [line for line in file.readlines(1 << 16)[:100] if line.strip()]
-    return by_bar if lines and all(b"|" in line for line in lines) else by_white_space
+        bars = [line.count(b"|") for line in file.readlines(1 << 16)[:100] if line.strip()]
+    if bars and all(count == 2 for count in bars):
+        return {"text": partial(_by_bars, 1), "normalized_text": partial(_by_bars, 2)}
+    return {"text": by_bar if bars and all(bars) else by_white_space}
 
 
 def _decode(line: bytes) -> str:

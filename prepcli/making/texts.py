@@ -1,7 +1,10 @@
 """The fields of a record beside its audio: transcripts, speakers, constants, and what the source says."""
 
 import os
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from prepcli.audio.opening import open_source
 from prepcli.audio.source import refuse
@@ -10,9 +13,10 @@ from prepcli.making.entries import Entry
 from prepcli.making.options import MakeManifest
 from prepcli.making.recording import Recordings
 from prepcli.making.source import Source
+from prepcli.storage.one_name import OTHER_FORM, other_forms
 
-_FIRST = ("text", "speaker", "lang")
-"""The order in which these fields follow the audio's, in every format."""
+NAMED_FIELDS = ("text", "speaker", "lang")
+"""The fields that every format may give, in the order in which they follow the audio's."""
 
 
 class Fields:
@@ -39,14 +43,16 @@ class Fields:
         for name, table in self._tables.items():
             value = table.find(entry.key)
             if value is None:
-                raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no line for {entry.key} in {table.path}")
+                hint = f"; {OTHER_FORM}" if any(map(table.find, other_forms(entry.key))) else ""
+                detail = f"there is no line for {entry.key} in {table.path}{hint}"
+                raise RecordRejected(RejectReason.MISSING_FIELD, detail)
             fields[name] = value
         if self._suffix is not None:
-            fields["text"] = _read_text(os.path.splitext(self._recordings.path(entry))[0] + self._suffix)
+            fields["text"] = _read_text(_transcript_of(self._recordings.path(entry), self._suffix))
         if self._pattern is not None:
             fields["speaker"] = self._speaker(entry)
         fields |= self._constants
-        for name in _FIRST:
+        for name in NAMED_FIELDS:
             if name in fields:
                 record[name] = fields.pop(name)
         for name, value in fields.items():
@@ -66,6 +72,37 @@ class Fields:
         if found is None:
             raise RecordRejected(RejectReason.BAD_SPEAKER, f"--speaker-pattern finds no speaker in {path}")
         return "_".join(group for group in found.groups() if group) or found.group()
+
+
+def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
+    """The first transcript that is not the text of its record in a part of a manifest.
+
+    Args:
+        part: JSON lines of a unit.
+        folder: that of the manifest, where relative paths start.
+        suffix: of the transcripts, which lie next to the audio. One that is not there is not compared.
+    """
+    decoder = msgspec.json.Decoder(_Written)
+    with part.open("rb") as lines:
+        for line in lines:
+            record = decoder.decode(line)
+            path = _transcript_of(os.path.join(folder, record.audio_filepath), suffix)
+            try:
+                if _read_text(path) != record.text:
+                    return path
+            except RecordRejected as rejected:
+                if rejected.reason is not RejectReason.MISSING_FIELD:
+                    return path
+    return None
+
+
+class _Written(msgspec.Struct):
+    audio_filepath: str
+    text: str = ""
+
+
+def _transcript_of(audio: str, suffix: str) -> str:
+    return os.path.splitext(audio)[0] + suffix
 
 
 def _read_text(path: str) -> str:

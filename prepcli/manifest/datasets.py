@@ -13,8 +13,11 @@ from typing import Any, cast
 import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.folders import regular_files, two_of_a_shard
+from prepcli.formats.folders import advice_on_audio, regular_files, two_of_a_shard
+from prepcli.formats.tarred import buckets_in, check_buckets, manifest_name, newest_version, shard_manifests
 from prepcli.manifest.fields import parse_fields
+from prepcli.manifest.loader_keys import LoaderKeys
+from prepcli.manifest.parts import ParquetColumns
 from prepcli.manifest.sources import check_file, expand_paths, open_bytes
 from prepcli.storage.paths import is_dir, is_file, path_of
 
@@ -27,19 +30,48 @@ class Notes:
     """Fields for all records; they replace the fields of the records."""
     text_field: str | None = None
     lang_field: str | None = None
+    audio_locator_tag: str | None = None
+    token_equivalent_duration: float | None = None
+    """Seconds of audio that count as one token."""
     endless: bool = False
     """The entry has `force_finite: false`: a training run repeats the data set endlessly."""
+    loader: LoaderKeys = field(default_factory=LoaderKeys)
+    """The keys of the training config that names the data."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for users about keys that are read otherwise than they may expect."""
     config_files: tuple[str, ...] = field(default=(), compare=False)
     """The chain of config files, each included by the one before."""
+    training_config: str | None = field(default=None, compare=False)
+    """The first of them if it is a whole training config, into which bins may be written."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files that are read sequentially: NeMo manifests, or with `cuts` lhotse cuts (`.jsonl`)."""
+    """Files that are read sequentially: NeMo manifests, lhotse cuts (`.jsonl`) with `cuts`, or files of Parquet.
+
+    `left_out`: the type of an entry without audio that a command does not read; such a data set has no files.
+    """
 
     paths: tuple[str, ...]
     cuts: bool = False
     notes: "Notes" = Notes()
+    parquet: ParquetColumns | None = None
+    left_out: str | None = None
+
+
+@dataclass(frozen=True)
+class TextSet(DataSet):
+    """Files of one `kind`: `paths` are texts (txt), sources (txt_pair), or JSON lines (multimodal_conversation).
+
+    `language` and `target_language` are those of the entry, as NeMo's prompts see them.
+    """
+
+    kind: str = "txt"
+    target_paths: tuple[str, ...] = ()
+    questions_path: str | None = None
+    questions_language: str | None = None
+    language: str | None = None
+    target_language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,21 +98,52 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
 
 
 def data_in_directory(directory: str) -> DataSet | Mix:
-    """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set, or a tarred set in buckets."""
+    """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set (also in buckets), Parquet files."""
     top = path_of(directory)
     for folder in (top, top / "cuts"):
         if cuts := _cuts_in(folder):
             return DataSet(cuts, cuts=True)
-    if manifests := _numbered(regular_files(top / "sharded_manifests"), r"manifest_(\d+)\.json"):
+    if manifests := tuple(map(str, shard_manifests(top).values())):
         return DataSet(manifests)
-    if (whole := top / "tarred_audio_manifest.json").is_file():
+    if (whole := top / manifest_name(newest_version(top))).is_file():
         return DataSet((str(whole),))
-    if buckets := _numbered(top.glob("bucket*"), r"bucket(\d+)"):
-        return _mix([(data_in_directory(bucket), None) for bucket in buckets])
+    if buckets := buckets_in(top):
+        check_buckets(top, buckets)
+        return _mix([(data_in_directory(str(bucket)), None) for bucket in buckets.values()])
+    if tables := parquet_files(top):
+        return DataSet(tables, parquet=ParquetColumns())
     raise UsageError(
         f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
-        "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...)"
+        "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...) nor Parquet files"
+        f"{advice_on_audio(top)}"
     )
+
+
+def parquet_files(folder: Path) -> tuple[str, ...]:
+    """The Parquet files in a folder, sorted by name."""
+    return tuple(str(path) for path in regular_files(folder) if path.suffix == ".parquet")
+
+
+def parquet_set(entry: dict[str, Any]) -> DataSet:
+    """The data of an entry of type `parquet`: `manifest_filepath` is a file or a list, without patterns, as in NeMo.
+
+    Raises:
+        UsageError: a value has another form, or a file is missing.
+    """
+    value = entry["manifest_filepath"]
+    names = value if isinstance(value, list) else [value]
+    columns = ParquetColumns(entry.get("audio_field", "audio"), entry.get("duration_field", "duration"))
+    if not all(isinstance(name, str) for name in (*names, columns.audio, columns.duration)):
+        raise UsageError(
+            f"manifest_filepath of an entry of type parquet must be a file or a list of files, not {value!r}; "
+            "audio_field and duration_field are names of columns"
+        )
+    for name in names:
+        if ("_OP_" in name or "{" in name) and not is_file(name):
+            raise UsageError(
+                f"{name} is not a file; NeMo expands no patterns of an entry of type parquet: list the files"
+            )
+    return DataSet(tuple(check_file(name, "Parquet file") for name in names), parquet=columns)
 
 
 def _cuts_in(folder: Path) -> tuple[str, ...]:

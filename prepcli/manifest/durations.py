@@ -63,14 +63,16 @@ def read_input(
     max_duration: float = np.inf,
     num_examples: int = -1,
     numbers: Callable[[DataSet], Numbers] | None = None,
+    seconds_of: Callable[[bytes, str], float] | None = None,
 ) -> Durations:
     """The durations of `data`, those from `min_duration` to `max_duration` seconds, both included.
 
     With `num_examples` above 0, about the first so many that a training run would draw: see
     `prepcli.manifest.mixing`. `numbers` gives for a data set what makes a number of each of its lines;
-    equal ones must compare equal. Raises `UsageError` and `IncompleteError` as `index_manifests` does.
+    equal ones must compare equal. `seconds_of` measures audio (see `Columns.seconds_of`). Raises `UsageError` and
+    `IncompleteError` as `index_manifests` does.
     """
-    leaves = [(leaf, _columns_of(leaf, numbers)) for leaf in leaves_of(data)]
+    leaves = [(leaf, _columns_of(leaf, numbers, seconds_of)) for leaf in leaves_of(data)]
     if num_examples > 0:
         return _read_some(data, leaves, num_workers, (min_duration, max_duration), num_examples)
     found = Durations()
@@ -95,8 +97,19 @@ def read_input(
     return found
 
 
-def _columns_of(data: DataSet, numbers: Callable[[DataSet], Numbers] | None) -> Columns:
-    return Columns(spans=False, digest=False, cuts=data.cuts, numbers=numbers(data) if numbers else None)
+def _columns_of(
+    data: DataSet,
+    numbers: Callable[[DataSet], Numbers] | None,
+    seconds_of: Callable[[bytes, str], float] | None,
+) -> Columns:
+    return Columns(
+        spans=False,
+        digest=False,
+        cuts=data.cuts,
+        parquet=data.parquet,
+        seconds_of=seconds_of,
+        numbers=numbers(data) if numbers else None,
+    )
 
 
 def _read_some(

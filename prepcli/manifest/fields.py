@@ -12,7 +12,11 @@ from prepcli.errors import RecordRejected, RejectReason
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
 REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
 
+OLD_AUDIO_KEYS = ("audio_filename", "audio_file")
+"""The names of `audio_filepath` in manifests for older versions of NeMo."""
+
 _BOM = b"\xef\xbb\xbf"
+_OLD_AUDIO_KEY = re.compile(rb'"(?:audio_filename|audio_file)"(?=\s*:)')
 _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MAX_DIGITS = 4300
@@ -23,6 +27,8 @@ _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     """The top-level fields of one line, in order, each as its JSON text; the last of repeated ones is used.
+
+    A field with one of `OLD_AUDIO_KEYS` is called `audio_filepath`, if there is none.
 
     Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON, and with BAD_FIELD for half of a surrogate pair.
     """
@@ -48,7 +54,16 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     if "reject_reason" in fields and "reject_detail" in fields and "manifest_line" in fields:
         for name in REJECT_FIELDS:
             fields.pop(name, None)
-    return fields
+    old = None if "audio_filepath" in fields else next((name for name in OLD_AUDIO_KEYS if name in fields), None)
+    return fields if old is None else {"audio_filepath" if name == old else name: raw for name, raw in fields.items()}
+
+
+def with_audio_filepath(lines: bytes) -> bytes:
+    """Lines with `audio_filepath` in the place of `OLD_AUDIO_KEYS`; unchanged if the first has none of these."""
+    first = lines[: lines.find(b"\n") + 1] or lines
+    if _OLD_AUDIO_KEY.search(first) is None or b'"audio_filepath"' in lines:
+        return lines
+    return _OLD_AUDIO_KEY.sub(b'"audio_filepath"', lines)
 
 
 def may_hold_long_number(line: bytes) -> bool:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.parquet_rows import check_is_parquet
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import RANGE_BYTES, Range, Reader, ranges_of, scan, workers_for
-from prepcli.manifest.sources import check_file, open_bytes
+from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
@@ -154,10 +155,16 @@ def scan_files(
     written to meanwhile; not for one of the `copies`, which another rank may replace by the same content.
     """
     for path in paths:
-        check_is_json_lines(path, columns.cuts)
+        if columns.parquet:
+            check_is_parquet(path)
+        else:
+            check_is_json_lines(path, columns.cuts)
     states = {path: state_of(path) for path in paths}
     sizes = {path: state.num_bytes for path, state in states.items()}
-    ranges = [ranges_of(path, sizes[path], short=not columns.digest) for path in paths]
+    ranges = [
+        [Range(path, 0, None)] if columns.parquet else ranges_of(path, sizes[path], short=not columns.digest)
+        for path in paths
+    ]
     pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
     groups = list(_groups(pooled, sizes))
     scanned = map_in_order(partial(_scan_group, columns=columns), groups, workers_for(sizes.items(), num_workers))
@@ -170,7 +177,7 @@ def scan_files(
 
 
 def _read_here(one: Range, num_bytes: int) -> bool:
-    return one.stop is None and num_bytes > _MAX_POOLED_GZIP_BYTES
+    return is_gzip(one.path) and num_bytes > _MAX_POOLED_GZIP_BYTES
 
 
 def _groups(ranges: Iterable[Range], sizes: Mapping[str, int]) -> Iterator[list[Range]]:

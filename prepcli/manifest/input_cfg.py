@@ -1,44 +1,105 @@
-"""NeMo's `input_cfg`: weighted data sets and groups of them, in YAML."""
+"""NeMo's `input_cfg`: weighted data sets and groups of them, in YAML; alone, or in a training config."""
 
+import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from prepcli.errors import UsageError
-from prepcli.formats.yaml_text import parse_yaml
-from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
-from prepcli.manifest.sources import check_file
+from prepcli.formats.loader_sections import PLACES, loader_sections
+from prepcli.formats.yaml_text import read_yaml
+from prepcli.manifest.datasets import DataSet, Mix, Notes, TextSet, parquet_set, parse_paths
+from prepcli.manifest.loader_keys import (
+    DATA_KEYS,
+    INHERITED_KEYS,
+    entries_in,
+    find_section,
+    read_loader_keys,
+    typed_value,
+)
+from prepcli.manifest.sources import check_file, expand_paths
 from prepcli.storage.paths import path_of
 
-# NeMo has more types (texts, conversations, ...); these are the ones whose items are utterances with a duration.
+# NeMo has more types (duplex speech, simulated mixtures, ...); these are the ones whose lengths are known here.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
+"""Types of entries whose items are lines: utterances with a duration."""
+AUDIO_TYPES = (*TYPES, "parquet")
+TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation")
+_OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl", "share_gpt", "share_gpt_webdataset")
 
-DATA_KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
-"""The keys of a training config, and of inputs on the command line, that name data."""
+Texts = Literal["refuse", "leave out", "read"]
+"""What happens to entries of texts and conversations."""
 
 
-def parse_input_cfg(value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None) -> DataSet | Mix:
-    """The data of an `input_cfg`: a list of entries, or the path of a YAML file that holds one.
+def parse_input_cfg(
+    value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None, texts: Texts = "refuse"
+) -> DataSet | Mix:
+    """The data of an `input_cfg`: a list of entries, or the path of a YAML file with such a list or a training config.
 
-    An entry has a `type` (one of `TYPES`), and a `weight` if any entry of its list has one; a `group` has an
-    `input_cfg` of its own. Without weights all entries of a list weigh the same, however long they are. `tags`,
-    `text_field`, `lang_field` and `force_finite` become the data sets' `Notes`, those of groups too: an outer tag
-    replaces an inner one, all other keys of an inner entry replace the outer ones. Other keys are ignored. Relative
-    paths start from the working directory, as in NeMo.
+    An entry has a `type` (one of `AUDIO_TYPES`, and by `texts` of `TEXT_TYPES`), and a `weight` if any entry of its
+    list has one; a `group` has an `input_cfg` of its own. Without weights all entries of a list weigh the same, however
+    long they are. `tags`, `INHERITED_KEYS` and `force_finite` become the data sets' `Notes`, those of groups too: an
+    outer tag replaces an inner one, all other keys of an inner entry replace the outer ones. Other keys are ignored.
+    Relative paths start from the working directory, as in NeMo.
     Raises `UsageError` for what NeMo would refuse, and for files that include each other.
     """
-    parts, weights = [], []
-    for entry, kind, within, entry_notes in config_entries(value, TYPES, seen, notes or Notes()):
+    types = {"refuse": (), "read": TEXT_TYPES, "leave out": (*TEXT_TYPES, *_OTHER_TEXT_TYPES)}[texts]
+    parts: list[DataSet | Mix] = []
+    weights = []
+    for entry, kind, within, entry_notes in config_entries(value, (*AUDIO_TYPES, *types), seen, notes or Notes()):
         weights.append(entry.get("weight"))
         if kind == "group":
-            parts.append(parse_input_cfg(entry.get("input_cfg"), within, entry_notes))
-            continue
-        keys = ("manifest_filepath",) if kind.startswith("nemo") else ("shar_path", "cuts_path")
-        if not any(entry.get(key) for key in keys):
-            raise UsageError(f"an entry{in_file(within)} of type {kind} has no {' or '.join(keys)}")
-        parts.append(_with_notes(parse_paths({key: entry.get(key) for key in keys}), entry_notes))
-    return weighted_mix(parts, weights, seen)
+            parts.append(parse_input_cfg(entry.get("input_cfg"), within, entry_notes, texts))
+        elif kind in AUDIO_TYPES:
+            parts.append(_with_notes(_audio(entry, kind, within), entry_notes))
+        elif texts == "leave out":
+            parts.append(DataSet((), notes=entry_notes, left_out=kind))
+        else:
+            parts.append(_texts(entry, kind, within, entry_notes))
+    return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
+
+
+def _audio(entry: dict[str, Any], kind: str, seen: tuple[str, ...]) -> DataSet | Mix:
+    keys = ("shar_path", "cuts_path") if kind.startswith("lhotse") else ("manifest_filepath",)
+    if not any(entry.get(key) for key in keys):
+        raise UsageError(f"an entry{in_file(seen)} of type {kind} has no {' or '.join(keys)}")
+    return parquet_set(entry) if kind == "parquet" else parse_paths({key: entry.get(key) for key in keys})
+
+
+def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], notes: Notes) -> TextSet:
+    is_pair = kind == "txt_pair"
+    singular = [
+        key for key in ("source_path", "target_path") if is_pair and entry.get(key) and not entry.get(f"{key}s")
+    ]
+    for key in singular:
+        entry = entry | {f"{key}s": entry[key]}
+        remark = f"an entry{in_file(seen)} has {key}, which is read as {key}s; NeMo 3.0 reads only {key}s"
+        notes = replace(notes, remarks=(*notes.remarks, remark))
+    paths = _paths(entry, {"txt": "paths", "txt_pair": "source_paths"}.get(kind, "manifest_filepath"), kind, seen)
+    targets = _paths(entry, "target_paths", kind, seen) if is_pair else ()
+    if is_pair and len(targets) != len(paths):
+        raise UsageError(
+            f"an entry{in_file(seen)} of type {kind} has {len(paths)} source_paths and {len(targets)} target_paths"
+        )
+    questions = entry.get("questions_path")
+    return TextSet(
+        paths=paths,
+        notes=notes,
+        kind=kind,
+        target_paths=targets,
+        questions_path=None if questions is None else check_file(str(questions), "questions_path"),
+        questions_language=entry.get("questions_language"),
+        language=entry.get("source_language" if is_pair else "language"),
+        target_language=entry.get("target_language"),
+    )
+
+
+def _paths(entry: dict[str, Any], key: str, kind: str, seen: tuple[str, ...]) -> tuple[str, ...]:
+    value = entry.get(key)
+    if not value:
+        raise UsageError(f"an entry{in_file(seen)} of type {kind} has no {key}")
+    return tuple(path for one in (value if isinstance(value, list) else [value]) for path in expand_paths(str(one)))
 
 
 def config_entries(
@@ -46,57 +107,108 @@ def config_entries(
 ) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
     """The entries of an `input_cfg` (a list, or the path of a file that holds one), of the known `types`.
 
-    Each with its type, its chain of files, and its notes, which inherit from `notes`. Raises `UsageError`.
+    A training config has the entries of the section that names its data (`find_section`), and hands down its keys.
+    Each entry with its type, its chain of files, and its notes, which inherit from `notes`. Raises `UsageError`.
     """
-    if isinstance(value, str):
+    is_outermost = not seen
+    while isinstance(value, str | dict):
+        if isinstance(value, dict):
+            value, notes = _section(value, seen, notes, is_outermost)
+            is_outermost = False
+            continue
         if value in seen:
             raise UsageError(f"input_cfg includes itself: {' -> '.join((*seen, value))}")
         seen = (*seen, value)
         value = _load(value)
-    if isinstance(value, dict) and "input_cfg" in value:
-        value = value["input_cfg"]
-    if isinstance(value, dict):
-        raise _not_a_list(value, seen)
     if not isinstance(value, list) or not value:
         raise UsageError(f"an input_cfg{in_file(seen)} must be a list of entries, and not an empty one")
     for entry in value:
         kind = entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(kind, str) or kind not in types:
             raise UsageError(f"an entry{in_file(seen)} has the type {kind!r}; prepcli reads {', '.join(types)}")
-        tags = entry.get("tags") or {}
-        if not isinstance(tags, dict):
-            raise UsageError(f"the tags of an entry{in_file(seen)} must be a mapping, not {tags!r}")
-        for name in ("text_field", "lang_field"):
-            if not isinstance(entry.get(name, ""), str):
-                raise UsageError(f"{name} of an entry{in_file(seen)} must be a field's name, not {entry[name]!r}")
-        yield entry, kind, seen, _inherit(notes, entry, tags, seen)
+        yield entry, kind, seen, _inherit(notes, entry, seen)
 
 
-def _not_a_list(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
-    """The error for a mapping where a list of entries belongs; most often that is a whole training config."""
-    within = config.get("model") if isinstance(config.get("model"), dict) else config
-    train_ds = within.get("train_ds") if isinstance(within, dict) else None
-    if not isinstance(train_ds, dict):
+def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_outermost: bool) -> tuple[Any, Notes]:
+    """The entries of a mapping that holds an `input_cfg` or is a training config, and the notes with its keys.
+
+    In a file that is included, NeMo has no limits and the like: these keys are among those that are not used.
+    """
+    found = find_section(config)
+    if found is None:
+        raise _names_no_data(config, seen)
+    place, section = found
+    keys, others = read_loader_keys(section, _file(seen))
+    if is_outermost:
+        notes = replace(notes, loader=keys, config_files=seen, training_config=seen[0] if place and seen else None)
+    else:
+        given = {name: value for name, value in vars(keys).items() if value is not None}
+        notes = _inherit(notes, {name: given.pop(name) for name in INHERITED_KEYS if name in given}, seen)
+        others += given
+    if others:
+        remark = f"{_file(seen)} has keys that are not used here: {', '.join(others)}"
+        notes = replace(notes, remarks=(*notes.remarks, remark))
+    return entries_in(section), notes
+
+
+def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
+    """The error for a mapping that has no entries; most often that is a whole training config."""
+    sections = list(loader_sections(config))
+    if not sections:
         return UsageError(
             f"an input_cfg{in_file(seen)} must be a list of entries (- type: ...), not a mapping with the keys "
             f"{', '.join(map(str, config))}"
         )
-    named = next((f"{key}={train_ds[key]}" for key in DATA_KEYS if isinstance(train_ds.get(key), str)), None)
-    advice = f"give what its train_ds reads: {named}" if named else "its train_ds names no data (input_cfg, ...)"
-    return UsageError(f"{seen[-1] if seen else 'this'} is a training config, not an input_cfg; {advice}")
+    if all(names in PLACES for names, _ in sections):
+        return UsageError(
+            f"{seen[-1] if seen else 'this'} is a training config whose train_ds names no data (input_cfg, "
+            "manifest_filepath, shar_path or cuts_path)"
+        )
+    named = {names[-1]: _data_of(section) for names, section in sections}
+    own_file = "the list of its input_cfg, in a file of its own"
+    return UsageError(
+        f"{_file(seen)} is a training config with a multi_config, of which each part has bins of its own: give what "
+        f"one of them reads: {', '.join(f'{data or own_file} ({name})' for name, data in named.items())}"
+    )
 
 
-def weighted_mix(parts: Sequence[DataSet | Mix], weights: Sequence[Any], seen: tuple[str, ...]) -> DataSet | Mix:
-    """The only part, or a mix of all parts by their weights; raises `UsageError` for missing weights."""
-    return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
+def _data_of(section: dict[str, Any]) -> str | None:
+    """Return the data of a section as an input on the command line; None if that is not a single text."""
+    return next((f"{key}={section[key]}" for key in DATA_KEYS if isinstance(section.get(key), str)), None)
 
 
-def _inherit(outer: Notes, entry: dict[str, Any], tags: dict[str, Any], seen: tuple[str, ...]) -> Notes:
+def is_input_of(data: str, section: dict[str, Any]) -> bool:
+    """Whether a section of a training config reads the input `data`, as a user names it."""
+    key, equals, value = data.partition("=")
+    named = value.strip("'\"") if equals and key in DATA_KEYS else data
+    texts = [section[key] for key in DATA_KEYS if isinstance(section.get(key), str)]
+    if any(text == named or os.path.realpath(text) == os.path.realpath(named) for text in texts):
+        return True
+    entries = section.get("input_cfg")
+    if not isinstance(entries, list) or not named.endswith((".yaml", ".yml")) or not os.path.isfile(named):
+        return False
+    found = _load(named)
+    return entries == (found.get("input_cfg") if isinstance(found, dict) else found)
+
+
+def _inherit(outer: Notes, entry: dict[str, Any], seen: tuple[str, ...]) -> Notes:
+    tags = entry.get("tags") or {}
+    if not isinstance(tags, dict):
+        raise UsageError(f"the tags of an entry{in_file(seen)} must be a mapping, not {tags!r}")
+    for name in ("text_field", "lang_field"):
+        if not isinstance(entry.get(name, ""), str):
+            raise UsageError(f"{name} of an entry{in_file(seen)} must be a field's name, not {entry[name]!r}")
+    seconds = entry.get("token_equivalent_duration", outer.token_equivalent_duration)
+    if seconds is not None:
+        seconds = typed_value("token_equivalent_duration", seconds, _file(seen))
     finite = entry.get("force_finite")
-    return Notes(
+    return replace(
+        outer,
         tags=tuple({**tags, **dict(outer.tags)}.items()),
         text_field=entry.get("text_field", outer.text_field),
         lang_field=entry.get("lang_field", outer.lang_field),
+        audio_locator_tag=entry.get("audio_locator_tag", outer.audio_locator_tag),
+        token_equivalent_duration=seconds,
         endless=outer.endless if finite is None else not finite,
         config_files=seen,
     )
@@ -125,8 +237,8 @@ def _load(path: str) -> Any:
 
     check_file(path, "input_cfg")
     try:
-        return parse_yaml(path_of(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        return read_yaml(path_of(path))
+    except yaml.YAMLError as error:
         raise UsageError(
             f"{path} is not readable YAML, which an input_cfg must be: {' '.join(str(error).split())}"
         ) from None
@@ -135,3 +247,7 @@ def _load(path: str) -> Any:
 def in_file(seen: tuple[str, ...]) -> str:
     """The file of an entry, for messages."""
     return f" of {seen[-1]}" if seen else ""
+
+
+def _file(seen: tuple[str, ...]) -> str:
+    return seen[-1] if seen else "the input_cfg"

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from prepcli.manifest.datasets import DataSet, Mix
+from prepcli.manifest.datasets import DataSet, Mix, TextSet
 from prepcli.manifest.mixing import leaves_of
-from prepcli.manifest.text_inputs import TextSet
 
 
 def files_of(data: DataSet | Mix) -> Iterator[str]:
-    """Manifests, cuts and texts of all data sets, and the configs that name them."""
+    """Manifests, cuts and texts of all data sets, and the configs that name them.
+
+    A training config is not among them: bins are written into the config that names the data.
+    """
     for leaf in leaves_of(data):
-        yield from leaf.notes.config_files
+        yield from (path for path in leaf.notes.config_files if path != leaf.notes.training_config)
         yield from leaf.paths
         if isinstance(leaf, TextSet):
             yield from leaf.target_paths

@@ -7,32 +7,60 @@ from typing import Any
 from prepcli.errors import UsageError
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory, parse_paths
-from prepcli.manifest.input_cfg import DATA_KEYS, parse_input_cfg
+from prepcli.manifest.input_cfg import Texts, parse_input_cfg
+from prepcli.manifest.loader_keys import DATA_KEYS
+from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.parts import ParquetColumns
+from prepcli.manifest.sources import expand_paths
 from prepcli.storage.paths import is_dir
 
 
-def resolve_input(spec: str) -> DataSet | Mix:
+def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     """The data that `spec` names.
 
     It is one of: paths of manifests as in `expand_paths`; `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`;
-    a `.yaml` with an `input_cfg`; a Shar directory or one that holds `cuts/`; a directory that
-    `manifest-to-tarred` wrote; `key=value` with one of `DATA_KEYS`. A path that exists is always read as a path.
+    a `.yaml` with an `input_cfg`, or a training config; a Shar directory or one that holds `cuts/`; a directory that
+    `manifest-to-tarred` or `manifest-to-parquet` wrote; Parquet files; `key=value` with one of `DATA_KEYS`. A path that
+    exists is always read as a path. `texts`: what happens to entries of an `input_cfg` that have no audio.
 
     Raises:
-        UsageError: it is none of these, or a file is missing.
+        UsageError: it is none of these, or a file is missing, or all entries are left out.
     """
     key, equals, value = spec.partition("=")
     if equals and not os.path.exists(spec):
         if key not in DATA_KEYS:
             raise UsageError(f"unknown key in {spec!r}; known are {', '.join(DATA_KEYS)}")
         value = value.strip("'\"")
-        data = _parse_list(value) if _is_list(value) else value
-        return parse_input_cfg(data) if key == "input_cfg" else parse_paths({key: data})
+        if key != "input_cfg":
+            return parse_paths({key: _parse_list(value) if _is_list(value) else _parse_fields(value) or value})
+        return _in_config(_parse_list(value) if _is_list(value) else value, texts)
     if spec.endswith((".yaml", ".yml")):
-        return parse_input_cfg(spec)
+        return _in_config(spec, texts)
     if is_dir(spec):
         return data_in_directory(spec)
+    if spec.endswith(".parquet"):
+        return DataSet(tuple(expand_paths(spec)), parquet=ParquetColumns())
     return parse_paths({"manifest_filepath": _parse_list(spec) if _is_list(spec) else spec})
+
+
+def _in_config(value: Any, texts: Texts) -> DataSet | Mix:
+    data = parse_input_cfg(value, texts=texts)
+    leaves = leaves_of(data)
+    if all(leaf.left_out for leaf in leaves):
+        kinds = ", ".join(dict.fromkeys(str(leaf.left_out) for leaf in leaves))
+        raise UsageError(f"{value} has no entry with audio, only {kinds}; prepcli estimate-token-bins reads texts")
+    return data
+
+
+def notes_on_input(data: DataSet | Mix) -> list[str]:
+    """Sentences for users about what of an input is left out, or read otherwise than they may expect."""
+    leaves = leaves_of(data)
+    left_out = [leaf.left_out for leaf in leaves if leaf.left_out]
+    remarks = [remark for leaf in leaves for remark in leaf.notes.remarks]
+    if left_out:
+        kinds = ", ".join(f"{left_out.count(kind)} {kind}" for kind in dict.fromkeys(left_out))
+        remarks.append(f"entries without audio are left out: {kinds}")
+    return list(dict.fromkeys(remarks))
 
 
 def _is_list(text: str) -> bool:
@@ -56,6 +84,20 @@ def _parse_list(text: str) -> list[Any]:
         for item in _items(text)
         if item
     ]
+
+
+def _parse_fields(text: str) -> dict[str, Any] | None:
+    """The fields of a Shar set as they are typed in a shell: `{cuts: [a,b], target_audio: c}`; None if it is a path."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    fields = {}
+    for item in _items(text):
+        name, colon, value = item.partition(":")
+        if not colon or not name.strip("'\" ").isidentifier():
+            return None
+        value = value.strip()
+        fields[name.strip("'\" ")] = _parse_list(value) if _is_list(value) else value.strip("'\"")
+    return fields
 
 
 def _scalar(text: str) -> str | float:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.manifest.cuts import cut_duration
-from prepcli.manifest.fields import MAX_DIGITS, is_skipped, may_hold_long_number, parse_fields
+from prepcli.manifest.fields import MAX_DIGITS, is_skipped, may_hold_long_number, parse_fields, with_audio_filepath
 from prepcli.manifest.record import MAX_SECONDS, Record
 
 Chars = npt.NDArray[np.uint8]
@@ -76,6 +76,9 @@ def line_ends(data: bytes) -> tuple[Chars, Ends]:
 
 def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
     """The objects in whole lines (see `line_ends`), one per line; None if any line may not be usable."""
+    modern = with_audio_filepath(data)
+    if modern is not data:
+        data, (chars, ends) = modern, line_ends(modern)
     if int(np.diff(ends, prepend=-1).max()) > MAX_DIGITS and may_hold_long_number(data):
         return None
     if data.count(b"\r") != int(np.count_nonzero(chars[ends - 1] == _CARRIAGE_RETURN)):

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Sequence
 
-from prepcli.formats.names import normal_path
+from prepcli.formats.names import path_in
 from prepcli.formats.tarred import refusal_of_tarred
-from prepcli.storage.addresses import AddressError, is_absolute, is_address, join, other_scheme
+from prepcli.storage.addresses import AddressError, is_absolute, is_address, other_scheme
+from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import path_of
 
 SAMPLE_SIZE = 20
@@ -26,7 +27,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
         sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
         source: what names the audio.
     """
-    tried = {join(base, normal_path(path)): (base, path) for base, path in sample if path}
+    tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
         return None
     addresses = [other_scheme(path) for _, path in tried.values()]
@@ -43,6 +44,8 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
         if is_absolute(path)
         else f"Relative paths start from {base}: give the right folder with --audio-base-dir, or mount it"
     )
+    if any(map(os.path.exists, other_forms(example))):
+        where = f"But {OTHER_FORM}: correct the paths in {source}, or rename the files"
     if len(tried) == 1:
         return f"the audio file {example} does not exist, and {source} names no other. {where}"
     return f"none of the {len(tried)} audio files looked for exists, such as {example}. {where}"

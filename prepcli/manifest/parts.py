@@ -62,6 +62,14 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
+class ParquetColumns:
+    """The columns of a Parquet file with the audio and with its duration (seconds), which a file may not have."""
+
+    audio: str = "audio"
+    duration: str = "duration"
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """What to keep of each line in addition to its duration."""
 
@@ -74,6 +82,10 @@ class Columns:
     """The same for other fields; these functions may reject a line."""
     cuts: bool = False
     """The lines are lhotse cuts, not NeMo records."""
+    parquet: ParquetColumns | None = None
+    """The files are Parquet; each row is read as a line."""
+    seconds_of: Callable[[bytes, str], float] | None = None
+    """For Parquet without durations: a module-level function that gives the seconds of encoded audio with a name."""
     numbers: Numbers | None = None
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that gets blocks of whole lines until it has found something."""

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from prepcli.errors import UsageError
 from prepcli.manifest.columns import LineBlocks
+from prepcli.manifest.parquet_rows import open_rows
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.sources import is_gzip, open_bytes
 
@@ -25,7 +26,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes `start` to `stop` of a file; `stop` None: the whole of it, however long (compressed files)."""
+    """Bytes `start` to `stop` of a file; `stop` None: the whole of it, however long (compressed files, Parquet)."""
 
     path: str
     start: int
@@ -53,7 +54,7 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
 
     Raises `UsageError` when a compressed file is damaged or cut short, or a line is longer than 64 MiB.
     """
-    with open_bytes(part.path) as file:
+    with open_rows(part.path, columns) if columns.parquet else open_bytes(part.path) as file:
         reader = Reader(part.path, file)
         if part.stop is not None:
             yield _scan_range(reader, part.start, part.stop, reader.begin_at(part.start), columns)

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ from prepcli.manifest.record import MAX_SECONDS
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import FileState, check_unchanged
 from prepcli.storage.paths import path_of
+
+Cut = TypeVar("Cut", bound=msgspec.Struct)
 
 
 class CutHead(msgspec.Struct):
@@ -55,18 +57,23 @@ def cut_lines(data: bytes, name: str) -> list[bytes]:
 
 
 def cut_heads(data: bytes, name: str) -> list[CutHead]:
-    """Ids and durations of the cuts in a file with this content and name.
+    """Ids and durations of the cuts in a file with this content and name; raises as `decode_cuts` does."""
+    return decode_cuts(data, name, CutHead)
+
+
+def decode_cuts(data: bytes, name: str, kind: type[Cut]) -> list[Cut]:
+    """The cuts in a file with this content and name, with the fields of `kind`.
 
     Raises:
         UsageError: the file is damaged.
     """
-    heads = []
+    cuts: list[Cut] = []
     for number, line in enumerate(cut_lines(data, name), start=1):
         try:
-            heads.append(decode_json(line, CutHead))
+            cuts.append(decode_json(line, kind))
         except (msgspec.DecodeError, ValueError) as error:
             raise UsageError(f"{name}:{number} is not a cut: {error}; repair the set first") from None
-    return heads
+    return cuts
 
 
 def read_cuts(file: CutsFile) -> bytes:

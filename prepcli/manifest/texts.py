@@ -10,9 +10,9 @@ from typing import IO, Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.datasets import TextSet
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.sources import is_gzip
-from prepcli.manifest.text_inputs import TextSet
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[l
                     longer = path if target is None else target_path
                     raise UsageError(f"{path} and {target_path} do not belong together: {longer} has more lines")
                 # NeMo draws a question at random for each line; round-robin gives the same shares.
-                asked = [questions[number % len(questions)]] if questions else []
-                yield [Turn("user", " ".join([*asked, source.strip()])), Turn("assistant", target.strip())]
+                asked = [Turn("user", questions[number % len(questions)])] if questions else []
+                yield [*asked, Turn("user", source.strip()), Turn("assistant", target.strip())]
 
 
 def _questions(data: TextSet) -> list[str]:
@@ -81,7 +81,7 @@ def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
     conversation = fields.get("conversations")
     if not isinstance(conversation, list) or not conversation:
         raise RecordRejected(RejectReason.MISSING_FIELD, "the field conversations is missing")
-    turns = [_turn(one, data.audio_locator_tag or "") for one in conversation]
+    turns = [_turn(one, data.notes.audio_locator_tag or "") for one in conversation]
     tags = dict(data.notes.tags)
     context, system = tags.get("context"), tags.get("system_prompt")
     if context is not None and turns[0].role == "user" and turns[0].duration is not None:

@@ -22,8 +22,8 @@ from prepcli.engine.rejects import Origin
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.names import normal_path
-from prepcli.manifest.fields import parse_fields
+from prepcli.formats.names import path_in
+from prepcli.manifest.fields import parse_fields, with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.missing import explain_missing
@@ -32,7 +32,7 @@ from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of
 from prepcli.measuring.options import FixDurations
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import base_directories, settings_over
-from prepcli.storage.addresses import is_address, join
+from prepcli.storage.addresses import is_address
 
 _CHANGED, _WITHOUT = "changed", "without"
 
@@ -81,7 +81,7 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
         if not slices.num_records:
             raise UsageError(f"no records in {', '.join(self.manifests)}: it has no lines")
         contents = Contents(slices, base_dirs, np.array(sorted(segmented), np.int64))
-        return Plan(slices.units, slices.num_records, contents, slices.inputs)
+        return Plan(slices.units, slices.num_records, contents, slices.inputs, knows_seconds=False)
 
     def settings(self, plan: DurationsPlan) -> dict[str, Any]:
         """The options, and where the audio lies."""
@@ -144,8 +144,8 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
 
 
 def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:
-    """The record's line with its duration; as it was where that is right (unless it is from a list of rejects)."""
-    if before == duration and b'"reject_reason"' not in line:
+    """The record's line with its duration; as it was if that is right, unless names of its fields change."""
+    if before == duration and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
         return line
     return fields_to_json(fields, {"duration": duration})
 
@@ -178,7 +178,7 @@ class _Measure:
         name = audio_filepath_of(fields)
         offset = offset_of(fields)
         before = number_of(fields["duration"]) if "duration" in fields else None
-        path = join(self._base_dir, normal_path(name))
+        path = path_in(self._base_dir, name)
         info = self._probe(path)
         if offset is None or (not offset and not self._has_segments(path)):
             return before, info.duration
@@ -223,11 +223,11 @@ def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
     if b'"offset"' not in block:
         return
     names: set[str] = set()
-    for line in block.split(b"\n"):
+    for line in with_audio_filepath(block).split(b"\n"):
         try:
             place = _place_decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # processing says what is wrong with it
         if place.offset:
             names.add(place.audio_filepath)
-    segmented.update(_key(join(base_dir, normal_path(name))) for name in names if name)
+    segmented.update(_key(path_in(base_dir, name)) for name in names if name)

@@ -23,5 +23,7 @@ class FixDurations(JobOptions):
     """
 
     manifest: Manifest
-    out: Annotated[Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False)]
+    out: Annotated[
+        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
+    ]
     audio_base_dir: AudioBaseDir = None

@@ -20,6 +20,7 @@ from prepcli.mels.options import MelsOptions
 from prepcli.processes.in_hand import take_in_hand
 
 Samples = NDArray[np.float32]
+TEXT, NORMALIZED_TEXT = "text", "normalized_text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Clip:
         piece: the part of it.
         mel_line: its line in the list of mels.
         audio_line: its line in the list of audio; None for a segment, which a list cannot name.
+        text_field: the field with its text.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Clip:
     piece: Piece
     mel_line: bytes
     audio_line: bytes | None
+    text_field: str
 
     def is_readable_as_audio(self, options: MelsOptions) -> bool:
         """Whether the trainers can read the file itself: they take 16-bit mono WAV at the rate of the mels."""
@@ -54,11 +57,12 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
     Raises:
         RecordRejected: the record cannot be used, as far as can be told without decoding.
     """
-    text = record.text("text")
+    field = options.text_field or (TEXT if record.get(NORMALIZED_TEXT) is None else NORMALIZED_TEXT)
+    text = record.text(field)
     if not (text and text.strip()):
-        raise RecordRejected(RejectReason.MISSING_FIELD, "there is no text")
+        raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {field}")
     id = contents.id_of(number, record)
-    mel_line = list_line(MEL_NAME.format(id), text)
+    mel_line = list_line(MEL_NAME.format(id), text, field)
     path = contents.audio_path(number, record)
     take_in_hand(path, record.offset, record.duration)
     piece = piece_of(record, probe_file(path))
@@ -69,7 +73,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
             f"{length} samples at {options.sampling_rate} Hz are too short for a mel; {options.min_samples} are needed",
         )
     is_file = (piece.start, piece.num_samples) == (0, piece.info.num_samples)
-    return Clip(id, path, piece, mel_line, list_line(path, text) if is_file else None)
+    return Clip(id, path, piece, mel_line, list_line(path, text, field) if is_file else None, field)
 
 
 def resampled_length(piece: Piece, options: MelsOptions) -> int:

@@ -26,7 +26,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
         >>> report.records_out
         48
         >>> report.outputs["manifest_mel_text_filelist"]
-        'mels/filelists/manifest_mel_text_filelist.txt'
+        '/.../mels/filelists/manifest_mel_text_filelist.txt'
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()

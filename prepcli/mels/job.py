@@ -1,20 +1,22 @@
 """manifest-to-mels: NeMo manifests become mel-spectrograms and file lists for Tacotron 2 and WaveGlow."""
 
+import glob
 import os
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prepcli.audio.rates import rate_counts, rates_note
 from prepcli.engine.output_files import OutputFile
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.exporting.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
-from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, OUTPUT_PATTERNS
+from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME
 from prepcli.formats.tensors import tensor_bytes
 from prepcli.manifest.record import Record
-from prepcli.mels.clips import Clip, find_clip, read_clip
+from prepcli.mels.clips import NORMALIZED_TEXT, TEXT, Clip, find_clip, read_clip
 from prepcli.mels.options import MelsOptions
 from prepcli.mels.spectrogram import MelSpectrogram
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SEGMENTS, OTHER_AUDIO = "segments", "other_audio"
-"""What the units count for the summary: clips that the list of audio cannot name, and files trainers cannot read."""
+"""What the units count for the summary: clips that the list of audio cannot name, and files trainers cannot read.
+
+Without `--text-field` they also count the clips by the field of their text.
+"""
 _CLIPS_PER_UNIT = 256
 _PART_NAME = "parts/{}.{}.{}"
 _MANY_FILES = 1_000_000
@@ -65,8 +70,8 @@ class MelsJob(ExportJob):
         return plan
 
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
-        """Mels and file lists."""
-        return OUTPUT_PATTERNS
+        """The file lists, which name the mels."""
+        return [LIST_NAME.format(glob.escape(stem), kind) for stem in self.stems for kind in (AUDIO, MEL)]
 
     def prepare(self) -> None:
         """Import PyTorch and make the filters once, before the worker processes are forked."""
@@ -93,9 +98,14 @@ class MelsJob(ExportJob):
                 parts = ((marker, _PART_NAME.format(marker.unit, source, kind)) for marker in markers)
                 writer.join(name, (part for marker, part in parts if part in marker.work_files))
                 details[f"{stem}_{kind}_text_filelist"] = out / name
+        details |= rates_note((marker.extra for marker in markers), "mels", "the {} Hz that --mel-fmax needs")
         counts: Counter[str] = Counter()
         for marker in markers:
             counts.update(marker.extra)
+        if counts[NORMALIZED_TEXT]:
+            details["text_field"] = NORMALIZED_TEXT
+            if counts[TEXT]:
+                details["text_field"] += f"; {counts[TEXT]:,.0f} records do not have it, and their {TEXT} is listed"
         if counts[SEGMENTS]:
             details["segments"] = f"{counts[SEGMENTS]:,.0f} records are parts of files and are not in the list of audio"
         if counts[OTHER_AUDIO]:
@@ -124,6 +134,9 @@ class ClipWriter:
         """Write a clip; returns its seconds."""
         if mel is not None:
             self._writer.add(MEL_NAME.format(clip.id), tensor_bytes(mel))
+            self._writer.extra.update(rate_counts(clip.piece.info.sampling_rate, 2 * self._options.mel_fmax))
+        if self._options.text_field is None:
+            self._writer.extra[clip.text_field] += 1
         self._list(number, MEL, clip.mel_line)
         if clip.audio_line is not None:
             self._list(number, AUDIO, clip.audio_line)

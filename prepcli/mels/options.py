@@ -16,7 +16,19 @@ from prepcli.interface.shared_options import Manifest
 class MelsOptions(ExportOptions):
     """What shapes mel-spectrograms; the names and defaults are those of Tacotron 2's own script."""
 
-    lists_only: Annotated[bool, Option("Write only the file lists, without the mels.")] = False
+    lists_only: Annotated[
+        bool,
+        Option(
+            "Write only the file lists, without the mels.",
+            disables=("hop_length", "win_length", "mel_fmin", "mel_fmax", "n_mel_channels"),
+        ),
+    ] = False
+    text_field: Annotated[
+        str | None,
+        Option(
+            "Field with the text of the lists.", shown_default="normalized_text of records that have it, otherwise text"
+        ),
+    ] = None
     sampling_rate: Annotated[int, Option("Sampling rate of the mels (Hz); other audio is resampled.")] = 22050
     filter_length: Annotated[int, Option("Length of the Fourier transform in samples.", minimum=2)] = 1024
     hop_length: Annotated[int, Option("Samples from one frame to the next.", minimum=1)] = 256
@@ -56,8 +68,9 @@ class ManifestToMels(MelsOptions, JobOptions):
 
     Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
     OUT/filelists/STEM_mel_text_filelist.txt and OUT/filelists/STEM_audio_text_filelist.txt. OUT is the dataset path for
-    training; paths of audio are absolute. A text with a vertical bar or a line break is a reject, and so is a clip that
-    is shorter than half of --filter-length. Needs PyTorch (the extra models), except for --lists-only.
+    training; paths of audio are absolute. The text is normalized_text, or text if a record does not have it. A text
+    with a vertical bar or a line break is a reject, and so is a clip that is shorter than half of --filter-length.
+    Needs PyTorch (the extra models), except for --lists-only.
 
     Run the same command again to continue after an interruption.
 

@@ -3,13 +3,19 @@
 import glob
 import importlib.util
 import os
+import random
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prepcli.engine.ranks import Rank
 from prepcli.errors import UsageError
+from prepcli.interface.calls import Undo, keep_for_caller, set_environ_default
+from prepcli.models.faults import device_failure
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +32,9 @@ print("" if failed else count.value)
 """
 """Prints how many devices CUDA gives to a process; in one of its own, so that this one can still be forked."""
 
+_FAILURE = "CUDA initialization: "
+"""Begins PyTorch's warning of a driver that fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class Devices:
@@ -34,10 +43,12 @@ class Devices:
     Attributes:
         device: "cpu" or "cuda:N".
         num_ranks: rank processes to start; 1: this process does the work.
+        sharing: why another rank of this machine computes on the same GPU; empty if none does.
     """
 
     device: str
     num_ranks: int
+    sharing: str = ""
 
 
 def check_packages() -> None:
@@ -62,11 +73,12 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
 
     Raises:
         UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
+        IncompleteError: the machine has GPUs, and their driver fails.
     """
     check_packages()
     # Before PyTorch is imported: otherwise its threads wait in busy loops, and slow down the processes that decode (by
     # a factor of ten with other ranks on the same CPU).
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    set_environ_default("OMP_WAIT_POLICY", "PASSIVE")
     if wanted == "cpu":
         return Devices("cpu", 1)
     if wanted != "auto" and not (wanted.isdecimal() and int(wanted) > 0):
@@ -81,13 +93,27 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
         return Devices("cuda:0", count)
     number = _number_on_machine(rank)
     device = f"cuda:{(rank.rank if number is None else number) % count}"
-    if number is not None and number >= count:
-        print(
-            f"note: rank {rank.rank} is number {number} on this machine and shares {device}: --devices {wanted} "
-            f"means {count} here; give each rank a GPU (srun --gpus-per-task=1), or start fewer",
-            file=sys.stderr,
-        )
-    return Devices(device, 1)
+    if number is None or number < _num_gpus_of_ranks(found, count):
+        return Devices(device, 1)
+    those = "those of the machine" if wanted == "auto" else f"--devices {wanted}"
+    sharing = (
+        f"rank {rank.rank} is number {number} on this machine and shares {device}, because {count} GPUs are used "
+        f"({those}); give each rank a GPU (srun --gpus-per-task=1), or start fewer"
+    )
+    return Devices(device, 1, sharing)
+
+
+def _num_gpus_of_ranks(found: int, count: int) -> int:
+    """GPUs that all ranks of this machine have together.
+
+    Args:
+        found: GPUs that this rank can use. Fewer than the step has here: Slurm gives each rank its own
+            (`--gpus-per-task`, `--gpu-bind`).
+        count: those that `--devices` takes.
+    """
+    text = os.environ.get("SLURM_GPUS_ON_NODE", "")
+    of_step = int(text) if text.isdecimal() else 0
+    return of_step if found < of_step else count
 
 
 def _number_on_machine(rank: Rank) -> int | None:
@@ -105,12 +131,22 @@ def _number_on_machine(rank: Rank) -> int | None:
 
 
 def _num_gpus() -> int:
-    """GPUs that PyTorch can use; where the system has no device file of one, PyTorch is not imported for this."""
+    """GPUs that PyTorch can use; where the system has no device file of one, PyTorch is not imported for this.
+
+    Raises:
+        IncompleteError: the driver fails. PyTorch only warns of that, and counts no GPU.
+    """
     if not any(glob.glob(pattern) for pattern in _GPU_FILES):
         return 0
     import torch
 
-    count = torch.cuda.device_count()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        count = torch.cuda.device_count()
+    failure = next((text for one in said if _FAILURE in (text := str(one.message))), None)
+    if failure is not None and not count:
+        text = failure.partition(_FAILURE)[2].partition(" (Triggered internally")[0]
+        raise device_failure(text, "the GPUs of this machine", "--devices cpu")
     return min(count, _num_exposed(count)) if count > 1 else count
 
 
@@ -126,13 +162,77 @@ def use_device(device: str) -> None:
     if device.startswith("cuda"):
         import torch
 
+        keep_for_caller(_device)
         torch.cuda.set_device(device)
+
+
+def _device() -> Undo:
+    import torch
+
+    is_in_use = torch.cuda.is_initialized  # of the program at first, and of the call when it ends
+    device = torch.cuda.current_device() if is_in_use() else 0  # type: ignore[no-untyped-call]
+
+    def undo() -> None:
+        if is_in_use():  # type: ignore[no-untyped-call]  # a driver that fails would fail once more
+            torch.cuda.set_device(device)
+
+    return undo
+
+
+def _settings() -> Undo:
+    """Read PyTorch's settings that jobs change."""
+    import torch
+
+    precision, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
+    names = ("allow_tf32", "benchmark", "deterministic")
+    values = [getattr(cudnn, name) for name in names]
+
+    def undo() -> None:
+        torch.set_float32_matmul_precision(precision)
+        for name, value in zip(names, values, strict=True):
+            setattr(cudnn, name, value)
+
+    return undo
+
+
+@contextmanager
+def keeping_generators() -> Iterator[None]:
+    """Keep the random generators of the caller: making a model draws from them, for weights that are then loaded."""
+    import numpy as np
+
+    was_there = "torch" in sys.modules
+    states = random.getstate(), np.random.get_state(), _torch_states() if was_there else None
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        if "torch" in sys.modules:
+            _set_torch_states(states[2])
+
+
+def _torch_states() -> "tuple[Tensor, list[Tensor]]":
+    import torch
+
+    is_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if is_in_use else []
+
+
+def _set_torch_states(states: "tuple[Tensor, list[Tensor]] | None") -> None:
+    """Set the states; None: PyTorch was not imported, so they are those of the start."""
+    import torch
+
+    on_cpu, on_gpus = states or (torch.Generator().get_state(), [])
+    torch.set_rng_state(on_cpu)
+    if on_gpus:
+        torch.cuda.set_rng_state_all(on_gpus)
 
 
 def use_full_float32() -> None:
     """Switch off TF32: with its ten bits, similarities and so selections would differ between kinds of GPUs."""
     import torch
 
+    keep_for_caller(_settings)
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
 
@@ -141,6 +241,7 @@ def use_tf32() -> None:
     """Switch on TF32 (float32 products with ten bits of mantissa) on GPUs that have it."""
     import torch
 
+    keep_for_caller(_settings)
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
 
@@ -149,6 +250,7 @@ def use_same_algorithms() -> None:
     """Use deterministic algorithms for convolutions on a GPU, chosen by shapes only."""
     import torch
 
+    keep_for_caller(_settings)
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
 

@@ -14,6 +14,7 @@ from prepcli.errors import UsageError
 from prepcli.models.devices import use_full_float32, use_tf32
 from prepcli.models.nemo import quiet
 from prepcli.models.protocols import Precision
+from prepcli.models.widths import noting_widest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -175,7 +176,9 @@ class HfCodec:
         self.num_codebooks: int = _codebooks(config, self._kind.num_codebooks(config), num_codebooks, where)
         quantizer = self._model.quantizer
         setattr(quantizer, self._kind.quantize, _in_float32(getattr(quantizer, self._kind.quantize)))
-        self.min_frames: int = self._find_min_frames(where)
+        with noting_widest(self._model) as widest:
+            self.min_frames: int = self._find_min_frames(where)
+        self.values_per_sample: float = widest.num_values / (self.min_frames * self.samples_per_frame)
 
     def _find_min_frames(self, where: str) -> int:
         """Return the minimum number of frames that can be encoded, found by trying."""

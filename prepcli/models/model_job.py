@@ -13,9 +13,11 @@ from prepcli.engine.crashes import DECODING, survive_crashes
 from prepcli.engine.job import Advance, Execution, Job
 from prepcli.engine.plan import Contents, Plan, UnitT
 from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.models.devices import use_device
+from prepcli.models.devices import keeping_generators, use_device
+from prepcli.models.faults import naming_faults
 from prepcli.models.in_flight import in_flight, key_of, noting_in_flight
 from prepcli.models.prefetch import Batch, Decoded, Decoder, DecodingPool
+from prepcli.processes.notes import note, take_notes
 from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import no_interruption, wait_for
 
@@ -97,7 +99,8 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     @cached_property
     def model(self) -> ModelT:
         """The model, loaded when it is first needed."""
-        return self.load_model()
+        with keeping_generators():
+            return self.load_model()
 
     def prepare(self) -> None:
         """Load the model."""
@@ -107,8 +110,12 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         """Decode in worker processes, compute here, write in a thread: at the same time, across units.
 
         Where audio crashes a worker, the units that are left are done again (`prepcli.engine.crashes`).
+
+        Raises:
+            IncompleteError: a worker was killed, or the device has failed.
+            MemoryError: the device has too little memory for more than the rows of a batch.
         """
-        with noting_in_flight(execution.workspace):
+        with noting_in_flight(execution.workspace), naming_faults(self.device, "--devices cpu"):
             yield from survive_crashes(
                 execution.workspace, units, lambda left: self._attempt(plan, left, execution), DECODING
             )
@@ -207,7 +214,9 @@ class _Advanced:
 
 
 def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
-    """Name the rows; those of segments that have crashed the model are rejected, and silence."""
+    """Name the rows and keep the notes. Rows of segments that have crashed the model are rejected, and silence."""
+    for text in decoded.notes:
+        note(text)
     decoded.keys = [key_of(item) for item in batch.items]
     for row in in_flight().reject(decoded.keys, decoded.rejects):
         decoded.audio[row : row + 1] = 0
@@ -221,6 +230,7 @@ def _publish(
     with UnitWriter(execution.workspace, execution.digest, unit) as writer:
         work.write(computed, writer)
         writer.extra.update({WALL: wall})
+        writer.notes += take_notes()
         marker = writer.publish()
     execution.release(unit)
     return marker

@@ -6,6 +6,7 @@ import importlib
 import io
 import logging
 import os
+import sys
 import tarfile
 import warnings
 import zlib
@@ -13,11 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.errors import UsageError
-from prepcli.formats.yaml_text import parse_yaml
+from prepcli.display.bars import bars_of_others
+from prepcli.errors import IncompleteError, UsageError
+from prepcli.formats.yaml_text import MAX_BYTES, parse_yaml
+from prepcli.interface.calls import log_less
+from prepcli.models.fetching import fetching_once
 from prepcli.models.pretrained import problem_of
 
 _CONFIG = "model_config.yaml"
+_EARLIER = ("_nemo_file_folder", "_model_restore_path", "_all_model_restore_paths")
+"""Attributes of NeMo's state of the process: the file of the model that was loaded last."""
 _MALFORMED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, LookupError, ArithmeticError, RecursionError)
 """What tarfile and PyYAML raise for files that are not what they should be, beside PyYAML's own errors."""
 
@@ -62,7 +68,7 @@ def target_of(path: str, option: str) -> str:
             # The configuration comes first: the weights are not read.
             member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
             file = tar.extractfile(member) if member else None
-            config = parse_yaml(file.read()) if file else None
+            config = parse_yaml(file.read(MAX_BYTES + 1)) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
             f"{option} {path} is not a .nemo file (a tar archive with {_CONFIG}): {first_line(error)}"
@@ -100,10 +106,12 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
+        IncompleteError: the connection has broken while it was fetched.
     """
     why = None if is_file(name) else problem_of(name, model_class, collection)
     if why is not None:
         raise UsageError(f"{option} {name} cannot be fetched; give a .nemo file: {why}")
+    said = sys.stderr
     with quiet():
         try:
             models = importlib.import_module(f"nemo.collections.{collection}.models")
@@ -112,14 +120,36 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
         kind = getattr(models, model_class)
         load = kind.restore_from if is_file(name) else kind.from_pretrained
         try:
-            with extraction_filters(), without_cuda():
+            with extraction_filters(), without_earlier_models(), without_cuda(), fetching_once(said):
                 model = load(name, map_location="cpu")
+        except IncompleteError:
+            raise
         except Exception as error:
             what = "cannot be loaded" if is_file(name) else "cannot be fetched; give a .nemo file"
             raise UsageError(f"{option} {name} {what}: {first_line(error)}") from None
-    logging.getLogger("nemo_logger").setLevel(logging.ERROR)
+    log_less("nemo_logger", logging.ERROR)
     model.freeze()
     return model
+
+
+@contextlib.contextmanager
+def without_earlier_models() -> Iterator[None]:
+    """Within the context NeMo, which must be imported, has loaded no model yet.
+
+    It keeps the paths of the file that it loaded last: in NeMo 3.0 the next model of an encoder with a decoder looks
+    for parts there, also if it is made of a config.
+    """
+    from nemo.utils.app_state import AppState
+
+    state = AppState()
+    kept = {name: value for name, value in vars(state).items() if name in _EARLIER}
+    for name, value in kept.items():
+        setattr(state, name, [] if isinstance(value, list) else None)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(state, name, value)
 
 
 @contextlib.contextmanager
@@ -165,6 +195,7 @@ def quiet() -> Iterator[None]:
     """Suppress what Python code prints, logs or warns of within the context."""
     level = logging.root.manager.disable
     with (
+        bars_of_others(),
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),

@@ -10,6 +10,7 @@ from prepcli.models.nemo import load_nemo
 from prepcli.models.nemo_encoder import encoder_of, fold_weight_norm, move, quantizer_of
 from prepcli.models.protocols import Precision
 from prepcli.models.ragged import Rows
+from prepcli.models.widths import noting_widest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +51,9 @@ class NemoCodec:
         fold_weight_norm(model)
         self._encoder = encoder_of(model)
         self._quantizer = quantizer_of(model)
-        self.min_frames: int = self._find_min_frames(f"{option} {name}")
+        with noting_widest(model) as widest:
+            self.min_frames: int = self._find_min_frames(f"{option} {name}")
+        self.values_per_sample: float = widest.num_values / (self.min_frames * self.samples_per_frame)
         if self._encoder is not None and not self._is_as_nemo():
             print(f"note: {option} {name} is run by NeMo's own code, which takes longer", file=sys.stderr)
             self._encoder = self._quantizer = None

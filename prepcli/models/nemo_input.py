@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.models.devices import keeping_generators
 from prepcli.models.nemo import quiet
 
 
@@ -25,7 +26,7 @@ def open_input_cfg(path: Path) -> None:
         UsageError: NeMo cannot read it.
     """
     try:
-        with quiet():  # NeMo's imports print about telemetry
+        with keeping_generators(), quiet():  # NeMo's imports print about telemetry
             next(iter(input_cuts(path)))
     except Exception as error:  # of any kind: NeMo and lhotse have no common one
         why = " ".join(str(error).split())[:300]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
+from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.models.nemo import load_nemo
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tup
     return mask, mask.sum(dim=2, keepdim=True)
 
 
+def _mask_of_nemo() -> Undo:
+    from nemo.collections.asr.parts.submodules import tdnn_attention
+
+    mask = tdnn_attention.lens_to_mask
+    return lambda: setattr(tdnn_attention, "lens_to_mask", mask)
+
+
 @contextlib.contextmanager
 def asking_nothing_of_the_gpu() -> Iterator[None]:
     """Within the context NeMo does not look for rows of a single frame, of which there are none (`min_samples`).
@@ -80,6 +88,7 @@ class NemoSpeakerEncoder:
         self._model = load_nemo(MODEL_CLASS, name, option)
         from nemo.collections.asr.parts.submodules import tdnn_attention
 
+        keep_for_caller(_mask_of_nemo)
         tdnn_attention.lens_to_mask = mask_of_lengths
         front_end = self._model.preprocessor.featurizer
         try:

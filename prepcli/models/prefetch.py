@@ -24,6 +24,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
 from prepcli.models.in_flight import crash_is_a_workers
 from prepcli.processes.in_hand import take_in_hand
+from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
 from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
 from prepcli.records import Records
@@ -63,12 +64,14 @@ class Decoded:
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
         keys: short names of the items (`prepcli.models.in_flight`); none where nobody notes what is in the model.
+        notes: what the worker has noted, for the summary of the run.
     """
 
     audio: Samples
     lengths: NDArray[np.int64]
     rejects: dict[int, RecordRejected] = field(default_factory=dict)
     keys: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
 
 
 class Decoder(Protocol[Item]):
@@ -179,6 +182,7 @@ def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     audio = None if slot is None else _view(_Worker.slots[slot], batch)
     with with_notes(_Worker.workspace, DECODING):
         decoded = decode_batch(_Worker.decoder, batch, audio)
+    decoded.notes = take_notes()
     if slot is None:
         return decoded
     decoded.audio = np.empty((0, 0), np.float32)  # the audio is in the slot and is not sent

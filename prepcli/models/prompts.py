@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.datasets import TextSet
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.texts import Turn
 from prepcli.models.nemo import quiet
@@ -125,29 +126,44 @@ class Prompt:
         cut.custom = {**self._slots, **(cut.custom or {})}
         return len(self.encode(cut)["input_ids"])
 
-    def lengths(self, kind: str, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int]:
+    def lengths(self, data: TextSet, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int, float]:
         """Return the tokens of input and output of an example, as NeMo's samplers count them.
 
         Args:
-            kind: a type of `input_cfg`.
+            data: the data set of the example.
             turns: the turns of the example.
             seconds_per_token: seconds of audio that count as one token.
+
+        Returns:
+            The tokens of input and output, and the ratio of both without audio, which NeMo's `max_tpt` limits.
 
         Raises:
             RecordRejected: the example does not fit the prompt, or does not end with the model's turn.
         """
-        example = self._conversation(turns, seconds_per_token)
-        if kind == "txt":
-            example = self._adapters.TextExample(turns[0].text)
-        elif kind == "txt_pair":
-            source, target = (self._adapters.TextExample(turn.text) for turn in turns)
-            example = self._adapters.SourceTargetTextExample(source=source, target=target)
+        example = self._example(data, turns, seconds_per_token)
+        for name, value in data.notes.tags:
+            setattr(example, name, value)
         encoded = self.encode(example)
         if "answer_ids" not in encoded:
             raise RecordRejected(RejectReason.BAD_FIELD, "the last turn is not the model's, so there is no output")
         example.input_ids, example.context_ids = encoded["input_ids"], encoded["context_ids"]
         example.answer_ids = encoded["answer_ids"]
-        return int(example.input_length), int(example.output_length)
+        ratio = len(example.answer_ids) / max(len(example.context_ids), 1)
+        return int(example.input_length), int(example.output_length), ratio
+
+    def _example(self, data: TextSet, turns: Sequence[Turn], seconds_per_token: float) -> Any:
+        """Return the example that NeMo's adapter of this kind of data makes."""
+        text = self._adapters.TextExample
+        if data.kind == "txt":
+            return text(turns[0].text, language=data.language)
+        if data.kind != "txt_pair":
+            return self._conversation(turns, seconds_per_token)
+        *questions, source, target = turns
+        return self._adapters.SourceTargetTextExample(
+            source=text(source.text, language=data.language),
+            target=text(target.text, language=data.target_language),
+            question=text(questions[0].text, language=data.questions_language) if questions else None,
+        )
 
     def _conversation(self, turns: Sequence[Turn], seconds_per_token: float) -> Any:
         from lhotse import MonoCut

@@ -56,6 +56,7 @@ class Codec(Protocol):
         samples_per_frame: audio is zero-padded to a multiple of it; each frame gives one code per codebook.
         codebook_size: codes are below it.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
+        values_per_sample: values of its widest layer for each sample of audio (`prepcli.models.widths`).
         rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
     """
 
@@ -63,6 +64,7 @@ class Codec(Protocol):
     samples_per_frame: int
     codebook_size: int
     min_frames: int
+    values_per_sample: float
     rows_on_cpu: int | None
 
     def to(self, device: str) -> None:

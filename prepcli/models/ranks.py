@@ -11,10 +11,10 @@ from prepcli.engine.launch import check_writable, spawn_ranks
 from prepcli.engine.options import JobOptions
 from prepcli.engine.report import Report
 from prepcli.engine.run import RunOptions
-from prepcli.engine.running import After, conclude, run_command, with_continuation
+from prepcli.engine.running import CONTINUE, After, conclude, run_command, with_continuation
 from prepcli.engine.workspace import Workspace, read_document
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
-from prepcli.interface.calls import shows_progress, words_called
+from prepcli.interface.calls import shows_progress, tell, words_called
 from prepcli.models.devices import find_devices
 from prepcli.models.in_flight import crashed_notes
 
@@ -36,7 +36,12 @@ def run_on_devices(
     job = make_job(device="cpu")  # wrong options are reported before PyTorch is imported, and before ranks start
     if not options.dry_run:
         check_writable(workspace)
-    found = find_devices(devices, engine.rank)
+    try:
+        found = find_devices(devices, engine.rank)
+    except IncompleteError as error:
+        raise with_continuation(error, job.command, workspace) from None
+    if found.sharing:
+        tell(f"note: {found.sharing}")
     may_crash = not has_launcher and bool(crashed_notes(workspace)) and not workspace.report_file.exists()
     if (found.num_ranks > 1 or may_crash) and not options.dry_run:
         return run_ranks(found.num_ranks, job, workspace, engine, after)
@@ -63,6 +68,9 @@ def run_ranks(
         code = spawn_ranks(words_called(), num_ranks, files, engine.rank)
         messages = [message for file in files if (message := _last_message(file))]
     now, report = _stored(workspace)
+    if code == 4 and report is not None and now != before:
+        tell("note: a rank has ended early; the others have done its units")
+        code = 0
     if code not in (0, 3) or report is None:
         raise _error(code, messages, job.command, workspace)
     if now == before:
@@ -73,7 +81,8 @@ def run_ranks(
 def _error(code: int, messages: list[str], command: str, workspace: Workspace) -> PrepcliError:
     """Return one error for all ranks."""
     if code not in (1, 2):
-        error: PrepcliError = with_continuation(IncompleteError("interrupted, or a rank died"), command, workspace)
+        why = messages[0].partition(CONTINUE)[0] if messages else "interrupted, or a rank died"
+        error: PrepcliError = with_continuation(IncompleteError(why), command, workspace)
     else:
         message = messages[0] if messages else f"a rank has ended with exit code {code}"
         error = {1: PrepcliError, 2: UsageError}[code](message)

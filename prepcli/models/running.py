@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from prepcli.models.faults import lacks_memory
 from prepcli.models.in_flight import in_flight
 from prepcli.models.streams import Prepare, Streams, streams_of
 from prepcli.processes.workers import no_interruption, wait_for, wait_for_any
@@ -24,9 +25,6 @@ Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
 """Results for the pieces of a batch, in order; None for a row that does not fit into memory alone."""
 
-_ALLOCATION_FAILED = ("can't allocate memory", "not enough memory", "_ALLOC_FAILED", "canUse32BitIndexMath")
-"""Messages of PyTorch's other errors for too little memory: on CPUs, in the libraries of CUDA, and of kernels that
-cannot address so many numbers."""
 GPU_DEPTH = 2
 """Batches that a GPU has beyond the one whose result is awaited: it works while the next one is prepared."""
 _exclusive_lock = threading.Lock()
@@ -93,15 +91,6 @@ class Running:
         return Result(tuple(torch.cat(of_one) for of_one in zip(*made, strict=True)), too_large)
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether a model or another part of PyTorch failed for too little memory."""
-    import torch
-
-    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _ALLOCATION_FAILED)
-
-
 def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
     """Run a batch; where it does not fit into memory, run its halves in the same way."""
     made = _try(model, batch)
@@ -127,7 +116,7 @@ def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None"
     try:
         found = model(*batch)
     except Exception as error:
-        if not is_out_of_memory(error):
+        if not lacks_memory(error):
             raise
         return None
     return found if isinstance(found, tuple) else (found,)

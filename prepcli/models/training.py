@@ -2,10 +2,14 @@
 
 import importlib
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
-from prepcli.errors import UsageError
-from prepcli.models.nemo import extraction_filters, first_line, is_file, quiet, target_of
+from prepcli.errors import IncompleteError, UsageError
+from prepcli.interface.calls import log_less
+from prepcli.models.faults import fault_of
+from prepcli.models.fetching import fetching_once
+from prepcli.models.nemo import extraction_filters, first_line, is_file, quiet, target_of, without_earlier_models
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,9 +18,6 @@ NEVER = 10**9
 """Steps between two logs. In NeMo 3.0 steps divide by this number, which is 0 in a trainer without parts."""
 DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
-_CUDA_FFT = "CUFFT_INTERNAL_ERROR"
-"""What cuFFT says when it has no memory."""
-_CUDA_ERRORS = ("CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "CUSOLVER_STATUS", "cuDNN error", "device-side assert")
 
 
 def load_for_training(model: str | None, model_class: str | None, config: str | None, device: str) -> Any:
@@ -32,16 +33,19 @@ def load_for_training(model: str | None, model_class: str | None, config: str | 
         UsageError: NeMo is not installed, or the model cannot be loaded.
     """
     what = f"--model {model}" if model is not None else f"--config {config}"
+    said = sys.stderr
     with quiet():
         trainer = _trainer(device)
         own_class = target_of(model, "--model") if model is not None and is_file(model) else None
         kind = _class(model_class or own_class, what)
         try:
-            with extraction_filters():
+            with extraction_filters(), without_earlier_models(), fetching_once(said):
                 loaded = _load(kind, model, config, trainer)
         except Exception as error:
+            if fault_of(error) is not None or isinstance(error, IncompleteError):
+                raise
             raise UsageError(f"{what} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
-    logging.getLogger("nemo_logger").setLevel(logging.ERROR)
+    log_less("nemo_logger", logging.ERROR)
     loaded = loaded.to(device)
     loaded.train()
     return loaded
@@ -52,8 +56,9 @@ def _trainer(device: str) -> Any:
         import lightning.pytorch as lightning
     except ImportError as error:
         raise UsageError(f"estimate-batch-sizes needs NeMo: pip install 'prepcli[nemo]' ({error})") from None
-    accelerator = "cpu" if device == "cpu" else "gpu"
-    trainer: Any = lightning.Trainer(barebones=True, accelerator=accelerator, devices=1)
+    kind, _, number = device.partition(":")
+    accelerator, devices = ("cpu", 1) if kind == "cpu" else ("gpu", [int(number)])
+    trainer: Any = lightning.Trainer(barebones=True, accelerator=accelerator, devices=devices)
     trainer.log_every_n_steps = NEVER
     return trainer
 
@@ -117,18 +122,3 @@ def make_step(model: Any, optimizer: Any, batch: Any, dtype: str, device: str) -
         loss: Tensor = made["loss"] if isinstance(made, dict) else made
         loss.sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-
-
-def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether a step has failed because its memory was not there."""
-    import torch
-
-    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
-        return True
-    words = (_CUDA_FFT, "_ALLOC_FAILED", "can't allocate memory", "not enough memory")
-    return isinstance(error, RuntimeError) and any(one in str(error) for one in words)
-
-
-def is_lost_context(error: BaseException) -> bool:
-    """Whether CUDA has failed in a way after which the process can compute nothing more."""
-    return isinstance(error, RuntimeError) and any(one in str(error) for one in _CUDA_ERRORS)

@@ -22,6 +22,10 @@ _RENAMED = {"id": "source_id", "audio": "source_audio"}
 OFFSET = "source_audio_offset"
 _FIRST: dict[str, ColumnType] = {"duration": "float64", "text": "string"}
 _MAX_INTEGER = 2**63
+_MAX_IN_FLOAT = 2**53
+"""Up to here all integers are exact in a column of floats."""
+
+_NUMBERS = frozenset({"int", "wide", "long", "float"})
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, Any])
 
@@ -36,10 +40,12 @@ class Columns:
     Attributes:
         types: the type of each column.
         fields: the manifest field that each column holds.
+        long: the columns of text that hold only numbers: integers which no column of numbers can hold exactly.
     """
 
     types: dict[str, ColumnType]
     fields: dict[str, str]
+    long: tuple[str, ...] = ()
 
     def values(self, record: Record) -> dict[str, Any]:
         """The values of a record, by column."""
@@ -77,6 +83,7 @@ def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
         kinds.setdefault(name, set()).add(kind)
     types = dict(_FIRST)
     fields = {name: name for name in types}
+    long: list[str] = []
     if "offset" in kinds:
         types[OFFSET] = "float64"
     for name, found in kinds.items():
@@ -85,16 +92,19 @@ def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
         column = _RENAMED.get(name, name)
         while column in types:
             column = f"source_{column}"
-        types[column], fields[column] = _type_for(found - {"NoneType"}), name
-    return Columns(types, fields)
+        found.discard("NoneType")
+        types[column], fields[column] = _type_for(found), name
+        if types[column] == "string" and found and found <= _NUMBERS:
+            long.append(column)
+    return Columns(types, fields, tuple(long))
 
 
 def _type_for(kinds: set[str]) -> ColumnType:
     if kinds == {"bool"}:
         return "bool"
-    if kinds == {"int"}:
+    if kinds and kinds <= {"int", "wide"}:
         return "int64"
-    if kinds and kinds <= {"int", "float", "long"}:
+    if kinds and kinds <= {"int", "float"}:
         return "float64"
     return "string"
 
@@ -115,9 +125,10 @@ def _shapes_of(part: Range) -> Shapes:
 
 
 def _kind(value: Any) -> str:
-    if type(value) is int and not -_MAX_INTEGER <= value < _MAX_INTEGER:
-        return "long"
-    return type(value).__name__
+    """The name of the type of a value; integers are `int`, `wide` (inexact as a float) or `long` (above 64 bits)."""
+    if type(value) is not int or -_MAX_IN_FLOAT <= value <= _MAX_IN_FLOAT:
+        return type(value).__name__
+    return "wide" if -_MAX_INTEGER <= value < _MAX_INTEGER else "long"
 
 
 def _fields(line: bytes) -> Mapping[str, Any] | None:

@@ -26,7 +26,7 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
         >>> report.records_out
         48
         >>> report.outputs["manifest_filepath"]
-        'parquet/data-_OP_000000..000002_CL_.parquet'
+        '/.../parquet/data-_OP_000000..000002_CL_.parquet'
     """
     check_installed()
     refuse_swapped(options.manifest, options.out)

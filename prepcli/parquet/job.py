@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.exporting.audio import load_audio
 from prepcli.exporting.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
@@ -39,6 +40,15 @@ class ParquetJob(ExportJob):
     def columns(self) -> Columns:
         """The columns, by all lines of the manifests."""
         return find_columns(self.manifests, self.num_workers)
+
+    def plan(self, workspace: Workspace) -> ExportPlan:
+        """Index the manifests and divide their records into files."""
+        plan = super().plan(workspace)
+        for column in self.columns.long:
+            plan.notes.append(
+                f"the column {column} is text: it holds integers that neither int64 nor float64 can hold exactly"
+            )
+        return plan
 
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
         """The options, where the audio lies, and the columns."""

@@ -2,14 +2,15 @@
 
 import contextlib
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prepcli.errors import IncompleteError
-from prepcli.processes.workers import begin_worker, no_interruption, wait_for, worker_context
+from prepcli.errors import IncompleteError, PrepcliError
+from prepcli.processes.workers import begin_worker, no_interruption, starting_children, wait_for, worker_context
 
 if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
     from concurrent.futures import Future
@@ -99,6 +100,7 @@ class WorkerPool:
     `in_hand` takes the ids of dead processes and returns a description of their work, for the message.
 
     Raises:
+        PrepcliError: /dev/shm cannot be written.
         WorkerDiedError: on leaving the block, when a worker was killed or died.
     """
 
@@ -112,13 +114,21 @@ class WorkerPool:
     ) -> None:
         from concurrent.futures import ProcessPoolExecutor
 
-        self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
+        try:
+            self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
+        except OSError as error:
+            if sys.platform != "linux":
+                raise
+            raise PrepcliError(
+                f"/dev/shm cannot be written ({error.strerror or error}), and the locks of worker processes lie there; "
+                "mount it for writing, or make room in it"
+            ) from error
         self._in_hand = in_hand
         self._processes: list[BaseProcess] = []
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
         """Call a module-level function in a worker."""
-        with no_interruption():
+        with no_interruption(), starting_children():
             future = self._pool.submit(function, *arguments)
             self._processes = self._processes or self._started()
         return future

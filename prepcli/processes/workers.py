@@ -109,6 +109,25 @@ def worker_context() -> "BaseContext":
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
+@contextmanager
+def starting_children() -> Iterator[None]:
+    """Let a daemonic process start processes, such as a worker of `multiprocessing.Pool` or of a `DataLoader`.
+
+    Python refuses that, because they would outlive a process that is terminated. Ours end with it (`begin_worker`).
+    """
+    import multiprocessing
+
+    process = multiprocessing.current_process()
+    is_daemonic = process.daemon
+    if is_daemonic:
+        process.daemon = False
+    try:
+        yield
+    finally:
+        if is_daemonic:
+            process.daemon = True
+
+
 class _Worker:
     """Whether this process is a worker."""
 

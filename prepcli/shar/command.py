@@ -26,7 +26,7 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
         >>> report.records_out
         48
         >>> report.outputs["cuts"]
-        'shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
+        '/.../shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)

@@ -10,10 +10,11 @@ from prepcli.audio.convert import TargetFormat
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.indexes import MIRROR, mirrored
+from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
 from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -105,6 +106,10 @@ class SharJob(UnitJob[SharShard, SharContents]):
     def output_patterns(self, plan: SharPlan) -> Sequence[str]:
         """Cuts and tars."""
         return OUTPUT_PATTERNS
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+        """The index of cuts or a tar."""
+        return indexes_of(found, name)
 
     def settings(self, plan: SharPlan) -> dict[str, Any]:
         """The options and the audio folder."""

@@ -19,7 +19,7 @@ class SharOptions:
     """The options that shape a Shar data set; `target_sample_rate` in Hz."""
 
     audio_base_dir: AudioBaseDir = None
-    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1)] = 4096
+    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 4096
     audio_format: Annotated[
         Literal["flac", "wav", "opus", "original"],
         Option("Encode audio to this format; original: keep the format of each file."),
@@ -28,7 +28,7 @@ class SharOptions:
         int | None, Option("Resample to this rate (Hz).", shown_default="unchanged; opus: 48000")
     ] = None
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
-    shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
+    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
     indexed: Annotated[
         bool,
         Option(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from prepcli.errors import IncompleteError
-from prepcli.processes.workers import TICK, begin_worker, is_worker, no_interruption, worker_context
+from prepcli.processes.workers import TICK, begin_worker, is_worker, no_interruption, starting_children, worker_context
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -41,10 +41,11 @@ class _Helper:
         self.settings = _settings()
         self.lock = threading.Lock()
         self.pipe, other = context.Pipe()
-        self._process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-            target=_serve, args=(other, self.pipe), daemon=True, name="prepcli-store"
-        )
-        self._process.start()
+        with starting_children():
+            self._process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+                target=_serve, args=(other, self.pipe), daemon=True, name="prepcli-store"
+            )
+            self._process.start()
         other.close()
         self._open: deque[tuple[_Question, float | None]] = deque()
         """Questions without an answer yet, and when each was begun; None for those of `later`."""

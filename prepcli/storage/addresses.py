@@ -18,7 +18,13 @@ _OTHER = (
 )
 """What looks like an address, where a path from `pathlib` has one slash; compiled when it is needed."""
 _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
+_UNNAMED = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
+"""What obstore cannot name in a key."""
+_DOTS = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+
+
+UNNAMED = "a part of a key must not be empty, '.' or '..', nor hold a control character"
 
 
 class AddressError(UsageError):
@@ -26,7 +32,11 @@ class AddressError(UsageError):
 
 
 class Address(NamedTuple):
-    """An object or a prefix in a bucket; `key` has no slash at either end."""
+    """An object or a prefix in a bucket.
+
+    Keys are opaque: `d//e`, `d/./e` and `d/e` are three objects. obstore can name only the last of them, so `key` has
+    no part that is empty, `.` or `..`, and no control character.
+    """
 
     scheme: str
     bucket: str
@@ -75,8 +85,11 @@ def restored(path: str) -> str:
 def parse_address(text: str) -> Address:
     """Parse an address.
 
+    A slash at its end is that of a prefix; it is not a part of the key.
+
     Raises:
-        AddressError: it has no bucket, or holds credentials; the message does not repeat these.
+        AddressError: it has no bucket, holds credentials (the message does not repeat these), or names an object that
+            the client of stores cannot name.
     """
     found = _ADDRESS.fullmatch(text)
     if found is None:
@@ -89,7 +102,17 @@ def parse_address(text: str) -> Address:
         )
     if not _BUCKET.fullmatch(bucket):
         raise AddressError(f"{text} does not name a bucket; give an address such as {scheme}://bucket/prefix")
-    return Address(scheme, bucket, _normal(key))
+    if key and _UNNAMED.search(key.removesuffix("/")):
+        raise AddressError(f"{ascii(text)[1:-1]} cannot be used: {UNNAMED}; copy the object to another key")
+    return Address(scheme, bucket, key.removesuffix("/"))
+
+
+def parse_object(text: str) -> Address:
+    """Parse the address of an object, which a slash at its end does not name; raises `AddressError`."""
+    address = parse_address(text)
+    if text.endswith("/"):
+        raise AddressError(f"{text} is not the address of an object: it ends with a slash")
+    return address
 
 
 def without_scheme(path: str) -> str:
@@ -98,18 +121,23 @@ def without_scheme(path: str) -> str:
 
 
 def join(folder: str, name: str) -> str:
-    """The address of `name` below the prefix `folder`; a `name` that is an address or begins with `/` is returned."""
+    """The address of `name` below the prefix `folder`; a `name` that is an address or begins with `/` is returned.
+
+    As in URLs, `.` and `..` of a relative name below an address are resolved, but empty parts stay.
+    """
     if name.startswith(_ROOTS) or not folder:
         return name
-    return f"{folder}{name}" if folder.endswith("/") else f"{folder}/{name}"
+    folder = folder.removesuffix("/")
+    if is_address(folder) and _DOTS.search(name):
+        return _resolved(folder, name)
+    return f"{folder}/{name}"
 
 
-def _normal(key: str) -> str:
-    """The key without empty and `.` parts, and with `..` resolved: a store has no links."""
-    parts: list[str] = []
-    for part in key.split("/"):
-        if part == "..":
-            parts = parts[:-1]
-        elif part not in ("", "."):
+def _resolved(folder: str, name: str) -> str:
+    parts = folder.split("/")
+    for part in name.split("/"):
+        if part == ".." and len(parts) > 3:  # `s3:`, an empty part and the bucket stay; the rest is refused when read
+            parts.pop()
+        elif part != ".":
             parts.append(part)
     return "/".join(parts)

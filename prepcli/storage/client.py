@@ -11,13 +11,14 @@ import os
 import random
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import Address, parse_address
+from prepcli.storage.addresses import UNNAMED, Address, AddressError, parse_address, parse_object
 from prepcli.storage.failures import StoreError, missing_object, obstore_package, translated
 from prepcli.storage.keys import check_keys, has_profile
 
@@ -174,7 +175,7 @@ def object_info(text: str) -> ObjectInfo:
     """
     obstore = obstore_package()
 
-    address = parse_address(text)
+    address = parse_object(text)
     if not address.key:
         raise missing_object(address)
     return _info(str(address), _request(address, lambda store: obstore.head(store, address.key)))
@@ -189,7 +190,7 @@ def read_object(text: str) -> bytes:
     """All bytes of an object; raises as `object_info` does."""
     obstore = obstore_package()
 
-    address = parse_address(text)
+    address = parse_object(text)
     return _request(address, lambda store: bytes(obstore.get(store, address.key).bytes()))
 
 
@@ -197,7 +198,7 @@ def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
     """The first `length` bytes of an object and its properties, in one request; raises as `object_info` does."""
     obstore = obstore_package()
 
-    address = parse_address(text)
+    address = parse_object(text)
 
     def send(store: "ObjectStore") -> tuple[bytes, ObjectInfo]:
         result = obstore.get(store, address.key, options={"range": (0, length)})
@@ -223,7 +224,7 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
 
     if length <= 0:
         return b""
-    address = parse_address(text)
+    address = parse_object(text)
     options: Any = {"range": (start, start + length)}
     if etag:
         options["if_match"] = f'"{etag}"'
@@ -241,7 +242,7 @@ def list_objects(text: str) -> list[ObjectInfo]:
         pages = obstore.list(store, prefix=address.key + "/" if address.key else None, chunk_size=1000)
         return sorted(_info(start + str(meta["path"]), meta) for page in pages for meta in page)
 
-    return _request(address, send)
+    return _without_markers(_request(address, send), address)
 
 
 def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
@@ -256,7 +257,26 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
         folders = sorted(str(one).rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
         return folders, sorted(_info(start + str(meta["path"]), meta) for meta in found["objects"])
 
-    return _request(address, send)
+    folders, objects = _request(address, send)
+    if "" in folders:
+        raise AddressError(f"{address} has objects whose keys begin with a slash: {UNNAMED}; copy them to other keys")
+    return folders, _without_markers(objects, address)
+
+
+def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectInfo]:
+    """The sorted objects of a listing without the empty ones that only mark a folder, such as the key `folder/`.
+
+    Consoles make them. obstore removes the slash at the end, so they look like objects.
+    """
+    addresses = [one.address for one in objects]
+
+    def is_marker(one: ObjectInfo) -> bool:
+        below = bisect_left(addresses, f"{one.address}/")
+        return not one.num_bytes and (
+            one.address == str(folder) or "".join(addresses[below : below + 1]).startswith(f"{one.address}/")
+        )
+
+    return [one for one in objects if not is_marker(one)]
 
 
 def check_bucket(text: str) -> None:
@@ -271,7 +291,7 @@ def put_object(text: str, data: bytes) -> str:
     """Write a small object, whole or not at all; returns its ETag, and raises as `object_info` does."""
     obstore = obstore_package()
 
-    address = parse_address(text)
+    address = parse_object(text)
     result = _request(address, lambda store: obstore.put(store, address.key, data, use_multipart=False))
     return str(result["e_tag"] or "").strip('"')
 

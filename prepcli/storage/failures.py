@@ -6,13 +6,14 @@ import re
 from types import ModuleType
 
 from prepcli.errors import IncompleteError, InputChangedError, UsageError
-from prepcli.storage.addresses import Address
+from prepcli.storage.addresses import UNNAMED, Address, AddressError
 from prepcli.storage.keys import HOW_TO_SET, KEYS, is_true
 
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r" - (?:HTTP error: )?(.*)")
+_KEY = re.compile(r'[Pp]ath:? "(.*?)"', re.DOTALL)
 _MAX_REASON = 200
 
 
@@ -59,8 +60,13 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
             f"{address} was changed during the run, which has stopped; let nothing write to it and run the same "
             "command again"
         )
-    if kind == "InvalidPathError" or code in ("InvalidBucketName", "KeyTooLongError", "InvalidURI"):
-        return UsageError(f"{address} is not an address that the store accepts ({code or 'invalid key'})")
+    if kind == "InvalidPathError":
+        key = _first(_KEY, text) or "?"
+        return AddressError(
+            f"{address} cannot be listed because of the object {key!r}: {UNNAMED}; remove it, or copy it to another key"
+        )
+    if code in ("InvalidBucketName", "KeyTooLongError", "InvalidURI"):
+        return UsageError(f"{address} is not an address that the store accepts ({code})")
     return StoreError(
         f"{address}: the store at {endpoint} has failed: {_reason(text, code, status)}; check that it runs"
     )

@@ -5,10 +5,14 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prepcli.errors import InputChangedError, UsageError
 from prepcli.storage.addresses import is_address
+from prepcli.storage.one_name import are_one_file, folded
+
+if TYPE_CHECKING:
+    from prepcli.storage.client import ObjectInfo
 
 Inputs = Iterable[str | Path]
 
@@ -44,11 +48,14 @@ def state_of(file: str | Path | int) -> FileState:
 
 
 def _state_of_object(address: str) -> FileState:
-    """The state of an object: its ETag, which tells its content, is in the place of the inode number."""
     from prepcli.storage import client
     from prepcli.storage.access import call
 
-    info = call(client.object_info, address)
+    return state_of_info(call(client.object_info, address))
+
+
+def state_of_info(info: "ObjectInfo") -> FileState:
+    """The state of an object: its ETag, which tells its content, is in the place of the inode number."""
     etag = int.from_bytes(hashlib.sha256(info.etag.encode()).digest()[:7], "big")
     return FileState(info.num_bytes, info.mtime_ns, etag, etag)
 
@@ -89,13 +96,17 @@ def same_file(outputs: Iterable[Path], inputs: Inputs) -> tuple[Path, str] | Non
         found = _stat(path)
         if found is not None and stat.S_ISREG(found.st_mode):  # not /dev/null, for instance
             by_identity[found.st_dev, found.st_ino] = path
-            by_path[os.path.realpath(path)] = path
+            by_path[folded(os.path.realpath(path))] = path
     if not by_identity:
         return None
     for one in inputs:
         found = _stat(one)
         if found is not None:
-            output = by_identity.get((found.st_dev, found.st_ino)) or by_path.get(os.path.realpath(one))
+            output = by_identity.get((found.st_dev, found.st_ino))
+            if output is None:  # FUSE may give a file another inode number for each spelling of its name
+                real = os.path.realpath(one)
+                named = by_path.get(folded(real))
+                output = named if named is not None and are_one_file(os.path.realpath(named), real) else None
             if output is not None:
                 return output, str(one)
     return None

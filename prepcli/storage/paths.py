@@ -17,6 +17,9 @@ from prepcli.storage.addresses import AddressError, is_address, parse_address, r
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.ranges import open_object
 
+NUMBER = "[0-9]*"
+"""In a glob: a number of one or more digits. `Path.glob` alone would match `audio_1b.tar` with `audio_[0-9]*.tar`."""
+
 
 class StorePath(PosixPath):
     """The path of an object or a prefix: reading, listing and removing work, writing and changing do not.
@@ -131,6 +134,15 @@ def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
     yield from (name for name in names if any(one.fullmatch(name) for one in matchers))
 
 
+def globbed(folder: Path, pattern: str) -> Iterator[Path]:
+    """`folder.glob(pattern)`, sorted, with `NUMBER` in the pattern."""
+    found = sorted(folder.glob(pattern))
+    if NUMBER in pattern:
+        matcher = _matcher(pattern)
+        found = [path for path in found if matcher.fullmatch(path.relative_to(folder).as_posix())]
+    yield from found
+
+
 def path_of(path: str | os.PathLike[str]) -> Path:
     """A path, which for an address is a `StorePath`."""
     text = restored(str(path))
@@ -139,17 +151,17 @@ def path_of(path: str | os.PathLike[str]) -> Path:
 
 def is_file(path: str | os.PathLike[str]) -> bool:
     """`os.path.isfile`, for addresses too."""
-    return StorePath(path).is_file() if is_address(path) else os.path.isfile(path)
+    return path_of(path).is_file() if is_address(path) else os.path.isfile(path)
 
 
 def is_dir(path: str | os.PathLike[str]) -> bool:
     """`os.path.isdir`, for addresses too."""
-    return StorePath(path).is_dir() if is_address(path) else os.path.isdir(path)
+    return path_of(path).is_dir() if is_address(path) else os.path.isdir(path)
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
     """`os.path.exists`, for addresses too."""
-    return StorePath(path).exists() if is_address(path) else os.path.exists(path)
+    return path_of(path).exists() if is_address(path) else os.path.exists(path)
 
 
 def entry_is_file(entry: "os.DirEntry[str]") -> bool:
@@ -186,7 +198,7 @@ def real_path(path: str | os.PathLike[str]) -> str:
 
 def size_of(path: str | os.PathLike[str]) -> int:
     """`os.path.getsize`, for addresses too."""
-    return StorePath(path).stat().st_size if is_address(path) else os.path.getsize(path)
+    return path_of(path).stat().st_size if is_address(path) else os.path.getsize(path)
 
 
 def sizes_of(paths: Iterable[Path]) -> dict[Path, int]:
@@ -209,7 +221,7 @@ def _stat_result(info: ObjectInfo) -> os.stat_result:
 
 @lru_cache(maxsize=64)
 def _matcher(pattern: str) -> "re.Pattern[str]":
-    """The regular expression of a glob: `*` stays within a part, `**` is any number of parts."""
+    """The regular expression of a glob: `*` stays within a part, `**` is any number of parts, `NUMBER` is digits."""
     parts = pattern.split("/")
     texts = ["(?:[^/]+/)*" if part == "**" else _part(part) + "/" for part in parts[:-1]]
     last = "(?:[^/]+/)*[^/]+" if parts[-1] == "**" else _part(parts[-1])
@@ -217,5 +229,9 @@ def _matcher(pattern: str) -> "re.Pattern[str]":
 
 
 def _part(part: str) -> str:
+    return "[0-9]+".join(map(_without_numbers, part.split(NUMBER)))
+
+
+def _without_numbers(part: str) -> str:
     text = translate(part).removeprefix("(?s:").removesuffix(r")\Z").removesuffix(r")\z")
     return text.replace(".*", "[^/]*")

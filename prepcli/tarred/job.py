@@ -1,10 +1,12 @@
 """manifest-to-tarred: NeMo manifests to numbered tar shards with manifests."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
+
+import numpy as np
 
 from prepcli.audio.channels import SEVERAL_CHANNELS, channels_note
 from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
@@ -12,13 +14,15 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
+from prepcli.engine.arrays import Growing, Scratch, Values
 from prepcli.engine.job import Advance
 from prepcli.engine.plan import Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected
-from prepcli.formats.indexes import INDEX_SUFFIX, LineWriter, SampleTarWriter
+from prepcli.formats.indexes import INDEX_SUFFIX, LineWriter, SampleTarWriter, indexes_of
 from prepcli.formats.names import (
     in_shard,
     marked_root,
@@ -32,20 +36,22 @@ from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
     TAR_NAME,
     ExistingSet,
-    manifest_name,
-    metadata_name,
+    names_of_version,
 )
-from prepcli.formats.train_ds import write_train_ds
 from prepcli.interface.options import shown_defaults
+from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
+from prepcli.manifest.seconds import notes_on_limit, typical_seconds
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import Records, settings_over
 from prepcli.storage.input_files import state_of
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import NUMBER, path_of
 from prepcli.tarred.layout import TarredLayout
-from prepcli.tarred.merge import merge_set, train_ds_keys
+from prepcli.tarred.merge import bucketing, merge_set
 from prepcli.tarred.options import TarredOptions
 from prepcli.tarred.plan import plan_sets
+from prepcli.tarred.present import TEXT, TEXT_KEY, PresentRecords
+from prepcli.tarred.sections import shard_counts, shards_note, uneven_after_rejects, write_sections
 from prepcli.tarred.stems import TakenNames
 
 
@@ -57,6 +63,11 @@ class TarShard(Unit):
     number: int
     lo: int
     hi: int
+
+
+def number_of(unit: Unit) -> int:
+    """The number of the shard that a unit of a stored plan stands for."""
+    return int(unit.id.rpartition("_")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +103,34 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         options: TarredOptions,
         base: ExistingSet | None = None,
         num_workers: int = 1,
+        num_replaced: int = 0,
     ) -> None:
+        """`num_replaced`: the number of shards that an earlier run has planned, which `--overwrite` removes."""
         options.check()
         self.manifests = manifests
-        self.options = options
+        self.options = options.decided()
         self.base = base
+        self._num_replaced = num_replaced
         self.wanted = TargetFormat(options.force_codec, options.target_sample_rate)
         self._num_workers = num_workers
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
-        """The files that the job writes below OUT; for a concatenation only the new shards and the new version."""
+        """Shards, manifests and metadata; for a concatenation only the new shards and the new version."""
         if self.base is not None:
-            version = self.base.version + 1
-            names = [name.format(shard.number) for shard in plan.units for name in (TAR_NAME, SHARD_MANIFEST_NAME)]
-            names.append(manifest_name(version))
-            return [*names, *(name + INDEX_SUFFIX for name in names), metadata_name(version)]
-        return [*OUTPUT_PATTERNS, *(f"bucket*/{pattern}" for pattern in OUTPUT_PATTERNS)]
+            num_shards = max(len(plan.units), self._num_replaced)
+            return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)
+        return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+        """The index of a tar or a manifest."""
+        return indexes_of(found, name)
 
     def settings(self, plan: TarredPlan) -> dict[str, Any]:
         """The options, the audio folder, and the version that a concatenation extends."""
+        return self.own_settings()
+
+    def own_settings(self) -> dict[str, Any]:
+        """The settings, which do not depend on the plan."""
         settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
@@ -118,7 +138,9 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
 
     def plan(self, workspace: Workspace) -> TarredPlan:
         """Index the manifests and divide their records into shards."""
-        keys: Mapping[str, Callable[[str], str]] = {"path": normal_path, "stem": member_stem, "root": marked_root}
+        keys: dict[str, KeyFunction] = {"path": normal_path, "stem": member_stem, "root": marked_root}
+        if self.base is not None:
+            keys[TEXT_KEY] = TEXT
         records = Records(
             self.manifests,
             self.options.audio_base_dir,
@@ -126,20 +148,26 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             workspace=workspace,
             num_workers=self._num_workers,
         )
-        taken = None if self.base is None else TakenNames.of_manifest(self.base.manifest, self._num_workers)
-        layout = self._layout(records, taken)
-        contents = TarredContents(records, layout, taken)
-        return records.plan(list(self._units(contents)), contents, layout.left_out, self._notes(layout))
+        present = None
+        if self.base is not None:
+            present = PresentRecords.of_manifest(self.base.manifest, self.options.slice_with_offset, self._num_workers)
+        layout = self._layout(records, present)
+        contents = TarredContents(records, layout, present.names if present else None)
+        return records.plan(list(self._units(contents)), contents, layout.left_out, self._notes(records, layout))
 
-    def _layout(self, records: Records, taken: TakenNames | None) -> TarredLayout:
+    def _layout(self, records: Records, present: PresentRecords | None) -> TarredLayout:
         if not len(records):
             return TarredLayout(sets=[])
         base = None if self.base is None else [self.base.version, tuple(state_of(self.base.manifest))]
-        values = records.layout(
-            [self.command, settings_over(self.manifests, self.options.audio_base_dir, self.options), base],
-            lambda scratch: plan_sets(records.index, self.options, taken, scratch).to_values(),
-        )
-        return TarredLayout.from_values(values)
+
+        def make(scratch: Scratch) -> Values:
+            layout = plan_sets(records.index, self.options, present.names if present else None, scratch)
+            if present is not None and not self.options.allow_duplicates:
+                present.refuse(records, layout)
+            return layout.to_values()
+
+        what = [self.command, self.own_settings(), base, self.options.allow_duplicates]
+        return TarredLayout.from_values(records.layout(what, make))
 
     def _units(self, contents: TarredContents) -> Iterator[TarShard]:
         first = self.base.num_shards if self.base else 0
@@ -149,8 +177,9 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             for k, ((lo, hi), seconds) in enumerate(zip(places, tar_set.seconds.tolist(), strict=True), first):
                 yield TarShard(f"{prefix}{k:06d}", seconds, hi - lo, set_number, k, lo, hi)
 
-    def _notes(self, layout: TarredLayout) -> list[str]:
-        notes = []
+    def _notes(self, records: Records, layout: TarredLayout) -> list[str]:
+        notes = shards_note(shard_counts(layout, self.base))
+        notes += notes_on_limit(self.options.max_duration, typical_seconds(records.index.duration))
         if layout.num_same_segment:
             notes.append(f"{layout.num_same_segment:,} records name the same segment as an earlier one; they are kept")
         num_repeated = layout.num_repeated
@@ -277,11 +306,16 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         """Write the manifest and metadata of each set."""
         created = max(path_of(path).stat().st_mtime for path in self.manifests)
         details: dict[str, Any] = {}
-        bucketing: dict[str, Any] = {}
+        bins: dict[str, Any] = {}
+        durations = Growing(writer.folder, np.float64)
         for tar_set in plan.contents.layout.sets:
-            paths, bucketing = merge_set(writer, tar_set, self.options, self.base, created)
+            paths, bins = merge_set(writer, tar_set, self.options, self.base, created, durations)
             details |= paths
+        if self.options.buckets_num > 1:  # the Lhotse loader mixes the buckets, and makes its own of the bins
+            bins = bucketing(durations, self.options)
         if details:
-            keys = train_ds_keys(details, bucketing, not self.options.only_manifests)
-            details["train_ds"] = write_train_ds(writer.workspace, self.command, keys)
+            details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
+            workspace, with_tars = writer.workspace, not self.options.only_manifests
+            layout = plan.contents.layout
+            details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
         return details | channels_note((marker.extra for marker in markers), "files", "make mono files first")

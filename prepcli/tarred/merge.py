@@ -1,36 +1,33 @@
 """The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
-
-import numpy as np
 
 from prepcli.bins.cut_points import duration_bins
 from prepcli.engine.arrays import Growing
 from prepcli.engine.output_files import OutputFile
 from prepcli.engine.publish import UnitWriter
 from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets
-from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.names import absolute_folder
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
-    TAR_NAME,
     ExistingSet,
     manifest_name,
     metadata_name,
     metadata_yaml,
+    names_in_config,
 )
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
 from prepcli.manifest.durations import duration_pieces
 from prepcli.storage.ahead import objects_ahead
-from prepcli.storage.paths import absolute
 from prepcli.tarred.layout import TarSet
-from prepcli.tarred.options import TarredOptions
+from prepcli.tarred.options import DYNAMIC_BUCKETS, TarredOptions
+from prepcli.tarred.own_options import own_config
+from prepcli.tarred.sections import MANIFESTS, TARS
 
 CHUNK_BYTES = 1 << 20
-TARS = "tarred_audio_filepaths"
-MANIFESTS = "manifest_filepath"
 
 
 def merge_set(
@@ -39,11 +36,15 @@ def merge_set(
     options: TarredOptions,
     base: ExistingSet | None,
     created: float,
+    durations: Growing,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Write the set's manifest and metadata through `writer`; returns the lines for the summary, and the bins.
+    """Write the set's manifest and metadata through `writer`; adds the durations of its records to `durations`.
 
-    With `base`, the manifest is the base's followed by the new shards', both files get the next version's name, and
-    the base's metadata goes into the history.
+    With `base`, the manifest is the base's followed by the new shards', both files get the next version's name, the
+    options in the metadata stay those of the base, and the base's metadata goes into the history.
+
+    Returns:
+        The lines for the summary, and the bins; of a static bucket no bins.
     """
     first = base.num_shards if base else 0
     version = base.version + 1 if base else 0
@@ -55,13 +56,16 @@ def merge_set(
     parts += [root / name for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
     index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
-    durations = Growing(writer.folder, np.float64) if options.buckets_num == 1 else None
     num_records = _join(merged, parts, index, durations)
     if index is not None:
         writer.add_after(tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index.array().data.cast("B"))
-    bucketing = _bucketing(durations, options) if durations is not None else {}
+    bins = bucketing(durations, options) if options.buckets_num == 1 else {}
     config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
-    config |= {"num_shards": num_shards} | bucketing
+    own = own_config(options)
+    if base is not None:
+        config |= base.dataset_config
+        own |= base.own_config
+    config |= {"num_shards": num_shards} | bins
     per_shard = base.num_samples_per_shard if base else None
     metadata = writer.open(tar_set.folder + metadata_name(version))
     metadata.write(
@@ -71,13 +75,12 @@ def merge_set(
             num_samples_per_shard=per_shard or num_records // num_shards,
             is_concatenated=base is not None,
             dataset_config=config,
+            own_config=own,
             history=_history(base),
         )
     )
     folder = out / tar_set.folder
-    shards = brace_text("0", str(num_shards - 1))
-    manifests = SHARD_MANIFEST_NAME.format(shards) if options.shard_manifests else manifest_name(version)
-    tars = TAR_NAME.format(shards)
+    tars, manifests = names_in_config(version, num_shards, options.shard_manifests)
     details: dict[str, Any] = {
         f"{tar_set.folder}{TARS}": folder / tars,
         f"{tar_set.folder}{MANIFESTS}": folder / manifests,
@@ -90,19 +93,10 @@ def merge_set(
             "tarred_audio_filepaths": f"{top}/{tars}",
         }
         details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config([entry])
-    return details, bucketing
+    return details, bins
 
 
-def train_ds_keys(details: Mapping[str, Any], bucketing: Mapping[str, Any], with_tars: bool) -> dict[str, Any]:
-    """What a training config says of the sets in the summary `details`; several are lists of lists."""
-    keys: dict[str, Any] = {}
-    for name in (TARS, MANIFESTS) if with_tars else (MANIFESTS,):
-        paths = [absolute(path) for key, path in details.items() if key.endswith(name)]
-        keys[name] = paths[0] if len(paths) == 1 else [[path] for path in paths]
-    return keys | {name: value for name, value in bucketing.items() if name != "use_lhotse"}
-
-
-def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, durations: Growing | None) -> int:
+def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, durations: Growing) -> int:
     """Write all parts to `target`, to `index` where their lines begin, and their records' `durations`.
 
     Returns:
@@ -119,12 +113,8 @@ def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, dura
     for part in objects_ahead(parts):
         with part.open("rb") as file:
             source = _Copied(file, copy)
-            if durations is None:
-                while source.read(CHUNK_BYTES):
-                    pass
-            else:
-                for piece in duration_pieces(str(part), cast(BinaryIO, source)):
-                    durations.append(piece)
+            for piece in duration_pieces(str(part), cast(BinaryIO, source)):
+                durations.append(piece)
         if not source.last.endswith(b"\n"):  # a manifest that others have made may lack it
             copy(b"\n")
     if index is not None:
@@ -151,10 +141,10 @@ class _Copied:
         return data
 
 
-def _bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
-    """The bins of the records with these durations; none where they are too few."""
+def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
+    """The bins of the records with these durations, which are used up; none if they are too few."""
     durations = collected.array()
-    num_bins = min(options.dynamic_buckets_num, len(durations))
+    num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
     if num_bins < 2:
         return {}
     durations.sort()

@@ -1,32 +1,40 @@
 """The options of `manifest-to-tarred`."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.options import JobOptions
 from prepcli.errors import UsageError
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Manifest, WorkDir
+from prepcli.interface.shared_options import AudioBaseDir, WorkDir
+
+DYNAMIC_BUCKETS = 30
+
+
+Tarred = TypeVar("Tarred", bound="TarredOptions")
 
 
 @dataclass(frozen=True)
 class TarredOptions:
     """The options that shape a tarred data set; durations in seconds, rates in Hz.
 
-    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided.
+    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None is
+    an option that is not given: see `decided`, and for what is added to a set `prepcli.tarred.own_options`.
     """
 
-    num_shards: Annotated[int | None, Option("Number of shards.")] = None
-    shard_size: Annotated[int | None, Option("Maximum number of records per shard.")] = None
-    shard_hours: Annotated[float | None, Option("Approximate hours of audio per shard.")] = None
+    num_shards: Annotated[int | None, Option("One of three: number of shards.", order=-1)] = None
+    shard_size: Annotated[int | None, Option("One of three: maximum number of records per shard.", order=-1)] = None
+    shard_hours: Annotated[float | None, Option("One of three: approximate hours of audio per shard.", order=-1)] = None
     audio_base_dir: AudioBaseDir = None
     min_duration: Annotated[float | None, Option("Leave out shorter records (seconds).")] = None
     max_duration: Annotated[float | None, Option("Leave out records of this length and above (seconds).")] = None
-    shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
-    shuffle_seed: Annotated[int, Option("Seed of --shuffle.")] = 0
+    shuffle: Annotated[bool | None, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = (
+        None
+    )
+    shuffle_seed: Annotated[int | None, Option("Seed of --shuffle.", shown_default="0", needs="shuffle")] = None
     sort_in_shards: Annotated[bool, Option("Sort the records of each shard by duration, shortest first.")] = False
     keep_files_together: Annotated[bool, Option("Put all segments of an audio file into one shard.")] = False
     slice_with_offset: Annotated[bool, Option("Store each segment as a file of its own.")] = False
@@ -36,13 +44,22 @@ class TarredOptions:
     ] = None
     target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
     remainder: Annotated[
-        Literal["spread", "drop"],
-        Option("Records that do not divide evenly: spread them over the shards, or drop them (as rejects)."),
-    ] = "spread"
+        Literal["spread", "drop"] | None,
+        Option(
+            "Records that do not divide evenly: spread them over the shards, or drop them (as rejects).",
+            shown_default="spread",
+        ),
+    ] = None
     buckets_num: Annotated[
         int, Option("Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...")
     ] = 1
-    dynamic_buckets_num: Annotated[int, Option("Number of buckets; their duration bins go into metadata.yaml.")] = 30
+    dynamic_buckets_num: Annotated[
+        int | None,
+        Option(
+            "Number of buckets; their duration bins go into metadata.yaml and train_ds.yaml.",
+            shown_default=str(DYNAMIC_BUCKETS),
+        ),
+    ] = None
     shard_manifests: Annotated[
         bool,
         Option(
@@ -59,14 +76,46 @@ class TarredOptions:
             help_in_python="Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.",
         ),
     ] = True
-    only_manifests: Annotated[bool, Option("Write only the manifests, without the tars, to check them first.")] = False
+    only_manifests: Annotated[
+        bool,
+        Option(
+            "Write only the manifests, without the tars, to check them first.",
+            disables=("check_audio", "target_sample_rate"),
+        ),
+    ] = False
     check_audio: Annotated[
         bool,
         Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
     ] = False
     concat_to: Annotated[
-        Path | None, Option("Add the shards to the tarred set in this directory.", shapes_output=False)
+        Path | None,
+        Option(
+            "Add the shards to the tarred set in this directory. The options that it was made with are the defaults.",
+            metavar="DIR",
+            shapes_output=False,
+        ),
     ] = None
+    allow_duplicates: Annotated[
+        bool,
+        Option("With --concat-to: add records that are in the set already.", shapes_output=False),
+    ] = False
+    undo_concat: Annotated[
+        bool,
+        Option(
+            "Remove what the last --concat-to has added: the set of --concat-to, or OUT, goes back one version.",
+            shapes_output=False,
+        ),
+    ] = False
+
+    def decided(self: Tarred) -> Tarred:
+        """The options with a value for each one that has a default and is not given."""
+        return replace(
+            self,
+            shuffle=bool(self.shuffle),
+            shuffle_seed=self.shuffle_seed or 0,
+            remainder=self.remainder or "spread",
+            dynamic_buckets_num=self.dynamic_buckets_num or DYNAMIC_BUCKETS,
+        )
 
     def check(self) -> None:
         """Check that the options agree.
@@ -96,14 +145,12 @@ class TarredOptions:
         check_target_rate(self.target_sample_rate)
         if self.buckets_num < 1:
             raise UsageError(f"--buckets-num must be at least 1, not {self.buckets_num}")
-        if self.dynamic_buckets_num < 2:
+        if self.dynamic_buckets_num is not None and self.dynamic_buckets_num < 2:
             raise UsageError(f"--dynamic-buckets-num must be at least 2, not {self.dynamic_buckets_num}")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
             raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
-        if self.only_manifests and (self.target_sample_rate or (self.slice_with_offset and self.force_codec)):
-            raise UsageError("--only-manifests reads no audio: leave out --target-sample-rate and --force-codec")
-        if self.only_manifests and self.check_audio:
-            raise UsageError("--only-manifests reads no audio: leave out --check-audio")
+        if self.only_manifests and self.slice_with_offset and self.force_codec:
+            raise UsageError("--only-manifests reads no audio: leave out --force-codec")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +165,17 @@ class ManifestToTarred(TarredOptions, JobOptions):
     Example: prepcli manifest-to-tarred train.json tarred/ --num-shards 64 --shuffle --force-codec flac
     """
 
-    manifest: Manifest
+    manifest: Annotated[
+        str | None,
+        Option(
+            "NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with "
+            "--undo-concat.",
+            metavar="MANIFEST",
+            is_argument=True,
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ] = None
     out: Annotated[
         Path | None,
         Option(

@@ -86,7 +86,7 @@ def _divide(
         given = " and ".join(f"{name} {value:g}" for name, value in limits if value is not None)
         raise UsageError(f"none of the {len(index)} records is left by {given or 'the limits'}{where}")
     if options.shuffle:
-        records = selected(records, shuffled(len(records), options.shuffle_seed, scratch), scratch)
+        records = selected(records, shuffled(len(records), options.shuffle_seed or 0, scratch), scratch)
     if options.keep_files_together:
         records = selected(records, gathered(selected(files, records, scratch), scratch), scratch)
     dropped = records[:0]

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.arrays import Scratch
-from prepcli.engine.hashing import Hashes, chunks, have_several, num_distinct
+from prepcli.engine.hashing import Hashes, chunks, have_several, in_sorted, num_distinct
 from prepcli.engine.split import Indices, positions_between, selected
 from prepcli.errors import RejectReason
-from prepcli.formats.names import loader_stem, tagged
+from prepcli.formats.names import tagged
 from prepcli.manifest.columns import key_bytes
-from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.index import ManifestIndex
 from prepcli.records import segment_identity
 from prepcli.tarred.layout import TarredLayout, TarSet
 from prepcli.tarred.options import TarredOptions
@@ -26,18 +25,9 @@ class TakenNames:
 
     keys: NDArray[np.uint64]
 
-    @classmethod
-    def of_manifest(cls, manifest: Path, num_workers: int) -> "TakenNames":
-        """The stems in the set's own manifest."""
-        index = index_manifests([str(manifest)], keys={"stem": loader_stem}, num_workers=num_workers)
-        return cls(np.sort(index.keys["stem"]))
-
     def hold(self, stems: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether each of `stems` (their keys) is taken."""
-        if not len(self.keys):
-            return np.zeros(len(stems), bool)
-        found: NDArray[np.bool_] = self.keys[np.searchsorted(self.keys[:-1], stems)] == stems
-        return found
+        return in_sorted(self.keys, stems)
 
     def free(self, stem: str) -> str:
         """The stem, with a suffix if it is taken."""

@@ -23,7 +23,7 @@ def extend_text_context(options: ExtendTextContext) -> Report:
         >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
         >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
         >>> report.outputs["cuts"]
-        'shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
+        '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)

@@ -1,6 +1,6 @@
 """extend-text-context: the cuts of a Lhotse Shar set with texts as contexts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,12 +11,13 @@ from prepcli.engine.job import Advance
 from prepcli.engine.plan import InputFile, Plan, Unit
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.engine.rejects import Origin
+from prepcli.engine.store_output import OutputSizes
 from prepcli.engine.work_folder import work_folder
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
-from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR, index_name
+from prepcli.formats.indexes import index_name, indexes_of
 from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -30,6 +31,7 @@ from prepcli.formats.shar import (
 from prepcli.interface.options import settings_of, shown_defaults
 from prepcli.manifest.shar_cuts import CutsFile, cut_heads, cut_lines, cuts_digest, measure_cuts, read_cuts
 from prepcli.storage.input_files import state_of
+from prepcli.storage.paths import NUMBER
 from prepcli.text_context.options import TextContextOptions
 from prepcli.text_context.texts import NORMALIZED, parse_suffix, with_text_context
 
@@ -91,9 +93,13 @@ class TextContextJob(UnitJob[CutsShard, None]):
         return settings_of(self.options)
 
     def output_patterns(self, plan: TextContextPlan) -> Sequence[str]:
-        """The cuts and their indexes."""
-        cuts = f"{TEXT_CONTEXT_CUTS}/cuts.*.jsonl"
-        return (cuts, f"{cuts}.gz", cuts + INDEX_SUFFIX, f"{MIRROR}/**/{cuts}{INDEX_SUFFIX}")
+        """The cuts."""
+        cuts = f"{TEXT_CONTEXT_CUTS}/cuts.{NUMBER}.jsonl"
+        return (cuts, f"{cuts}.gz")
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+        """The index of the cuts."""
+        return indexes_of(found, name)
 
     def process(self, plan: TextContextPlan, unit: CutsShard, writer: UnitWriter, advance: Advance) -> None:
         """Write the cuts of a shard, all of them and in their order."""

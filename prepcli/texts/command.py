@@ -23,7 +23,7 @@ def prepare_texts(options: PrepareTexts) -> Report:
         >>> import prepcli
         >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
         >>> report.records_out, report.outputs["speakers_filepath"]
-        (48, 'texts_speakers.txt')
+        (48, '/.../texts_speakers.txt')
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))

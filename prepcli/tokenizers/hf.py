@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Sequence
 
 from prepcli.errors import UsageError
+from prepcli.interface.calls import set_environ_default
 from prepcli.tokenizers.counter import refuse_surrogates
 
 
@@ -14,7 +15,7 @@ class HfCounter:
     def __init__(self, name: str) -> None:
         """Load a file, or by its name from the hub; raises `UsageError` if that fails and without the package."""
         # Workers are forked, one per core: more threads would only make them slower.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        set_environ_default("TOKENIZERS_PARALLELISM", "false")
         try:
             from tokenizers import Tokenizer
         except ImportError:

@@ -26,12 +26,14 @@ _cut_decoder = msgspec.json.Decoder(_Cut)
 class TokensOfTexts:
     """Counts the tokens of texts, given the text and the language of each record.
 
-    `lang` replaces the language of a record that has none; `field` is where texts come from, for messages.
+    `lang` replaces the language of a record that has none; `field` is where texts come from, for messages. Without
+    `needs_text`, a record without a text has no tokens.
     """
 
     spec: TokenizerSpec
     field: str = "text"
     lang: str | None = None
+    needs_text: bool = True
 
     def __call__(self, texts: Sequence[str | None], langs: Sequence[str | None]) -> list[int]:
         """One number per record.
@@ -39,21 +41,27 @@ class TokensOfTexts:
         Raises `RecordRejected` for a record that has no text or no tokenizer for its language, and `WordsDiffer` as
         `SentencePieceCounter` does.
         """
+        count, langs = load_tokenizers(self.spec).counts, [lang or self.lang for lang in langs]
         found = [text for text in texts if text is not None]
-        if len(found) < len(texts):
+        if len(found) == len(texts):
+            return count(found, langs)
+        if self.needs_text:
             raise _no_text(self.field)
-        return load_tokenizers(self.spec).counts(found, [lang or self.lang for lang in langs])
+        counts = iter(count(found, [lang for lang, text in zip(langs, texts, strict=True) if text is not None]))
+        return [0 if text is None else next(counts) for text in texts]
 
 
 @dataclass(frozen=True)
 class TokensOfCuts:
     """Counts the tokens of lhotse cuts: of each the sum over its supervisions that have a text, in all its tracks.
 
-    `lang` replaces the language of a supervision that has none.
+    `lang` replaces the language of a supervision that has none. Without `needs_text`, a cut without a text has no
+    tokens.
     """
 
     spec: TokenizerSpec
     lang: str | None = None
+    needs_text: bool = True
 
     def __call__(self, data: bytes) -> list[int]:
         """One number per line of `data`, all of them objects in JSON.
@@ -62,7 +70,7 @@ class TokensOfCuts:
         msgspec raises for several lines one of which is unusual.
         """
         cuts = _supervisions(data)
-        if not all(cuts):
+        if self.needs_text and not all(cuts):
             raise _no_text("text of a supervision")
         flat = [supervision for cut in cuts for supervision in cut]
         counts = iter(

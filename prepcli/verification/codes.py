@@ -1,18 +1,18 @@
 """Checks that a shard's codes are complete and aligned with its cuts, as strictly as any loader."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.status import workspaces_of
-from prepcli.engine.workspace import read_document
-from prepcli.formats.codes import CODES_FOLDER
+from prepcli.engine.workspace import Workspace
+from prepcli.formats.audio_states import AUDIO_RECORD, compare_audio
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import decode_json
-from prepcli.formats.shar_audio import AUDIO_RECORD, States, content_digest
-from prepcli.storage.input_files import state_of
+from prepcli.processes.pools import map_in_order
+from prepcli.verification.report import VerifyReport
 from prepcli.verification.tarred import ShardReport
 
 TOLERANCE = 1e-3
@@ -29,19 +29,30 @@ class _TemporalArray(msgspec.Struct):
     frame_shift: float
 
 
-def stale_codes(out: Path, folder: Path, work_dir: Path | None = None) -> Iterator[str]:
-    """Problems of codes in `out` that were made of other audio than the Shar set in `folder` holds now."""
-    for workspace in workspaces_of(out, work_dir):
-        if not workspace.root.name.startswith(CODES_FOLDER.format("")):
-            continue
-        for record in sorted(workspace.root.glob(AUDIO_RECORD.format("*"))):
-            for path, state in (read_document(record, States) or {}).items():
-                tar = folder / path
-                if tar.is_file() and not state.is_of(state_of(tar)) and content_digest(tar) != state.digest:
-                    yield (
-                        f"{workspace.root.name}: made of other audio than {tar} holds now; run extend-codec-codes "
-                        "again with --overwrite"
-                    )
+def compare_with_audio(workspace: Workspace, folder: Path, num_workers: int, report: VerifyReport) -> None:
+    """Add to the report if codes were made of other audio than is there now.
+
+    Args:
+        workspace: that of the codes.
+        folder: the Shar set; audio outside of one has absolute paths.
+        num_workers: maximum number of worker processes.
+        report: gets a problem, and a note about what could not be compared.
+    """
+    records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
+    found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))
+    changed = [path for one in found for path in one.changed]
+    num_missing = sum(one.num_missing for one in found)
+    if changed:
+        more = f", and of {len(changed) - 1:,} more files" if len(changed) > 1 else ""
+        report.problems.append(
+            f"{workspace.root.name}: made of other audio than {changed[0]} holds now{more}; run extend-codec-codes "
+            "again with --overwrite"
+        )
+    if num_missing:
+        report.notes.append(
+            f"{workspace.root.name}: {num_missing:,} audio files are not where they were encoded from, and were not "
+            "compared with what was encoded"
+        )
 
 
 def check_codes(

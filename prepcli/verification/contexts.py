@@ -1,10 +1,8 @@
 """Checks the context of each line of an extended manifest: another utterance of its voice, and long enough."""
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prepcli.audio.limits import SAME_SECONDS
@@ -12,12 +10,14 @@ from prepcli.context.lines import FIELDS, PATH, SIMILARITY
 from prepcli.context.voices import group_key
 from prepcli.engine.plan import StoredPlan
 from prepcli.errors import RecordRejected
-from prepcli.formats.names import normal_path
+from prepcli.formats.names import normal_path, path_in
 from prepcli.manifest.index import index_manifests
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record
 from prepcli.records import base_directories
+from prepcli.storage.addresses import join
+from prepcli.storage.paths import is_file
 
 COMMAND = "extend-context-audio"
 _ROUNDING = 1e-6
@@ -107,13 +107,13 @@ class Voices:
         key = group_key(plan.settings.get("--group-by", "speaker"))
         assert isinstance(key, FieldKey)
         self._key = key
-        manifests = [os.path.join(plan.run_in, file["path"]) for file in plan.inputs]
-        missing = next((path for path in manifests if not os.path.isfile(path)), None)
+        manifests = [join(plan.run_in, file["path"]) for file in plan.inputs]
+        missing = next((path for path in manifests if not is_file(path)), None)
         if missing is not None:
             self.problem = f"the input {missing} is not there"
             return
         base = plan.settings.get("--audio-base-dir")
-        self.base_dirs = base_directories(manifests, Path(plan.run_in, base) if base else None)
+        self.base_dirs = base_directories(manifests, join(plan.run_in, base) if base else None)
         index = index_manifests(manifests, num_workers=num_workers)
         for source, file in zip(index.sources, plan.inputs, strict=True):
             if source.sha256 != file["sha256"]:
@@ -149,4 +149,4 @@ class Voices:
 
 def _number(segment: Segment, base_dir: str) -> int:
     """64 bits that stand for a segment: a manifest may have millions."""
-    return hash((os.path.join(base_dir, normal_path(segment.path)), segment.offset, segment.duration))
+    return hash((path_in(base_dir, segment.path), segment.offset, segment.duration))

@@ -1,7 +1,8 @@
 """Checks that each line of a manifest is complete, and that the audio it names is there and long enough."""
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,18 +12,20 @@ from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.engine.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.names import normal_path
-from prepcli.formats.plain_codes import MANIFEST_NAME
-from prepcli.manifest.fields import is_skipped, parse_fields
+from prepcli.formats.names import absolute_folder, path_in
+from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
+from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.records import AUDIO_BASE_DIRS, base_directories
+from prepcli.storage.addresses import join
 from prepcli.verification.contexts import ContextRules, Segment, Voices, check_context
 from prepcli.verification.plain_codes import CodesFiles
 
+_NAMES_FILES = ("audio_filepath", "context_audio_filepath", *CODES_PATH.values())
 MAX_PROBLEMS = 1000
 """Problems of a manifest that are listed; a wrong folder makes one of each line."""
 
@@ -119,19 +122,40 @@ def verify_manifest(
     return report
 
 
+def named_files(
+    path: Path, plan: StoredPlan | None, audio_base_dir: Path | None, published: Collection[str]
+) -> Iterator[str]:
+    """The files among the `published` that the lines of a manifest name: audio, contexts and codes."""
+    if not any(name != path.name for name in published):
+        return
+    folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, audio_base_dir)
+    folders = {folder, os.path.realpath(folder)}
+    if plan is not None:
+        folders.add(os.path.dirname(plan.out) if plan.writes_file else plan.out)
+    for part in ranges_of(str(path), path.stat().st_size, short=True):
+        for line in lines_of(part):
+            with contextlib.suppress(RecordRejected):  # said elsewhere
+                fields = parse_fields(line)
+                values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
+                for value in filter(None, (value for value in values if isinstance(value, str))):
+                    file = path_in(base_dir, value)
+                    yield from (name for one in folders if (name := file.removeprefix(f"{one}/")) in published)
+
+
 def _base_dir(path: Path, plan: StoredPlan | None, given: Path | None) -> str:
     """The folder of relative paths: that of the run that wrote the manifest, if it has only one."""
+    folder: str | Path | None = given
     if given is None and plan is not None:
         base = plan.settings.get("--audio-base-dir")
         known = plan.settings.get(AUDIO_BASE_DIRS) or []
         if base:
-            given = Path(plan.run_in, base)
+            folder = join(plan.run_in, base)
         elif len(known) == 1:
-            given = Path(known[0])
+            folder = known[0]
         elif ContextRules.of_plan(plan) is not None:
-            folders = {os.path.dirname(os.path.join(plan.run_in, file["path"])) for file in plan.inputs}
-            given = Path(folders.pop()) if len(folders) == 1 else None
-    return base_directories([str(path)], given)[0]
+            folders = {os.path.dirname(join(plan.run_in, file["path"])) for file in plan.inputs}
+            folder = folders.pop() if len(folders) == 1 else None
+    return base_directories([str(path)], folder)[0]
 
 
 def check_part(part: ManifestPart) -> PartReport:
@@ -183,7 +207,7 @@ def _last_probed() -> Callable[[str], AudioInfo]:
 
 
 def _look_for(segment: Segment, base_dir: str, probe: Callable[[str], AudioInfo]) -> None:
-    path = os.path.join(base_dir, normal_path(segment.path))
+    path = path_in(base_dir, segment.path)
     try:
         segment_samples(probe(path), segment.offset, segment.duration)
     except RecordRejected as rejected:

@@ -12,7 +12,7 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.display.printing import first_line
 from prepcli.errors import RecordRejected
 from prepcli.formats.folders import numbered
-from prepcli.formats.parquet import DATA_FILE, check_installed, file_name
+from prepcli.formats.parquet import DATA_FILE, check_installed, file_name, python_values, seconds_in
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.verification.export_parts import ExportReport, Hashed
 
@@ -72,24 +72,29 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as file:
         columns = [name for name in ("id", "audio", "duration") if name in file.schema_arrow.names]
         for group in range(file.num_row_groups):
-            yield from file.read_row_group(group, columns).to_pylist()
+            yield from python_values(file.read_row_group(group, columns))
 
 
 def _check_row(where: str, row: dict[str, Any], report: ExportReport) -> None:
     audio = row.get("audio")
     data = audio.get("bytes") if isinstance(audio, dict) else None
-    if not isinstance(data, bytes) or not row.get("id"):
+    name = "" if row.get("id") is None else str(row["id"])  # other programs write numbers
+    if not isinstance(data, bytes) or not name:
         report.problems.append(f"{where} has no id, or no audio with bytes")
         return
     report.num_members += 1
     try:
-        take_in_hand(row["id"])
-        info = probe_bytes(data, row["id"])
-        check_decoded(data, info, row["id"])
+        take_in_hand(name)
+        info = probe_bytes(data, name)
+        check_decoded(data, info, name)
     except RecordRejected as rejected:
         report.problems.append(f"{where}: {rejected.detail}")
         return
     report.seconds += info.duration
-    duration = row.get("duration")
-    if duration is not None and info.format in _LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
+    try:
+        duration = info.duration if row.get("duration") is None else seconds_in(row["duration"])
+    except ValueError as error:
+        report.problems.append(f"{where}: {error}")
+        return
+    if info.format in _LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from prepcli.display.bars import with_bar
 from prepcli.engine.plan import StoredPlan
 from prepcli.engine.status import workspaces_of
 from prepcli.engine.workspace import read_document
@@ -13,8 +14,7 @@ from prepcli.storage.paths import path_of
 from prepcli.verification.indexes import moved_from
 from prepcli.verification.report import VerifyReport
 from prepcli.verification.shar import Hashes, check_shar_shard, crashed, find_shards, repeated_ids
-from prepcli.verification.shards import Hashed, add_shard, with_bar
-from prepcli.verification.text_context import text_context_problems
+from prepcli.verification.shards import Hashed, add_shard
 
 
 def verify_shar_set(
@@ -32,11 +32,10 @@ def verify_shar_set(
         report.notes.append(note)
     hashes: list[Hashes] = []
     results = map_past_crashes(check_shar_shard, shards, num_workers, crashed)
-    for shard in with_bar(results, len(shards)):
+    for shard in with_bar(results, len(shards), "verify", "shards"):
         add_shard(shard, "", report)
         hashes.append(shard.id_hashes)
     report.problems += repeated_ids(shards, hashes)
-    report.problems += text_context_problems(folder)
 
 
 def coded_set(out: Path, work_dir: Path | None) -> Path:

@@ -1,25 +1,31 @@
 """Checks of a whole tarred data set: its shards, its manifests, its index and its metadata."""
 
+import shlex
 import tempfile
 from collections import Counter
 from pathlib import Path
 
+from prepcli.display.bars import with_bar
+from prepcli.engine.versions import undone_versions
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_FILE,
+    SHARD_MANIFEST_FOLDER,
     SHARD_MANIFEST_NAME,
     TAR_NAME,
     manifest_name,
     metadata_name,
     newest_version,
     read_metadata,
+    shard_tars,
     tar_numbers,
 )
+from prepcli.formats.tarred import shard_manifests as manifests_of_shards
 from prepcli.processes.pools import map_past_crashes
 from prepcli.verification.indexes import index_problems
 from prepcli.verification.report import VerifyReport
-from prepcli.verification.shards import Hashed, add_shard, with_bar
+from prepcli.verification.shards import Hashed, add_shard
 from prepcli.verification.tarred import ShardFiles, check_shard, crashed
 from prepcli.verification.whole import lines_by_shard, split_manifest
 
@@ -42,8 +48,12 @@ def verify_tarred_set(
     whole = folder / manifest_name(version)
     config = _dataset_config(folder, version, prefix, report) if is_finished or whole.is_file() else {}
     numbers = tar_numbers(folder)
+    shard_manifests = sorted(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+    for removed in undone_versions(folder):
+        command = shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
+        report.problems.append(f"{prefix}version {removed} is not completely removed; complete it with: {command}")
+        numbers, shard_manifests = list(shard_tars(folder)), list(manifests_of_shards(folder))
     with_tars = bool(numbers)
-    shard_manifests = sorted(numbered(folder / "sharded_manifests", SHARD_MANIFEST_FILE))
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))
     has_whole = is_finished or 0 < expected <= in_config  # the finishing step writes it, after all (further) shards
@@ -72,7 +82,7 @@ def verify_tarred_set(
             for number in found
         ]
         results = map_past_crashes(check_shard, shards, num_workers, crashed)
-        for shard in with_bar(results, len(shards)):
+        for shard in with_bar(results, len(shards), "verify", "shards"):
             add_shard(shard, prefix, report)
             if shard.has_crashed or not has_whole:
                 continue

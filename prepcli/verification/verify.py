@@ -1,25 +1,28 @@
 """Checks that a data set is complete, readable and aligned, and that its bytes are as published."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from prepcli.display.printing import printable_command
-from prepcli.engine.output_files import PublishedFile
+from prepcli.engine.output_files import PublishedFile, sha256_of
 from prepcli.engine.store_output import OutputSizes
 from prepcli.errors import UsageError
-from prepcli.formats.folders import irregular_files
+from prepcli.formats.folders import advice_on_audio, irregular_files
+from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.shar import is_shar
+from prepcli.formats.tarred import buckets_in, check_buckets
 from prepcli.processes.pools import map_in_order
-from prepcli.verification.codes import stale_codes
+from prepcli.verification.codes import compare_with_audio
 from prepcli.verification.exports import find_export
-from prepcli.verification.manifests import manifests_in, verify_manifest
+from prepcli.verification.manifests import manifests_in, named_files, verify_manifest
 from prepcli.verification.plain_codes import frame_shift_of
 from prepcli.verification.report import VerifyReport
 from prepcli.verification.runs import Run, judge_runs, plan_of, runs_of
 from prepcli.verification.shar_set import coded_set, verify_shar_set
 from prepcli.verification.shards import add_shard
 from prepcli.verification.tarred_set import is_tarred, verify_tarred_set
+from prepcli.verification.text_context import cuts_made_of, text_context_problems
 from prepcli.verification.texts import is_texts, verify_texts
 
 
@@ -38,8 +41,8 @@ def verify(
         return _verify_file(out, audio_base_dir, num_workers)
     if not out.is_dir():
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
-    folders = [out] if is_tarred(out) else [folder for folder in sorted(out.glob("bucket*")) if is_tarred(folder)]
     report = VerifyReport(str(out))
+    folders = [out] if is_tarred(out) else _buckets(out, report)
     runs = runs_of(out, work_dir)
     published = _published(runs, report)
     shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
@@ -52,7 +55,7 @@ def verify(
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
-            "or manifests of a run"
+            f"or manifests of a run{advice_on_audio(out)}"
         )
     sizes = OutputSizes(out)
     for name in published:
@@ -70,20 +73,22 @@ def verify(
         return published[name].sha256 if name in published else None
 
     is_finished = all(run.is_finished for run in runs)
+    coded = coded_set(out, work_dir) if codes and not shar else out
     for folder in folders:
         verify_tarred_set(folder, out, sha256, num_workers, is_finished, report)
     if shar:
         verify_shar_set(out, None, sha256, num_workers, report)
+        report.problems += text_context_problems(out, cuts_made_of(runs))
     elif codes:
-        verify_shar_set(coded_set(out, work_dir), out, sha256, num_workers, report)
+        verify_shar_set(coded, out, sha256, num_workers, report)
     elif export is not None:
         report.kind = export.kind
         for part in export.check(out, sha256, num_workers):
             add_shard(part, "", report)
         report.problems += export.problems
         report.notes += export.notes
-    if codes:
-        report.problems += stale_codes(out, out if shar else coded_set(out, work_dir), work_dir)
+    for run in runs:
+        compare_with_audio(run.workspace, coded, num_workers, report)
     for name in manifests:
         if not folders and not shar:
             report.kind = "manifest"
@@ -96,8 +101,41 @@ def verify(
             f"{len(unknown):,} files, such as {min(unknown)}, were not compared: the records in OUT.prepcli are of "
             f"{_commands(runs)}, which did not write them"
         )
+    if published and is_finished and (extra := _extra_files(sizes, published, compared)):
+        report.notes.append(
+            f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
+            f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
+        )
     judge_runs(runs, report)
     return report
+
+
+def _buckets(out: Path, report: VerifyReport) -> list[Path]:
+    """The tarred sets in static buckets; missing ones are added to the problems."""
+    found = {number: folder for number, folder in buckets_in(out).items() if is_tarred(folder)}
+    try:
+        check_buckets(out, found)
+    except UsageError as error:
+        report.problems.append(str(error))
+    return list(found.values())
+
+
+def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
+    """Files that look like those of the set, by folder and suffix, but were neither published nor read."""
+    kinds = {os.path.split(name)[0]: set[str]() for name in published}
+    for name in published:
+        folder, file = os.path.split(name)
+        kinds[folder] |= {os.path.splitext(file)[1], INDEX_SUFFIX}
+    extra = [
+        name
+        for folder, suffixes in sorted(kinds.items())
+        for name in found.in_folder(folder)
+        if os.path.splitext(name)[1] in suffixes and name not in published and name not in read
+    ]
+    if not any(name.endswith(INDEX_SUFFIX) for name in extra):
+        return extra
+    indexes = {name for data in {*published, *read} for name in index_names(found.folder, data)}
+    return [name for name in extra if name not in indexes]
 
 
 def _commands(runs: Sequence[Run]) -> str:
@@ -109,13 +147,21 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
     report = VerifyReport(str(path), kind="manifest")
     runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
     texts = is_texts(path, runs)  # their file of speakers is beside them
-    published = {name: file for name, file in _published(runs, report).items() if texts or name == path.name}
+    everything = _published(runs, report)
+    if texts:
+        own = set(everything)
+    else:
+        own = {path.name, *named_files(path, plan_of(path.name, runs), audio_base_dir, everything)}
+    published = {name: file for name, file in everything.items() if name in own}
     report.problems += [
         f"{name}: was published, but is missing" for name in published if not (path.parent / name).exists()
     ]
     _add_manifest(path, runs, audio_base_dir, num_workers, report)
     report.problems += _changed(path.parent, {name: file.sha256 for name, file in published.items()}, num_workers)
     report.hashes_known = bool(published)
+    for run in runs:
+        if path.name in run.files:
+            compare_with_audio(run.workspace, path.parent, num_workers, report)
     judge_runs(runs, report)
     return report
 
@@ -147,14 +193,10 @@ def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator
 
 
 def _digest(path: Path) -> str | OSError:
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        return sha256_of(path)
     except OSError as error:
         return error
-    return digest.hexdigest()
 
 
 def _published(runs: Sequence[Run], report: VerifyReport) -> dict[str, PublishedFile]:

@@ -25,7 +25,7 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
         >>> report.records_out
         48
         >>> report.outputs["data_list"]
-        'wenet/shards.list'
+        '/.../wenet/shards.list'
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()

@@ -1,5 +1,6 @@
 """manifest-to-wenet: NeMo manifests become shards or a data list for WeNet."""
 
+import glob
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 
 from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
-from prepcli.audio.info import NOT_PASSABLE, unreadable
+from prepcli.audio.info import unreadable
 from prepcli.audio.probe import probe_file
 from prepcli.engine.publish import Marker, UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
@@ -65,7 +66,7 @@ class WenetJob(ExportJob):
 
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
         """Shards and lists."""
-        return (f"{self.wenet.prefix}_*.tar", LIST_NAME, RAW_LIST_NAME)
+        return (f"{glob.escape(self.wenet.prefix)}_{'[0-9]' * 9}.tar", LIST_NAME, RAW_LIST_NAME)
 
     def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
         """A tar, or a part of the data list."""
@@ -150,7 +151,7 @@ class _RawPart:
         text = record.text("text") or ""
         path = self._contents.audio_path(number, record)
         info = probe_file(path)
-        if info.format == NOT_PASSABLE:
+        if not info.is_passable:
             unreadable(path, "cannot be read by WeNet as it is; without --raw it is encoded again")
         piece = piece_of(record, info)
         if piece.channel:

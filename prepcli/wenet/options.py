@@ -18,7 +18,13 @@ _PREFIX = re.compile(r"[\w.+-]+")
 class WenetOptions(ShardOptions):
     """What shapes shards or data lists for WeNet."""
 
-    raw: Annotated[bool, Option("Write only OUT/data.list, which names the audio files where they are.")] = False
+    raw: Annotated[
+        bool,
+        Option(
+            "Write only OUT/data.list, which names the audio files where they are.",
+            disables=("shard_size", "prefix", "target_sample_rate", "force_codec", "check_audio"),
+        ),
+    ] = False
     prefix: Annotated[str, Option("First part of the names of the shards.")] = "shards"
     force_codec: Annotated[
         Literal["flac", "wav"] | None, Option("Encode audio to this format.", shown_default="unchanged")
@@ -37,8 +43,6 @@ class WenetOptions(ShardOptions):
         super().check()
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f"--prefix {self.prefix!r} must be of letters, digits, '.', '_', '+' and '-'")
-        if self.raw and (self.target_sample_rate is not None or self.force_codec is not None):
-            raise UsageError("--raw leaves the audio as it is: leave out --target-sample-rate and --force-codec")
 
 
 @dataclass(frozen=True, kw_only=True)

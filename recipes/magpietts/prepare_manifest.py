@@ -28,8 +28,8 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
 from prepcli.cli.building import build_command
+from prepcli.cli.hints import ExplainingCommand
 from prepcli.cli.mistakes import run_app
-from prepcli.cli.output import show_report
 from prepcli.corpora.speaker import speaker_name
 from prepcli.display.printing import printable
 from prepcli.engine.job import Advance
@@ -111,8 +111,8 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
         self._last_audio: tuple[str, AudioInfo] | None = None
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:
-        """All that the job writes below OUT."""
-        return ("manifest.json", "stats.txt", "rejects/*.jsonl")
+        """The names by which users and other steps find the output."""
+        return ("manifest.json", "stats.txt")
 
     def settings(self, plan: _Plan) -> dict[str, Any]:
         """The options that shape the output, and where the audio lies."""
@@ -315,7 +315,7 @@ if __name__ == "__main__":
     os.environ.setdefault(CONTINUE_WITH, shlex.join(["python", *words]))
     try:
         app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command()(build_command([], PrepareManifest, lambda: prepare_manifest, show_report))
+        app.command(cls=ExplainingCommand)(build_command([], PrepareManifest, lambda: prepare_manifest))
         sys.exit(run_app(app))
     except PrepcliError as error:
         print(f"prepare_manifest: {printable(str(error))}", file=sys.stderr)

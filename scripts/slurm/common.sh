@@ -35,15 +35,24 @@ note_missing_prepcli() {
     printf 'If only the nodes of the cluster have it, this is not a problem.\n' >&2
 }
 
-# check_arguments COMMAND ARGUMENTS: refuses options that the command does not have, where prepcli runs on this machine.
-# With --help first, a command does no more than that.
-check_arguments() {
-    local message result=0
+# wrong_option prepcli|python ARGUMENTS: prints what is wrong with the options of a step, if its program runs on this
+# machine. With --help a command of prepcli and a recipe check the names of options, and do nothing else.
+wrong_option() {
+    local program=() message result=0
     if [[ -n $CONTAINER_IMAGE ]]; then return 0; fi
-    message=$("${PREPCLI[@]}" "$1" --help "${@:2}" 2>&1 >/dev/null) || result=$?
-    if ((result == 2)); then
-        die "$(sed -n 's/^prepcli: //p' <<<"$message"); options of sbatch stand before a --: submit.sh $1 --ntasks=8 -- ARGUMENTS"
+    if [[ $1 == prepcli ]]; then
+        program=("${PREPCLI[@]}" "$2")
+        if [[ $2 == download ]]; then
+            program+=("${3:-}")
+            shift
+        fi
+    elif [[ $2 == "${slurm_dir%/scripts/slurm}"/recipes/* && -f $2 ]]; then # another script may not know --help
+        program=("${PYTHON[@]}" "$2")
+    else
+        return 0
     fi
+    message=$("${program[@]}" --help "${@:3}" 2>&1 >/dev/null) || result=$?
+    if ((result == 2)); then sed -n 's/^[a-z_]*: //p' <<<"$message"; fi
 }
 
 # submit cpu|gpu DATA_SET STEP [SBATCH OPTIONS] -- prepcli|python ARGUMENTS

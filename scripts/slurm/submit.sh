@@ -44,5 +44,6 @@ elif has_word --dry-run "$@"; then
 fi
 (($#)) || die "$command needs arguments: prepcli $command --help lists them"
 if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_prepcli; fi
-check_arguments "$command" "$@"
+wrong=$(wrong_option prepcli "$command" "$@")
+[[ -z $wrong ]] || die "$wrong; options of sbatch stand before a --: submit.sh $command --ntasks=8 -- ARGUMENTS"
 submit "$kind" "${DATA_SET:-$(stem "$1")}" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"

@@ -32,6 +32,27 @@ if ((${#dry_run[@]})); then
     printf '\n' >&2
 fi
 
+# A wrong option of the last step would be found after the steps with a model. Names of options are enough to find it:
+# steps that differ in values only are checked once.
+declare -A checked=()
+wrong=0
+while IFS= read -r line; do
+    eval "words=($line)"
+    while [[ ${words[3]} != -- ]]; do words=("${words[@]:0:3}" "${words[@]:4}"); done
+    names=${words[*]:4:2}
+    for word in "${words[@]:6}"; do
+        if [[ $word == -* || ${words[5]} == download ]]; then names+=" ${word%%=*}"; fi
+    done
+    if [[ -n ${checked[$names]:-} ]]; then continue; fi
+    checked[$names]=1
+    found=$(wrong_option "${words[@]:4}")
+    if [[ -n $found ]]; then
+        printf 'submit_pipeline.sh: step %s of %s: %s\n' "${words[1]}" "${words[0]}" "$found" >&2
+        wrong=1
+    fi
+done <<<"$steps"
+if ((wrong)); then exit 2; fi
+
 failed=()
 data_set="" previous=""
 while IFS= read -r line; do

@@ -3,9 +3,8 @@
 import inspect
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -58,14 +57,11 @@ def test_docstrings_have_all_sections(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
-def test_the_list_of_commands_says_what_is_returned_and_what_prints_it(command: Command) -> None:
-    returned = get_type_hints(command.load_function())["return"]
-    report: type = next(iter(get_args(returned)), returned)
-    assert command.result.report == f"{report.__module__}.{report.__qualname__}".removeprefix("prepcli.")
+def test_the_list_of_commands_says_what_is_returned(command: Command) -> None:
+    report = get_type_hints(command.load_function())["return"]
+    assert command.report == f"{report.__module__}.{report.__qualname__}".removeprefix("prepcli.")
     assert getattr(library, report.__name__) is report
-    module, _, name = command.result.show.rpartition(".")
-    shown = list(inspect.signature(getattr(import_module(f"prepcli.cli.{module}"), name)).parameters.values())[1]
-    assert str(shown.annotation) in (report.__name__, f"Sequence[{report.__name__}]")
+    assert report.__str__ is not object.__str__
 
 
 def test_the_module_is_light_and_says_what_it_has() -> None:
@@ -99,6 +95,18 @@ def test_the_same_bytes_and_plan_as_the_command_line(tmp_path: Path, capfd: pyte
     assert prepcli("manifest-to-tarred", MANIFEST, tmp_path / "a", "--shard-size", 16, "--shuffle").code == 0
 
 
+def test_outputs_are_absolute_wherever_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the text prints them; a finished run has the same in another working directory."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a")
+    report = library.manifest_to_shar(MANIFEST, "shar", shard_size=48)
+    assert report.outputs["cuts"] == str(tmp_path / "a/shar/cuts/cuts.000000.jsonl.gz")
+    assert all(Path(path).is_absolute() for path in (*report.outputs.values(), report.rejects_filepath))
+    again = prepcli("manifest-to-shar", MANIFEST, "../shar", "--shard-size", 48, "--json", cwd=tmp_path / "a/b").json
+    assert (again["status"], again["outputs"]) == ("nothing_to_do", report.outputs)
+    assert again["outputs"].items() <= again["details"].items()
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     report = library.manifest_to_shar(MANIFEST, tmp_path / "shar", dry_run=True, rank=0, world_size=2)
     assert (report.status, report.records_in, report.records_out) == ("dry_run", 48, 0)
@@ -118,7 +126,10 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
             {"shard_hours": 1, "remainder": "drop"},
             "remainder='drop' makes shards with equal numbers of records: use num_shards or",
         ),
-        ({"num_shards": 2, "only_manifests": True, "target_sample_rate": 8000}, "only_manifests=True reads no audio"),
+        (
+            {"num_shards": 2, "only_manifests": True, "target_sample_rate": 8000},
+            "target_sample_rate has no effect with only_manifests=True",
+        ),
         ({"num_shards": 2, "audio_base_dir": "/no/where"}, "audio_base_dir: there is no folder /no/where"),
         ({"num_shards": 2, "num_workers": 0}, "num_workers must be 1 or more, not 0"),
         ({"num_shards": 2, "rank": 1}, "rank needs world_size: how many ranks"),
@@ -131,6 +142,37 @@ def test_errors_name_the_arguments_of_python(options: dict[str, object], words: 
         library.manifest_to_tarred(MANIFEST, **({"out": tmp_path / "out"} | options))  # type: ignore[arg-type]
     assert words in str(raised.value)
     assert "--" not in str(raised.value)
+
+
+def test_a_list_of_manifests(tmp_path: Path) -> None:
+    """As strings and as paths, for each command that takes several between commas."""
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    lines = read_lines(MANIFEST)
+    write_lines(first, lines[:20]), write_lines(second, lines[20:])
+    both: list[str | Path] = [first, str(second)]
+    assert library.inspect(both).records == 48
+    assert library.estimate_bins(tuple(both), num_buckets=4).num_examples == 48
+    report = library.manifest_to_shar(both, tmp_path / "shar", audio_base_dir=MINI_CORPUS)
+    assert (report.records_in, report.records_out) == (48, 48)
+    done = prepcli("manifest-to-shar", f"{first},{second}", tmp_path / "shar", "--audio-base-dir", MINI_CORPUS)
+    assert (done.code, "nothing to do" in done.out) == (0, True)
+    with_comma = tmp_path / "a,b.json"
+    first.rename(with_comma)
+    assert library.inspect([with_comma]).records == 20
+    with pytest.raises(library.UsageError, match=r"path: .*a,b\.json has a comma in its name"):
+        library.inspect([with_comma, second])
+    with pytest.raises(library.UsageError, match="path is an empty list"):
+        library.inspect([])
+    with pytest.raises(library.UsageError, match="source must be of type str, not "):
+        library.make_manifest(both, tmp_path / "m.json")  # type: ignore[arg-type]
+
+
+def test_a_path_may_be_a_path_everywhere() -> None:
+    """In the signature, and an address in a store that `pathlib` has shortened."""
+    for name, argument in (("estimate_batch_sizes", "model"), ("extend_codec_codes", "codec_model")):
+        assert "PathLike" in str(inspect.signature(getattr(library, name)).parameters[argument])
+    with pytest.raises(library.UsageError, match=r"input does not take an address in an object store \(s3://b/m.json"):
+        library.prepare_texts(Path("s3://b/m.json"), "out.json")
 
 
 def test_wrong_arguments_are_type_errors() -> None:

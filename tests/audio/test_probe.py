@@ -89,7 +89,7 @@ def test_what_is_not_audio(tmp_path: Path, request: pytest.FixtureRequest, with_
         ("empty.wav", RejectReason.UNREADABLE_AUDIO, ["is empty"]),
         ("text.wav", RejectReason.UNREADABLE_AUDIO, words_of_tools),
         ("page.flac", RejectReason.UNREADABLE_AUDIO, words_of_tools),
-        ("talk.M4A", RejectReason.UNREADABLE_AUDIO, ["convert it first: ffmpeg -i IN OUT.flac"]),
+        ("talk.M4A", RejectReason.UNREADABLE_AUDIO, [" is MP4"]),
         ("call.gsm", RejectReason.UNREADABLE_AUDIO, [*words_of_tools[:1], "convert it first, such as: sox -t gsm IN"]),
         ("raw.PCM", RejectReason.UNREADABLE_AUDIO, ["such as: sox -t raw -e signed -b 16 -r RATE -c 1 IN OUT.wav"]),
         ("law.ul", RejectReason.UNREADABLE_AUDIO, ["such as: sox -t ul -r 8000 -c 1 IN OUT.wav"]),

@@ -1,7 +1,7 @@
 """A child process with a toy in the place of a model: its memory is known, and it starts in a moment.
 
 `FAKE_MODEL` in the environment is a JSON object: `limit` bytes; `base`, `per_second`, `per_square` and `per_token`
-bytes; `failure`: what happens above the limit (out_of_memory, kill, hang, cuda_error). A step is logged in `log`.
+bytes; `failure`: what happens above the limit (out_of_memory, kill, hang, cuda_error, device). It notes steps in `log`.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 
 from prepcli.batch_sizes.child import serve
 from prepcli.batch_sizes.messages import Counted, Hello, Setup, Step
+from prepcli.errors import IncompleteError
 
 VARIABLE = "FAKE_MODEL"
 
@@ -52,6 +53,8 @@ class FakeModel:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.failure == "hang":
             time.sleep(3600)
+        if self.failure == "device":
+            raise IncompleteError("the device has failed: cuda:0: uncorrectable ECC error encountered")
         if self.failure == "bug":
             raise ValueError("a model that\ncannot do this")
         return Step("cuda_error" if self.failure == "cuda_error" else "out_of_memory")

@@ -3,17 +3,23 @@
 import json
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+import prepcli as library
 from prepcli.batch_sizes import children
+from prepcli.errors import UsageError
+from prepcli.models import devices
 from tests.batch_sizes import fake_child
 from tests.batch_sizes.fake_child import FakeModel
 from tests.batch_sizes.nemo_search import nemo_profile
+from tests.conftest import read_lines
 from tests.support.running import HANG_SECONDS, Outcome, prepcli, start_prepcli
 from tests.support.tools import need_package
 
@@ -48,12 +54,42 @@ def test_the_lists(toy: Path) -> None:
     assert done.code == 0, done.err
     sizes = ",".join(map(str, expected()))
     assert f"\tbucket_duration_bins=[1.0,2.5,4.0,8.0,16.0]\n\tbucket_batch_size=[{sizes}]\n" in done.out
+    assert "speech into text, also:\n\tmax_tps=12\n\tmax_duration=16\n\n" in done.out
     assert "Verified by 7 steps" in done.out
     config = yaml.safe_load((toy / "train.yaml").read_text())
     assert config["bucket_batch_size"] == expected()
     assert config["bucket_duration_bins"] == BINS
     assert config["batch_duration"] is None
     assert yaml.safe_load((toy / "sizes/batch_sizes.yaml").read_text()) == config
+
+
+def test_the_default_buckets_are_those_of_nemo(toy: Path) -> None:
+    environ = {fake_child.VARIABLE: "{}"}
+    bins = [5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
+    for status in ("done", "nothing_to_do"):
+        document = prepcli(*COMMAND, "--work", "sizes", "--json", environ=environ).json
+        assert (document["status"], document["details"]["bucket_duration_bins"]) == (status, bins)
+        assert document["details"]["bucket_batch_size"] == expected(bins)
+        assert "the buckets are NeMo's default ones" in document["details"]["advice"][-1]
+
+
+def test_sizes_that_the_data_do_not_have(toy: Path, mini_corpus: Path) -> None:
+    config = toy / "train.yaml"
+    config.write_text(f"train_ds:\n  manifest_filepath: {mini_corpus}/manifest.json\n")
+    assert prepcli("estimate-bins", config, "-b", 3, "-q", "--write-config", config).code == 0
+    environ = {fake_child.VARIABLE: json.dumps({"limit": 10**9})}
+    done = prepcli(*COMMAND, "--buckets-from", config, "--json", environ=environ)
+    assert done.code == 0, done.err
+    details = done.json["details"]
+    sizes, bins = details["bucket_batch_size"], details["bucket_duration_bins"]
+    durations = [record["duration"] for record in read_lines(mini_corpus / "manifest.json")]
+    first = sum(duration <= bins[0] for duration in durations)
+    assert (
+        f"3 of 3 batch sizes are larger than the bucket's number of records ({sizes[0]:,} for {first} records up to "
+        in (details["advice"][0])
+    )
+    assert "3 of 3 batch sizes are above 10,000, the examples that NeMo's sampler holds" in details["advice"][1]
+    assert run("--json").json["details"]["advice"] == []  # sizes below 10,000, and no data named
 
 
 def test_a_finished_search_makes_no_step(toy: Path) -> None:
@@ -124,6 +160,73 @@ def test_ranks_of_a_machine_do_not_share_a_gpu(toy: Path) -> None:
     assert "the ranks of a machine have a GPU each; leave --device out" in done.error_line
 
 
+SLURM = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_JOB_ID": "7", "SLURM_PROCID": "3", "SLURM_LOCALID": "3"}
+WITH_ITS_OWN = SLURM | {"SLURM_GPUS_ON_NODE": "4"}
+ARRAY = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_JOB_ID": "7", "SLURM_LOCALID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "given", "visible", "device"),
+    [
+        (WITH_ITS_OWN, (), 1, "cuda0"),  # srun --gpus-per-task=1
+        (SLURM, (), 4, "cuda3"),
+        ({}, ("--rank", 1, "--world-size", 2), 2, "cuda1"),
+        (ARRAY, ("--world-size", 2), 2, "cuda1"),
+        ({}, (), 0, "cuda0"),  # the child says that there is none
+    ],
+    ids=["gpus-per-task", "step", "rank", "array", "none"],
+)
+def test_the_gpu_of_a_rank(
+    environ: dict[str, str],
+    given: tuple[object, ...],
+    visible: int,
+    device: str,
+    toy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The ranks of `--rank` and of arrays take the GPUs in turn, as in all commands with models."""
+    monkeypatch.setattr(devices, "_num_gpus", lambda: visible)
+    environ = environ | {fake_child.VARIABLE: "{}"}
+    done = prepcli(*COMMAND, "--buckets", "[1.0,2.0,4.0,8.0]", "--work", "sizes", *given, environ=environ)
+    assert (done.code, done.err) == (0, "")
+    assert [path.name for path in Path("sizes.prepcli").glob("steps-*")] == [f"steps-{device}.log"]
+
+
+def test_a_gpu_of_two_ranks_is_refused(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_num_gpus", lambda: 2)
+    done = prepcli(*COMMAND, "--buckets", "[1.0]", environ=SLURM)
+    assert done.code == 2
+    assert "rank 3 is number 3 on this machine and shares cuda:1" in done.error_line
+    assert done.error_line.endswith("batch sizes of ranks that share a GPU would be too small")
+
+
+def test_memory_that_others_use_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 80 GiB, 72 are for the step; another rank on the same GPU has taken its part of them, or only its context."""
+    from prepcli.batch_sizes import steps
+
+    gib, free = 2**30, [36]
+    state = SimpleNamespace(
+        mem_get_info=lambda device: (free[0] * gib, 80 * gib), memory_reserved=lambda device: 40 * gib
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=state))
+    steps._refuse_shared("cuda:0", 72 * gib)
+    free[0] = 9
+    with pytest.raises(UsageError, match=r"other processes use 31.0 GiB of the 80.0 GiB of cuda:0"):
+        steps._refuse_shared("cuda:0", 72 * gib)
+
+
+def test_a_device_that_fails_ends_the_search(toy: Path) -> None:
+    done = run(failure="device")
+    assert done.code == 4
+    assert "the device has failed: cuda:0: uncorrectable ECC" in done.error_line
+    assert "Continue with: prepcli estimate-batch-sizes" in done.error_line
+    known = len(asked()) - 1
+    again = run("--json").json["details"]
+    assert again["bucket_batch_size"] == expected()
+    assert again["steps"] == len(asked()) - 1
+    assert known
+
+
 def test_nothing_fits_in_the_longest_bucket(toy: Path) -> None:
     limit = 1_000_000 + FakeModel({}).per_example(6.0, None)
     done = run("--json", limit=limit)
@@ -153,6 +256,7 @@ def test_pairs_are_not_merged(toy: Path) -> None:
     done = run(bins=[[2.0, 10], [2.0, 20], [4.0, 20]], per_token=10_000)
     assert done.code == 0, done.err
     assert "\tbucket_duration_bins=[[2.0,10],[2.0,20],[4.0,20]]\n" in done.out
+    assert "\tmax_tps=5\n\tmax_duration=4\n" in done.out
     assert "tokens" in done.out
 
 
@@ -237,6 +341,14 @@ def test_dry_run(toy: Path) -> None:
     assert not Path("sizes").exists()
 
 
+def test_the_report_has_the_text_that_is_printed(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fake_child.VARIABLE, json.dumps({"log": "log.txt"}))
+    here: dict[str, Any] = {"model_class": "toys.Toy", "config": "toy.yaml", "buckets": json.dumps(BINS)}
+    plan = library.estimate_batch_sizes(**here, work="sizes", dry_run=True)
+    assert f"{plan}\n" == run("--dry-run").out
+    assert f"{library.estimate_batch_sizes(**here, work='sizes')}\n" == run(work="same").out
+
+
 def test_interrupted(toy: Path) -> None:
     """SIGTERM in the middle of a step that hangs: exit code 4, no process stays, and the same command continues."""
     environ = {fake_child.VARIABLE: json.dumps({"log": "log.txt", "failure": "hang"})}
@@ -261,7 +373,10 @@ WRONG_CALLS: dict[str, tuple[list[object], str]] = {
     "no model": (["-b", "[1.0]"], "give --model"),
     "both": ([*COMMAND[1:], "--model", "a.nemo", "-b", "[1.0]"], "give --model"),
     "no class": (["-c", "toy.yaml", "-b", "[1.0]"], "--config needs --model-class"),
-    "no buckets": ([*COMMAND[1:]], "give one of --buckets and --buckets-from"),
+    "two lists of buckets": (
+        [*COMMAND[1:], "-b", "[1.0]", "--buckets-from", "toy.yaml"],
+        "give one of --buckets and --buckets-from",
+    ),
     "no file": (["--model", "no.nemo", "-b", "[1.0]"], "--model no.nemo: there is no such file"),
     "no name": (["--model", "weights.ckpt", "-b", "[1.0]"], "--model weights.ckpt cannot be fetched"),
     "no memory": ([*COMMAND[1:], "-b", "[1.0]", "--device", "cpu"], "give its memory, --gpu-memory 80GiB"),

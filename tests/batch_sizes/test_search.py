@@ -190,6 +190,20 @@ def test_bins_of_a_config(tmp_path: Path) -> None:
         buckets_in_config(path)
 
 
+def test_bins_of_a_multi_config(tmp_path: Path) -> None:
+    """Those of its part that has some; NeMo ignores bins next to the parts."""
+    path = tmp_path / "c.yaml"
+    parts = "multi_config: true, sampler_weights: {a: 1, b: 2}, bucket_duration_bins: [9], a: {shuffle: true}"
+    path.write_text(f"model: {{train_ds: {{{parts}, b: {{bucket_duration_bins: [1.5, 3], max_duration: 4.5}}}}}}")
+    assert buckets_in_config(path) == [1.5, 3, 4.5]
+    path.write_text(f"train_ds: {{{parts}, b: {{num_buckets: 3}}}}")
+    with pytest.raises(UsageError, match=r"no bucket_duration_bins in train_ds.a, train_ds.b or at its top"):
+        buckets_in_config(path)
+    path.write_text("multi_config: true\nb: {bucket_duration_bins: [1]}\nc: {bucket_duration_bins: [2]}\n")
+    with pytest.raises(UsageError, match="it is a multi_config with bins in b and c; give those of one with --buckets"):
+        buckets_in_config(path)
+
+
 def test_sizes_of_memory() -> None:
     assert [parse_memory(text) for text in ("80GiB", "80 GB", "1.5k", "24000MB", "7")] == [
         80 * 2**30,

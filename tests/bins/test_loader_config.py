@@ -1,5 +1,7 @@
 """Options of a data loader, merged into configs that people have."""
 
+import stat
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ import yaml
 
 from prepcli.bins.loader_config import check_loader_config, write_loader_config
 from prepcli.errors import UsageError
+from tests.conftest import MINI_CORPUS
+from tests.support.running import prepcli
 
 OPTIONS: dict[str, Any] = {"use_bucketing": True, "num_buckets": 2, "bucket_duration_bins": [[1.5, 7], [3.25, 20]]}
 
@@ -235,3 +239,161 @@ def test_a_config_of_the_loader_alone(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     write_loader_config(path, OPTIONS)
     assert yaml.safe_load(path.read_text()) == (yaml.safe_load(text) or {}) | OPTIONS
+
+
+MULTI = """\
+model:
+  train_ds:
+    multi_config: true   # a sampler for each
+    seed: 1
+    sampler_weights: {speech: 0.7, texts: 0.3}
+    speech:
+      input_cfg: speech.yaml
+      num_buckets: 30   # by hand
+    texts:
+      input_cfg:
+        - {type: txt, paths: a.txt}
+"""
+IN_SPEECH = MULTI.replace("num_buckets: 30", "num_buckets: 2").replace(
+    "# by hand\n", "# by hand\n      use_bucketing: true\n      bucket_duration_bins: [[1.5, 7], [3.25, 20]]\n"
+)
+IN_TEXTS = (
+    f"{MULTI}      use_bucketing: true\n      num_buckets: 2\n      bucket_duration_bins: [[1.5, 7], [3.25, 20]]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("speech.yaml", IN_SPEECH),
+        ("input_cfg=speech.yaml", IN_SPEECH),
+        ("./speech.yaml", IN_SPEECH),
+        ("own.yaml", IN_TEXTS),
+    ],
+)
+def test_the_part_of_a_multi_config_that_reads_the_input(
+    data: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NeMo reads the bins of a part, and ignores those next to the parts."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text("- {type: txt, paths: a.txt}\n")  # the list of a part, for the command line
+    for place in ("model.train_ds.", ""):
+        path = Path("config.yaml")
+        lines = (MULTI, text) if place else (textwrap.dedent(one.partition("train_ds:\n")[2]) for one in (MULTI, text))
+        before, after = lines
+        path.write_text(before)
+        check_loader_config(path, data)
+        part = "speech" if text == IN_SPEECH else "texts"
+        assert f"{path}: {place}{part}.use_bucketing: new, True" in write_loader_config(path, OPTIONS, data=data)
+        assert path.read_text() == after
+        assert write_loader_config(path, OPTIONS, data=data) == []
+        # Batch sizes go to the bins that they are for.
+        sizes = {"bucket_duration_bins": OPTIONS["bucket_duration_bins"], "bucket_batch_size": [4, 2]}
+        assert f"{path}: {place}{part}.bucket_batch_size: new, [4, 2]" in write_loader_config(path, sizes)
+
+
+def test_no_part_or_several_that_read_the_input(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(MULTI)
+    with pytest.raises(UsageError) as raised:
+        check_loader_config(path, "other.yaml")
+    assert "it has model.train_ds.speech and model.train_ds.texts, and none of them reads other.yaml" in str(
+        raised.value
+    )
+    with pytest.raises(UsageError, match=r"it has model.train_ds.speech and model.train_ds.texts; write them"):
+        check_loader_config(path)
+    both = MULTI.replace("\n        - {type: txt, paths: a.txt}", " speech.yaml")
+    path.write_text(both)
+    with pytest.raises(UsageError, match=r"and several of them read speech.yaml"):
+        write_loader_config(path, OPTIONS, data="speech.yaml")
+    assert path.read_text() == both
+    alone = both.partition("    texts:")[0]
+    path.write_text(alone)
+    assert f"{path}: model.train_ds.speech.use_bucketing: new, True" in write_loader_config(
+        path, OPTIONS, data="other.yaml"
+    )
+
+
+@pytest.mark.nemo
+def test_nemo_reads_the_bins_of_a_part(tmp_path: Path) -> None:
+    pytest.importorskip("nemo.collections.asr")
+    from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
+    from omegaconf import OmegaConf
+
+    manifest = MINI_CORPUS / "manifest.json"
+    parts = {name: {"manifest_filepath": str(manifest), "batch_duration": 20} for name in ("one", "other")}
+    parts["other"]["manifest_filepath"] = str(MINI_CORPUS / "segments.json")
+    shared = {"multi_config": True, "seed": 1, "shard_seed": 1, "shuffle": True, "use_lhotse": True}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"train_ds": shared | parts}))
+    done = prepcli("estimate-bins", manifest, "-b", 4, "--write-config", config)
+    assert done.code == 0, done.err
+    assert "train_ds.one.num_buckets: new, 4" in done.err
+    section = yaml.safe_load(config.read_text())["train_ds"]
+    loader = get_lhotse_dataloader_from_config(OmegaConf.create(section), global_rank=0, world_size=1, dataset=object())
+    one, other = loader.sampler.samplers
+    assert one.duration_bins == section["one"]["bucket_duration_bins"]
+    assert type(other).__name__ == "DynamicCutSampler"
+
+
+CONFIG = "model:\n  train_ds:\n    num_buckets: 30\n    # the end\n"
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    target = tmp_path / "real" / "config.yaml"
+    target.write_text(CONFIG)
+    path = tmp_path / "link.yaml"
+    path.symlink_to(Path("real") / "config.yaml")
+    write_loader_config(path, OPTIONS)
+    assert path.is_symlink()
+    assert yaml.safe_load(target.read_text())["model"]["train_ds"] == OPTIONS
+    new = tmp_path / "new.yaml"
+    new.symlink_to("real/new.yaml")
+    write_loader_config(new, OPTIONS)
+    assert yaml.safe_load((tmp_path / "real" / "new.yaml").read_text()) == OPTIONS
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+def test_permissions_stay(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    path.chmod(mode)
+    write_loader_config(path, OPTIONS)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_file_that_is_read_only_is_refused_before_the_work(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    path.chmod(0o444)
+    for use in (lambda: check_loader_config(path), lambda: write_loader_config(path, OPTIONS)):
+        with pytest.raises(UsageError, match="it is read-only"):
+            use()
+    assert path.read_text() == CONFIG
+
+
+@pytest.mark.parametrize("text", [CONFIG, "# nothing yet\n", "num_buckets: 30\nbatch_size: 1"])
+def test_line_ends_stay(tmp_path: Path, text: str) -> None:
+    plain, windows = tmp_path / "plain.yaml", tmp_path / "windows.yaml"
+    plain.write_bytes(text.encode())
+    windows.write_bytes(text.replace("\n", "\r\n").encode())
+    for path in (plain, windows):
+        write_loader_config(path, OPTIONS)
+    assert windows.read_bytes() == plain.read_bytes().replace(b"\n", b"\r\n")
+    assert b"\r" not in plain.read_bytes()
+
+
+def test_lines_of_both_kinds_stay_what_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"a: 1\r\nb: 2\nnum_buckets: 30\r\nc: 3\n")
+    write_loader_config(path, OPTIONS)
+    assert path.read_bytes().startswith(b"a: 1\r\nb: 2\nnum_buckets: 2\r\nc: 3\n")
+
+
+def test_aliases_without_an_end(tmp_path: Path) -> None:
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{CONFIG}a0: &a0 [1]\n{levels}")
+    with pytest.raises(UsageError, match="repeat more than"):
+        check_loader_config(path)

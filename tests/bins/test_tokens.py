@@ -51,7 +51,7 @@ PAIR = "{type: txt_pair, source_paths: '@source.txt', target_paths: '@target.txt
 def test_pairs_by_input_by_total_and_by_both(folder: Path, bpe: Path) -> None:
     inputs = np.array([count(bpe, text) for text in TEXTS])
     outputs = inputs[::-1]
-    report = estimate(folder, bpe, f"- {PAIR}}}\n")
+    report = estimate(folder, bpe, f"- {PAIR}}}\n", measure_total_length=False)
     assert report.bucket_duration_bins == duration_bins(inputs, 5)
     assert (report.max_tokens, report.num_examples) == (inputs.max(), len(TEXTS))
     assert (report.num_input_tokens, report.num_output_tokens) == (inputs.sum(), outputs.sum())
@@ -60,7 +60,7 @@ def test_pairs_by_input_by_total_and_by_both(folder: Path, bpe: Path) -> None:
     assert tpt.max() <= report.suggested_max_tpt < tpt.max() + 0.0011  # six standard deviations cut nothing here
     assert report.max_tpt == report.suggested_max_tpt
 
-    total = estimate(folder, bpe, f"- {PAIR}}}\n", measure_total_length=True)
+    total = estimate(folder, bpe, f"- {PAIR}}}\n")
     assert total.bucket_duration_bins == duration_bins(inputs + outputs, 5)
     assert total.max_tokens == (inputs + outputs).max()
     assert (total.num_input_tokens, total.num_output_tokens) == (inputs.sum(), outputs.sum())
@@ -87,11 +87,12 @@ def test_limits(folder: Path, bpe: Path) -> None:
     inputs = np.array([count(bpe, text) for text in TEXTS])
     outputs = inputs[::-1]
     used = (inputs >= 10) & (inputs <= 30) & (outputs / inputs <= 1.5)
-    report = estimate(folder, bpe, f"- {PAIR}}}\n", min_tokens=10, max_tokens=30, max_tpt=1.5)
+    limits = {"min_tokens": 10, "max_tokens": 30, "max_tpt": 1.5}
+    report = estimate(folder, bpe, f"- {PAIR}}}\n", **limits, measure_total_length=False)
     assert (report.num_examples, report.num_discarded) == (used.sum(), (~used).sum())
     assert report.num_input_tokens == inputs[used].sum()
     total = inputs + outputs
-    report = estimate(folder, bpe, f"- {PAIR}}}\n", min_tokens=40, max_tokens=60, measure_total_length=True)
+    report = estimate(folder, bpe, f"- {PAIR}}}\n", min_tokens=40, max_tokens=60)
     assert report.num_examples == ((total >= 40) & (total <= 60)).sum()
 
 
@@ -101,13 +102,14 @@ def test_plain_texts_are_all_output(folder: Path, bpe: Path) -> None:
     (folder / "zipped.txt.gz").write_bytes(gzip.compress(b"Added.\n\n"))
     cfg = "- {type: txt, paths: ['@source.txt', '@zipped.txt.gz']}\n"
     expected = [*(count(bpe, text) for text in TEXTS), 0, count(bpe, "Added."), 0]
-    report = estimate(folder, bpe, cfg, measure_total_length=True)
+    report = estimate(folder, bpe, cfg)
     assert (report.num_examples, report.num_output_tokens) == (len(expected), sum(expected))
     assert report.bucket_duration_bins == duration_bins(expected, 5)
     assert report.num_rejected == 1
     assert f"source.txt:{len(TEXTS) + 2}: the text has a lone surrogate" in str(report.first_rejected)
-    with pytest.raises(UsageError, match=r"plain texts .* are all output; estimate with --measure-total-length"):
-        estimate(folder, bpe, cfg)
+    for options in ({"measure_total_length": False}, {"sub_buckets": 2}):
+        with pytest.raises(UsageError, match=r"plain texts .* are all output; estimate without --sub-buckets and"):
+            estimate(folder, bpe, cfg, **options)
 
 
 def conversation(*turns: tuple[str, str | float]) -> dict[str, Any]:
@@ -137,7 +139,8 @@ def test_conversations(folder: Path, bpe: Path) -> None:
         "- type: group\n  token_equivalent_duration: 0.1\n  input_cfg:\n"
         "    - {type: multimodal_conversation, manifest_filepath: '@c.jsonl'}\n"
     )
-    report = estimate(folder, bpe, cfg, num_buckets=2)
+    options = {"num_buckets": 2, "measure_total_length": False}
+    report = estimate(folder, bpe, cfg, **options)
     inputs = [
         count(bpe, "Added.") + 10,
         9,
@@ -148,7 +151,7 @@ def test_conversations(folder: Path, bpe: Path) -> None:
     assert (report.num_skipped, report.num_rejected) == (1, 3)
     assert "c.jsonl:5: the field conversations is missing" in str(report.first_rejected)
     tags = cfg.replace("'@c.jsonl'", "'@c.jsonl', tags: {context: 'Listen.', system_prompt: 'You are kind.'}")
-    more = estimate(folder, bpe, tags, num_buckets=2)
+    more = estimate(folder, bpe, tags, **options)
     system, context = count(bpe, "You are kind."), count(bpe, "Listen.")
     assert sorted(more.inputs.tolist()) == sorted(
         [inputs[0] + system, inputs[1] + system + context, inputs[2] + system]
@@ -191,7 +194,7 @@ def test_many_files_by_several_workers(folder: Path, bpe: Path) -> None:
 @pytest.mark.parametrize(
     ("cfg", "words"),
     [
-        ("- {type: nemo, manifest_filepath: x}", "has the type 'nemo'; prepcli reads txt, txt_pair,"),
+        ("- {type: share_gpt, manifest_filepath: x}", "has the type 'share_gpt'; prepcli reads nemo, "),
         ("- {type: txt}", "of type txt has no paths"),
         ("- {type: txt, paths: '@nothing.txt'}", "not found"),
         (f"- {PAIR.replace('@target', '@nothing')}}}", "not found"),

@@ -212,6 +212,17 @@ def texts(folder: Path) -> Path:
         f"- {{type: txt_pair, source_paths: {folder}/source.txt, target_paths: {folder}/target.txt, "
         f"questions_path: {folder}/questions.txt}}\n- {{type: txt, paths: {folder}/target.txt, language: en}}\n"
     )
+    (folder / "asked.yaml").write_text(
+        f"- {{type: txt_pair, source_paths: {folder}/source.txt, target_paths: {folder}/target.txt, "
+        f"questions_path: {folder}/questions.txt, source_language: en, target_language: Italiano, "
+        "tags: {extra_prompt: 'one two three'}}\n"
+    )
+    (folder / "mixed.yaml").write_text(
+        f"- {{type: group, input_cfg: [{{type: nemo, manifest_filepath: {folder}/m.json}}], weight: 1, "
+        "token_equivalent_duration: 0.5, tags: {context: 'Say it.'}}\n"
+        f"- {{type: multimodal_conversation, manifest_filepath: {folder}/talks.jsonl, weight: 2, "
+        "audio_locator_tag: '<a>'}\n"
+    )
     (folder / "talks.yaml").write_text(
         f"- {{type: multimodal_conversation, manifest_filepath: {folder}/talks.jsonl, audio_locator_tag: '<a>', "
         "token_equivalent_duration: 0.08, tags: {context: 'Listen.'}}\n"
@@ -219,17 +230,24 @@ def texts(folder: Path) -> Path:
     return folder
 
 
-def nemo_examples(cfg: Path, model: Path, prompt_format: str) -> list[Any]:
+def nemo_examples(cfg: Path, model: Path, prompt_format: str | None, *more: str) -> list[Any]:
     from nemo.collections.common.data.lhotse.cutset import read_cutset_from_config
-    from nemo.collections.common.data.lhotse.dataloader import LhotseDataLoadingConfig, tokenize_with_prompt
+    from nemo.collections.common.data.lhotse.dataloader import (
+        LhotseDataLoadingConfig,
+        tokenize,
+        tokenize_with_prompt,
+    )
     from nemo.collections.common.prompts import PromptFormatter
+    from nemo.collections.common.tokenizers.aggregate_tokenizer import TokenizerWrapper
     from omegaconf import OmegaConf
 
     config = OmegaConf.merge(
         OmegaConf.structured(LhotseDataLoadingConfig),
-        OmegaConf.from_dotlist([f"input_cfg={cfg}", "force_finite=true", "metadata_only=true"]),
+        OmegaConf.from_dotlist([f"input_cfg={cfg}", "force_finite=true", "metadata_only=true", *more]),
     )
     tokenizer = nemo_tokenizer(model)
+    if prompt_format is None:
+        return [tokenize(cut, TokenizerWrapper(tokenizer)) for cut in read_cutset_from_config(config)[0]]
     prompt = PromptFormatter.resolve(prompt_format)(tokenizer)
     cuts = read_cutset_from_config(config)[0]
     return list(cuts.map(partial(tokenize_with_prompt, tokenizer=tokenizer, prompt_format=prompt), apply_fn=None))
@@ -246,8 +264,10 @@ def test_bins_of_texts_and_conversations(texts: Path, cfg: str) -> None:
     model = texts / "bpe.model"
     examples = nemo_examples(texts / cfg, model, "plain")
     spec = TokenizerSpec((str(model),), prompt_format="plain")
-    for total in (False, True):
-        constraint = MultimodalSamplingConstraint(token_equivalent_duration=0.08, measure_total_length=total)
+    for total in (False, True, None):  # without the option, NeMo's script measures the total
+        constraint = MultimodalSamplingConstraint(
+            token_equivalent_duration=0.08, measure_total_length=total is not False
+        )
         expected = estimate_duration_buckets(examples, 10, constraint=constraint)
         options = TokenBinsOptions(num_buckets=10, measure_total_length=total)
         assert estimate_token_bins(str(texts / cfg), spec, options).bucket_duration_bins == expected
@@ -257,6 +277,74 @@ def test_bins_of_texts_and_conversations(texts: Path, cfg: str) -> None:
     ours = estimate_token_bins(str(texts / cfg), spec, TokenBinsOptions(num_buckets=10, sub_buckets=3))
     assert ours.bucket_duration_bins == pairs
     assert ours.max_tpt == pytest.approx(ratios, abs=0.0011)
+
+
+def measured(examples: list[Any], constraint: Any) -> Any:
+    return np.array([constraint.measure_length(example) for example in examples])
+
+
+@pytest.mark.parametrize("prompt_format", ["t5nmt", "llama2"])
+def test_languages_and_questions_in_prompts(texts: Path, prompt_format: str) -> None:
+    """T5's prompt holds the language of the target, and that of Llama 2 the question in a turn of its own."""
+    from nemo.collections.common.data.lhotse.sampling import MultimodalFixedBucketBatchSizeConstraint2D
+
+    model = texts / "bpe.model"
+    expected = measured(
+        nemo_examples(texts / "asked.yaml", model, prompt_format),
+        MultimodalFixedBucketBatchSizeConstraint2D([(0.0, 0.0)], [0], token_equivalent_duration=0.08),
+    )
+    spec = TokenizerSpec((str(model),), prompt_format=prompt_format)
+    ours = estimate_token_bins(str(texts / "asked.yaml"), spec, TokenBinsOptions(num_buckets=5, sub_buckets=2))
+    assert ours.inputs.tolist() == expected[:, 0].tolist()
+    assert ours.outputs.tolist() == expected[:, 1].tolist()
+
+
+def test_audio_among_conversations(texts: Path) -> None:
+    """Cuts are measured by the duration of a token that the training config says, not by that of their entry."""
+    from nemo.collections.common.data.lhotse.sampling import (
+        DurationFilter,
+        MultimodalFixedBucketBatchSizeConstraint2D,
+        MultimodalSamplingConstraint,
+        TokenCountFilter,
+        TokenPerTokenFilter,
+    )
+
+    model, cfg = texts / "bpe.model", texts / "mixed.yaml"
+    spec = TokenizerSpec((str(model),), prompt_format="plain")
+    for seconds in (0.08, 0.3):
+        more = f"token_equivalent_duration={seconds}", "force_iterable_dataset=true"
+        examples = nemo_examples(cfg, model, "plain", *more)
+        (texts / "train.yaml").write_text(
+            f"model: {{train_ds: {{token_equivalent_duration: {seconds}, input_cfg: {cfg}}}}}"
+        )
+        for total in (False, True):
+            constraint = MultimodalSamplingConstraint(token_equivalent_duration=seconds, measure_total_length=total)
+            options = TokenBinsOptions(num_buckets=10, measure_total_length=total)
+            ours = estimate_token_bins(str(texts / "train.yaml"), spec, options)
+            assert sorted(ours.inputs.tolist()) == sorted(measured(examples, constraint).tolist())
+        constraint = MultimodalFixedBucketBatchSizeConstraint2D([(0.0, 0.0)], [0], token_equivalent_duration=seconds)
+        ours = estimate_token_bins(str(texts / "train.yaml"), spec, TokenBinsOptions(num_buckets=10, sub_buckets=3))
+        lengths = sorted(zip(ours.inputs.tolist(), ours.outputs.tolist(), strict=True))
+        assert lengths == sorted(map(tuple, measured(examples, constraint).tolist()))
+    filters = DurationFilter(1, 9), TokenCountFilter(10, 200, True), TokenPerTokenFilter(-1, 0.7)
+    kept = [one for one in examples if all(keeps(one) for keeps in filters)]
+    limits = "min_duration: 1, max_duration: 9, min_tokens: 10, max_tokens: 200, max_tpt: 0.7"
+    (texts / "train.yaml").write_text(f"train_ds: {{{limits}, token_equivalent_duration: 0.3, input_cfg: {cfg}}}")
+    ours = estimate_token_bins(str(texts / "train.yaml"), spec, TokenBinsOptions(num_buckets=10))
+    constraint = MultimodalSamplingConstraint(token_equivalent_duration=0.3, measure_total_length=True)
+    assert sorted(ours.inputs.tolist()) == sorted(measured(kept, constraint).tolist())
+    assert [len(kept) < sum(map(keeps, examples)) for keeps in filters] == [True] * 3
+
+
+def test_audio_alone_in_tokens(folder: Path) -> None:
+    from nemo.collections.common.data.lhotse.sampling import MultimodalSamplingConstraint
+
+    model, cfg = folder / "bpe.model", folder / "cfg.yaml"
+    examples = nemo_examples(cfg, model, None)
+    for total in (False, True):
+        constraint = MultimodalSamplingConstraint(token_equivalent_duration=0.08, measure_total_length=total)
+        ours = estimate_token_bins(str(cfg), TokenizerSpec((str(model),)), TokenBinsOptions(measure_total_length=total))
+        assert sorted(ours.inputs.tolist()) == sorted(measured(examples, constraint).tolist())
 
 
 def test_nemo_takes_the_configs(folder: Path, texts: Path, tmp_path: Path) -> None:

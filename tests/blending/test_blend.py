@@ -91,6 +91,73 @@ def test_given_weights(sets: Path, tmp_path: Path) -> None:
     assert "b has no weight, but others have one" in done.error_line
 
 
+def shares(done: Outcome) -> dict[str, float]:
+    return {one["name"]: one["share"] for one in done.json["sets"]}
+
+
+def test_weights_of_groups(sets: Path, tmp_path: Path) -> None:
+    """Weights at each level in one call: a share is the product of the levels, as NeMo draws."""
+    data = (
+        "en=:0.7",
+        f"en/a={sets}/1h.json:0.6",
+        f"en/b/x={sets}/2h.json:3",
+        f"en/b/y={sets}/8h.json:1",
+        "en/b=:0.4",
+        f"c={sets}/config.yaml:0.2",
+        "c/entry1=:1",
+        "c/entry0=:4",
+        f"d={sets}/buckets:0.1",
+    )
+    done = blend(*data, "mix.yaml", "--json", cwd=tmp_path)
+    en, c, d = entries(tmp_path / "mix.yaml")
+    assert weights([en, c, d]) == [0.7, 0.2, 0.1]
+    assert weights(en["input_cfg"]) == [0.6, 0.4]
+    assert weights(en["input_cfg"][1]["input_cfg"]) == [0.75, 0.25]
+    assert weights(c["input_cfg"]) == [0.8, 0.2]
+    expected = {"en/a": 0.42, "en/b/x": 0.21, "en/b/y": 0.07, "c/entry0": 0.16, "c/entry1": 0.04}
+    buckets = {name: share for name, share in shares(done).items() if name not in expected}
+    assert shares(done) | expected == pytest.approx(shares(done))
+    assert sum(buckets.values()) == pytest.approx(0.1)
+    groups = {one["name"]: (one["weight"], one["share"], one["hours"]) for one in done.json["groups"]}
+    assert groups["en"] == (0.7, pytest.approx(0.7), 11)
+    assert groups["en/b"] == (0.4, pytest.approx(0.28), 10)
+    printed = [line.split()[1:5] for line in (tmp_path / "mix.yaml").read_text().splitlines() if line.startswith("#")]
+    assert printed[2:5] == [
+        ["en/", "11.00", "30", "0.7"],
+        ["en/a", "1.00", "10", "0.6"],
+        ["en/b/", "10.00", "20", "0.4"],
+    ]
+
+
+def test_weights_that_a_user_might_expect_to_count(sets: Path, tmp_path: Path) -> None:
+    """A weight that has no effect is refused, and what is weighed by hours beside given weights is named."""
+    alone = (f"en/a={sets}/1h.json:0.7", f"it/b={sets}/2h.json:0.3")
+    done = blend(*alone, "x.yaml", cwd=tmp_path, code=2)
+    assert (
+        "the weight of en/a has no effect, because it is alone in en; give the weight to the group: en=:0.7" in done.err
+    )
+    done = blend(*alone, "en=:0.7", "it=:0.3", "mix.yaml", "--json", cwd=tmp_path)
+    assert shares(done) == {"en/a": 0.7, "it/b": 0.3}
+    assert not [note for note in done.json["notes"] if "weight" in note]
+    some = (f"en/a={sets}/1h.json:3", f"en/b={sets}/2h.json:1", f"it={sets}/2h.json")
+    done = blend(*some, "y.yaml", "--temperature", 0.5, "--json", cwd=tmp_path)
+    assert [note for note in done.json["notes"] if "duration" not in note] == [
+        "en, it: weighed by hours, because no weights are given for them, only in en; en=:WEIGHT gives a group one",
+        "--temperature does not change the weights that are given",
+    ]
+    done = blend(*some, "it=:0.5", "x.yaml", cwd=tmp_path, code=2)
+    assert "en has no weight, but others have one; give it one (en=:WEIGHT), or leave out all" in done.err
+    assert shares(blend(*some, "it=:0.5", "en=:0.5", "z.yaml", "--json", cwd=tmp_path))["en/a"] == 0.375
+
+
+def test_a_temperature_that_the_table_would_not_show(sets: Path, tmp_path: Path) -> None:
+    group = {"type": "group", "reweight_temperature": [0.5], "input_cfg": entries(sets / "config.yaml")}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump([group]))
+    assert (
+        "a group of a.yaml has a reweight_temperature" in blend("a=a.yaml", "x.yaml", cwd=tmp_path, code=2).error_line
+    )
+
+
 def test_a_high_temperature(sets: Path, tmp_path: Path) -> None:
     """The power of the hours alone is more than a float holds."""
     blend(f"a={sets}/2h.json", f"b={sets}/2h.json", "mix.yaml", "--temperature", 1e9, cwd=tmp_path)
@@ -116,7 +183,7 @@ def test_how_often_a_set_is_seen(sets: Path, tmp_path: Path) -> None:
     assert a["seen_per_1000_hours"] == pytest.approx(100)
     assert b["seen_per_1000_hours"] == pytest.approx(100)
     printed = [line.split() for line in (tmp_path / "mix.yaml").read_text().splitlines()]
-    assert ["#", "a", "2.00", "10", "50.00%", "20.00%", "100.0"] in printed
+    assert ["#", "a", "2.00", "10", "0.5", "50.00%", "20.00%", "100.0"] in printed
 
 
 def test_finished_sets_are_not_read_again(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +248,11 @@ def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
     assert blend(*data, cwd=tmp_path).out == "blend: nothing to do, mix.yaml is complete\n"
     other = (f"a={sets}/2h.json", "mix.yaml")
     assert "--overwrite to replace it" in blend(*other, cwd=tmp_path, code=2).error_line
+    (tmp_path / "mix.yaml").rename(tmp_path / "kept.yaml").chmod(0o600)
+    (tmp_path / "mix.yaml").symlink_to("kept.yaml")
     blend(*other, "--overwrite", cwd=tmp_path)
+    assert (tmp_path / "mix.yaml").is_symlink()
+    assert (tmp_path / "kept.yaml").stat().st_mode & 0o777 == 0o600
     done = blend("a=mix.yaml", f"b={sets}/1h.json", "mix.yaml", "--overwrite", cwd=tmp_path, code=2)
     assert "would replace the input mix.yaml" in done.error_line
 
@@ -210,6 +281,9 @@ def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:
         (("a=gone.json", "x.yaml"), "a: there is no file or directory gone.json"),
         (("a=gone.json:0.5", "x.yaml"), "a: there is no file or directory gone.json"),
         (("a=1h.json:0", "x.yaml"), "a: the weight must be a number above 0, not 0"),
+        (("a=1h.json", "a=:x", "x.yaml"), "a: the weight must be a number above 0, not x"),
+        (("a=1h.json", "b=:1", "x.yaml"), "there is no set or group b"),
+        (("a=1h.json:1", "a=:2", "x.yaml"), "a has two weights, 1 and 2; give one"),
         (("a=1h.json", "a=2h.json", "x.yaml"), "the name a stands for two data sets"),
         (("a=1h.json", "a/b=2h.json", "x.yaml"), "a is a data set and a group"),
         (("a=1h.json", "x.json"), "must be a file whose name ends in .yaml"),
@@ -236,19 +310,20 @@ def test_nemo_draws_what_the_weights_say(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("nemo.collections.common")
     from prepcli.models.nemo_input import input_cuts
 
-    data = (f"en/t={sets}/tarred:1", f"en/s={sets}/shar:3", f"it={sets}/buckets", "mix.yaml")
-    done = prepcli(
-        "blend", *data, "--temperature", 0.5, "--tag", "en:part=en", "--tag", "en/t:set=t", "--json", cwd=tmp_path
-    )
+    en = ("en=:0.7", f"en/t={sets}/tarred:1", "en/s=:3", f"en/s/x={sets}/shar", f"en/s/y={sets}/tarred")
+    data = (*en, f"it={sets}/buckets:0.3", "mix.yaml")
+    tags = [word for name in ("en/t", "en/s/x", "en/s/y", "it") for word in ("--tag", f"{name}:set={name}")]
+    done = prepcli("blend", *data, "--by", "records", *tags, "--json", cwd=tmp_path)
     assert done.code == 0, done.err
     assert done.json["checked"]
-    drawn = islice(input_cuts(tmp_path / "mix.yaml", seed=3), 6000)
-    # Tags of the group and of the data set.
-    counts = Counter((getattr(cut, "part", None), getattr(cut, "set", None)) for cut in drawn)
-    en, both = counts["en", "t"] + counts["en", None], sum(counts.values())
-    # Groups of equal hours but for en, which has the corpus twice: 2 ** 0.5 to 1.
-    assert en / both == pytest.approx(2**0.5 / (2**0.5 + 1), abs=0.03)
-    assert counts["en", "t"] / en == pytest.approx(0.25, abs=0.03)
+    assert "mix.yaml is written; NeMo reads it once, to check it (--no-check leaves this out)" in done.err
+    counts = Counter(cut.set for cut in islice(input_cuts(tmp_path / "mix.yaml", seed=3), 6000))
+    # Products of the weights of all levels; x and y have the same records.
+    expected = {"en/t": 0.7 * 0.25, "en/s/x": 0.7 * 0.75 * 0.5, "en/s/y": 0.7 * 0.75 * 0.5, "it": 0.3}
+    assert {name: count / 6000 for name, count in counts.items()} == pytest.approx(expected, abs=0.03)
+    in_table = shares(done)
+    in_table["it"] = in_table.pop("it/bucket1") + in_table.pop("it/bucket2")
+    assert in_table == pytest.approx(expected)
 
 
 @pytest.mark.nemo
@@ -258,4 +333,4 @@ def test_a_config_that_nemo_cannot_read(sets: Path, tmp_path: Path) -> None:
     write_lines(tmp_path / "m.json", [{"audio_filepath": "gone.wav", "duration": 1.0, "text": ""}])
     done = prepcli("blend", "a=m.json", "mix.yaml", cwd=tmp_path)
     assert done.code == 2
-    assert "NeMo cannot read mix.yaml: " in done.error_line
+    assert "NeMo cannot read mix.yaml: " in done.err

@@ -19,6 +19,7 @@ from prepcli import __version__
 from prepcli.cli.groups import DOWNLOAD
 from prepcli.interface.commands import COMMANDS as ALL_COMMANDS
 from prepcli.interface.commands import TASKS, Command
+from prepcli.interface.options import SYNONYMS, declared
 from tests.conftest import MINI_CORPUS
 from tests.slurm.slow_disk import published
 from tests.support.commands import COMMANDS
@@ -40,6 +41,11 @@ for command in sys.argv[1:]:
         if done.code:
             sys.exit(f"{{command}}: {{done.code}}")
 """
+
+
+def names_of(command: Command) -> set[str]:
+    """The names of its options."""
+    return {name for one in declared(command.load_options()) for name in one.names}
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -118,6 +124,48 @@ def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_what_reads_manifests_stands_under_that_heading() -> None:
+    headed = TASKS["Prepare training data from manifests"]
+    assert {declared(one.load_options())[0].option.metavar for one in headed} == {"MANIFEST"}
+
+
+def order_of_help(command: str) -> list[str]:
+    """The long names of the options in the order of `--help`, each option by its first; without --help itself."""
+    options = prepcli(*command.split(), "--help").out.partition("\nOptions:\n")[2]
+    return re.findall(r"^  (?:-\w, )?(--[\w-]+)", options, re.MULTILINE)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("manifest-to-tarred", ["--num-shards", "--shard-size", "--shard-hours", "--audio-base-dir"]),
+        ("manifest-to-wenet", ["--shard-size", "--audio-base-dir"]),
+        ("extend-context-audio", ["--audio-base-dir", "--speaker-model", "--group-by"]),
+        ("extend-codec-codes", ["--codec-model", "--codec-name"]),
+        ("estimate-bins-2d", ["--tokenizer", "--langs", "--buckets", "--sub-buckets"]),
+        ("estimate-bins", ["--buckets", "--num-examples"]),
+    ],
+)
+def test_help_begins_with_what_most_calls_need(command: str, first: list[str]) -> None:
+    assert order_of_help(command)[: len(first)] == first
+
+
+WITH_WORK_DIR = [one for one in ALL_COMMANDS if "--work-dir" in names_of(one)]
+
+
+@pytest.mark.parametrize("command", WITH_WORK_DIR, ids=lambda one: one.name)
+def test_help_ends_with_what_few_calls_need(command: Command) -> None:
+    names = order_of_help(command.name)
+    assert names[-1] == "--work-dir"
+    if "--no-steal" in names:
+        assert names.index("--no-steal") > names.index("--num-workers")
+
+
+def test_the_three_ways_to_choose_shards_are_marked() -> None:
+    text = " ".join(prepcli("manifest-to-tarred", "--help").out.split())
+    assert text.count("One of three: ") == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -137,7 +185,18 @@ def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
         ("extend-codec-codes x --batch-size 8", "did you mean --batch-duration? It is in seconds of audio"),
         ("extend-codec-codes x --num-nodes 2", "run it on every node with srun or torchrun"),
         ("estimate-bins m.json --num-nodes 2", "leave it out: it starts no other nodes"),
-        ("manifest-to-shar m.json out --processing-chunk-size 8", "leave it out: memory does not grow"),
+        ("manifest-to-shar m.json out --processing-chunk-size 8", "did you mean --shard-size?"),
+        ("extend-codec-codes x --codec-model-name 21fps", "did you mean --codec-name?"),
+        ("extend-context-audio m.json out --dataset-name libritts", "did you mean --group-by?"),
+        ("extend-context-audio m.json out --flush-threshold-items 8", "leave it out: memory does not grow"),
+        ("extend-context-audio m.json out --wandb-name x", "leave it out: prepcli status shows how far a run is"),
+        (
+            "manifest-to-mels m.json out --mel-files l.txt",
+            "leave it out: the lists of mels are written to",
+        ),
+        ("manifest-to-mels --wav-files l.txt", "prepcli make-manifest LIST.txt MANIFEST --format filelist"),
+        ("download fisher --transcript_root x", "did you mean --ldc-root?"),
+        ("download aishell2 --dest_folder x", "did you mean --data-root?"),
         ("manifest-to-tarred --concat_manifest_paths a b", "the set that they are added to with --concat-to"),
         ("manifest-to-tarred m.json out --shards 4", "no option --shards: did you mean --num-shards?"),
         ("manifest-to-wenet m.json out --num_utts_per_shard 9", "did you mean --shard-size?"),
@@ -146,12 +205,35 @@ def test_help_lists_every_command_in_a_group_with_a_whole_line() -> None:
         ("manifest-to-tarred m.json out --metadata x.yaml", "leave it out: metadata.yaml is always written"),
         ("manifest-to-tarred m.json out --use_lhotse", "leave it out: it is an option of the training config"),
         ("estimate-bins --input m.json", "INPUT is the first argument"),
+        ("estimate-batch-sizes --pretrained-name x", "did you mean --model?"),
+        ("estimate-batch-sizes --module-name a.B -c x", "did you mean --model-class?"),
+        ("estimate-batch-sizes -m a.B --config-path x", "did you mean --config?"),
     ],
 )
 def test_options_of_other_programs(arguments: str, words: str) -> None:
     done = prepcli(*arguments.split())
     assert (done.code, done.out) == (2, "")
     assert words in done.error_line
+
+
+WITH_CODEC = [one for one in ALL_COMMANDS if SYNONYMS.keys() & names_of(one)]
+
+
+@pytest.mark.parametrize("command", WITH_CODEC, ids=lambda one: one.name)
+def test_both_names_of_the_codec_are_accepted(command: Command) -> None:
+    """NeMo's scripts call it --force-codec for tar shards and --audio-format for Shar."""
+    assert SYNONYMS.keys() <= names_of(command)
+    for name in SYNONYMS:
+        done = prepcli(*command.name.split(), name, "mpeg7")
+        assert done.code == 2
+        assert "'mpeg7' is not one of 'wav'" in done.error_line or "'mpeg7' is not one of 'flac'" in done.error_line
+
+
+def test_either_name_of_the_codec_is_the_same_setting(tmp_path: Path) -> None:
+    words = ("manifest-to-shar", MINI_CORPUS / "manifest.json", tmp_path / "shar", "--json")
+    assert prepcli(*words, "--force-codec", "wav").json["status"] == "done"
+    assert prepcli(*words, "--audio-format", "wav").json["status"] == "nothing_to_do"
+    assert "--audio-format wav" in (tmp_path / "shar.prepcli/plan.json").read_text()
 
 
 def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
@@ -182,6 +264,25 @@ def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
             "manifest-to-tarred a.json b.json out",
             "unexpected extra argument(s) (out): the command takes MANIFEST and OUT; several manifests are one "
             "argument, a.json,b.json (see prepcli manifest-to-tarred --help)",
+        ),
+        (
+            "inspect a.json b.json",
+            "unexpected extra argument(s) (b.json): the command takes PATH; several manifests are one argument, "
+            "a.json,b.json (see prepcli inspect --help)",
+        ),
+        (
+            "estimate-bins-2d a.json b.json -t x",
+            "unexpected extra argument(s) (b.json): the command takes INPUT; several manifests are one argument, "
+            "a.json,b.json (see prepcli estimate-bins-2d --help)",
+        ),
+        (
+            "make-manifest a/ b/ m.json",
+            "unexpected extra argument(s) (m.json): the command takes SOURCE and OUT.json; for several, give the "
+            "folder above them, or a file that lists paths (see prepcli make-manifest --help)",
+        ),
+        (
+            "verify a b",
+            "unexpected extra argument(s) (b): the command takes OUT; give one at a time (see prepcli verify --help)",
         ),
         (
             "manifest-to-shar m out --shard-size x",

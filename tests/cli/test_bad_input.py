@@ -74,7 +74,7 @@ def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> No
     shutil.rmtree(folder / "out.prepcli")
     foreign = everything(folder)
     done = prepcli(*command, cwd=folder)
-    assert (done.code, "give --overwrite to replace it" in done.error_line) == (2, True)
+    assert (done.code, "move or remove these files" in done.error_line) == (2, True)
     assert everything(folder) == foreign
 
 
@@ -252,3 +252,17 @@ def test_folders_that_cannot_be_read(closed: Path, command: tuple[str, ...]) -> 
     assert (done.code, done.out) == (2, "")
     assert ": Permission denied; check the path and its permissions" in done.error_line
     assert not list(closed.glob("out*"))
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "estimate-bins", "estimate-bins-2d", "blend", "index"])
+def test_a_folder_of_audio_needs_a_manifest(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "audio"
+    (folder / "a/b").mkdir(parents=True)
+    (folder / "a/b/x.WAV").touch()
+    words: dict[str, list[object]] = {"estimate-bins-2d": ["-t", "x"], "blend": [tmp_path / "mix.yaml"]}
+    more = words.get(command, [])
+    done = prepcli(command, f"set={folder}" if command == "blend" else folder, *more)
+    assert done.code == 2
+    assert done.error_line.endswith(f"make a manifest of it first, prepcli make-manifest {folder} OUT.json")
+    (folder / "a/b/x.WAV").rename(folder / "a/b/x.txt")
+    assert "audio:" not in prepcli(command, f"set={folder}" if command == "blend" else folder, *more).error_line

@@ -44,8 +44,13 @@ class Draw(Shared):
 
 def run(*arguments: str) -> tuple[int, list[Draw], str]:
     seen: list[Draw] = []
+
+    def draw(options: Draw) -> str:
+        seen.append(options)
+        return "drawn"
+
     app = typer.Typer(rich_markup_mode=None)
-    command = build_command(["draw"], Draw, lambda: seen.append, lambda *_: None)
+    command = build_command(["draw"], Draw, lambda: draw)
     app.command("draw", cls=VariadicCommand)(command)
     result = CliRunner().invoke(app, arguments)
     return result.exit_code, seen, result.output

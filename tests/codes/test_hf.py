@@ -149,6 +149,7 @@ def check_refused(folders: dict[str, Path], shar: Path) -> None:
     assert too_many.code == 2
     assert "was made differently: --num-codebooks was not given" in too_many.err
     codec = load_codec(str(folders["encodec"]))
+    assert codec.values_per_sample == 4.0  # the channels of its first layer
     rows = torch.randn(4, 320 * 30, generator=torch.Generator().manual_seed(0)) / 10
     exact, short = (codec.encode(rows, torch.full((4,), 9600), precision)[0] for precision in ("fp32", "bf16"))
     assert 0 < float((exact != short).float().mean()) < 0.6

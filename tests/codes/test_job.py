@@ -317,10 +317,10 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
     shards = find_input(out)
     indices = [index_shard(shard) for shard in shards]
     codes = []
-    for resamples in (False, True):
+    for on_gpu in (False, True):
         codec = ToyCodec()
-        encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, resamples=resamples)
-        decoder = MemberDecoder(None if resamples else codec.sampling_rate)
+        encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, on_gpu=on_gpu)
+        decoder = MemberDecoder(None if on_gpu else codec.sampling_rate)
         feed = (
             decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
             for batch in encoder.batches()

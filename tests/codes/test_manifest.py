@@ -108,6 +108,8 @@ def test_each_segment_once_with_the_codes_of_it_alone(corpus: Path, extend: Exte
     done = extend(write_lines(corpus / "m.json", records), out, "--pool-duration", 5, "--json")
     assert (done.code, done.err) == (0, "")
     assert (done.json["records_out"], done.json["rejects"]) == (len(records), 0)
+    words = " segments (3%) have a much lower sampling rate than the codec's 16000 Hz (8000 Hz: 2): resampling does not"
+    assert done.json["details"]["low_rates"].startswith(f"2 of {len(records) + HALF + 2}{words}")  # once a context
     assert done.json["units"] > 10
     assert done.json["outputs"] == {"manifest": str(out / NAME)}
     lines = read_lines(out / NAME)
@@ -357,6 +359,46 @@ def test_verify_finds_damaged_codes(
     problems = [problem for problem in checked.json["problems"] if problem.startswith(f"{NAME}:1:")]
     assert words in problems[0]
     assert any("SHA-256 differs" in problem or "missing" in problem for problem in checked.json["problems"])
+
+
+def encoded(corpus: Path, extend: Extend, *options: object) -> Path:
+    """The OUT of a few records of one file each, and of three segments of another."""
+    records = [*mini()[:3], *read_lines(MINI_CORPUS / "segments.json")[:3]]
+    out = corpus.parent / "out"
+    assert extend(write_lines(corpus / "m.json", records), out, "--pool-duration", 5, *options).code == 0
+    return out
+
+
+@pytest.mark.parametrize("field", ["audio_filepath", "context_audio_filepath"])
+def test_audio_that_was_replaced(corpus: Path, extend: Extend, field: str) -> None:
+    """By other audio of the same length; a copy, or another date, changes nothing."""
+    out = encoded(corpus, extend)
+    audio = corpus / mini()[1][field]
+    shutil.copyfile(audio, corpus / "copy")
+    (corpus / "copy").rename(audio)
+    assert extend(corpus / "m.json", out, "--pool-duration", 5, "--json").json["status"] == "nothing_to_do"
+    assert prepcli("verify", out).code == 0
+    samples, rate = soundfile.read(audio, dtype="int16")
+    soundfile.write(audio, samples[::-1], rate)
+    done = extend(corpus / "m.json", out, "--pool-duration", 5)
+    assert (done.code, f"{audio} holds other audio than the codes" in done.error_line) == (2, True)
+    for named in (out, out / NAME):
+        problems = prepcli("verify", named, "--json").json["problems"]
+        assert problems == [
+            f"codes_toy: made of other audio than {audio} holds now; run extend-codec-codes again with --overwrite"
+        ]
+    audio.unlink()
+    assert extend(corpus / "m.json", out, "--pool-duration", 5, "--json").json["status"] == "nothing_to_do"
+    assert any("1 audio files are not where" in note for note in prepcli("verify", out, "--json").json["notes"])
+
+
+def test_verify_of_the_manifest_compares_the_codes_that_it_names(corpus: Path, extend: Extend) -> None:
+    out = encoded(corpus, extend)
+    first, second = (Path(line[TARGET]) for line in read_lines(out / NAME)[:2])
+    shutil.copyfile(first, second)
+    expected = f"{second.relative_to(out)}: not the bytes that were published (SHA-256 differs)"
+    for named in (out, out / NAME):
+        assert expected in prepcli("verify", named, "--json").json["problems"]
 
 
 @pytest.mark.parametrize("path", ["codes_toy/s01/s01_u1.pt", 7])

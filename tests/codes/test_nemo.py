@@ -107,6 +107,7 @@ def check_codes_are_nemos_of_each_segment_alone(shar: Path, codec: Codec) -> Non
 def check_what_the_codec_says_of_itself(codec: Codec) -> None:
     assert (codec.sampling_rate, codec.samples_per_frame) == (SAMPLING_RATE, SAMPLES_PER_FRAME)
     assert (codec.codebook_size, codec.min_frames) == (2016, 1)
+    assert codec.values_per_sample == 4.0  # the channels of its first layer
     assert isinstance(codec, NemoCodec)
     audio = torch.randn(3, 20 * SAMPLES_PER_FRAME, generator=torch.Generator().manual_seed(0)) / 10
     lengths = torch.full((3,), audio.shape[1])

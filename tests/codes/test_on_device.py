@@ -75,11 +75,19 @@ def shar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "shar"
 
 
-def extend(shar: Path, out: Path, codec: ToyCodec, monkeypatch: pytest.MonkeyPatch, precision: str = "fp32") -> Report:
+def extend(
+    shar: Path,
+    out: Path,
+    codec: ToyCodec,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str = "fp32",
+    batch_duration: float = 20.0,
+    **run: bool,
+) -> Report:
     use_toy_codec(monkeypatch.setattr, lambda _: codec)
-    options = CodesOptions("toy", "toy", batch_duration=20.0, precision=precision)  # type: ignore[arg-type]
+    options = CodesOptions("toy", "toy", batch_duration=batch_duration, precision=precision)  # type: ignore[arg-type]
     job = CodesJob(shar, options, num_workers=1)
-    return run_job(job, codes_workspace(out, "toy"), RunOptions(num_workers=1))
+    return run_job(job, codes_workspace(out, "toy"), RunOptions(num_workers=1, **run))  # type: ignore[arg-type]
 
 
 def different_codes(one: Path, other: Path) -> tuple[int, int]:
@@ -136,6 +144,27 @@ def test_a_batch_that_does_not_fit_is_divided_and_loses_nothing(
     )
     assert sum(codes is None for codes in after.values()) == 1
     assert all(np.array_equal(codes, before[id]) for id, codes in after.items() if codes is not None)  # type: ignore[arg-type]
+
+
+def test_a_row_that_no_kernel_can_address_is_a_reject_before_it_is_decoded(
+    shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A layer with so many channels that 25 s of audio have 2^31 values; batches keep below it, too."""
+    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    codec = MixingCodec()
+    codec.values_per_sample = 2**31 / (25 * 16000)
+    report = extend(shar, tmp_path / "out", codec, monkeypatch, batch_duration=60.0)
+    assert (report.records_out, report.rejects_by_reason) == (19, {"out_of_memory": 1})
+    assert report.retry_with is not None and report.retry_with.endswith("--retry-rejects")
+    (line,) = read_lines(codes_workspace(tmp_path / "out", "toy").root / "rejects.jsonl")
+    detail = line["reject_detail"]
+    assert "30 s are too long for a layer of the codec on a GPU, which can compute 25 s at once" in detail
+    assert "--devices cpu --retry-rejects" in detail
+    assert all(rows * length <= 25 * 16000 for rows, length in codec.shapes)
+    assert max(rows * length for rows, length in codec.shapes) > 20 * 16000
+    monkeypatch.setattr(CodesJob, "is_on_gpu", False)
+    again = extend(shar, tmp_path / "out", ToyCodec(), monkeypatch, batch_duration=60.0, retry_rejects=True)
+    assert (again.records_out, again.rejects) == (20, 0)
 
 
 def encode(

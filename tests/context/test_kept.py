@@ -76,6 +76,20 @@ def test_the_embeddings_of_another_run_are_used(tmp_path: Path, manifest: Path, 
     assert tree(third) == tree(second)
 
 
+def test_no_model_is_loaded_if_there_is_nothing_to_embed(
+    tmp_path: Path, manifest: Path, encoder: ToyEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for another threshold nor for another output; loading NeMo's takes ten seconds."""
+    out = tmp_path / "out"
+    extend(manifest, out, *AUDIO, "--context-min-ssim", 0.1)
+    before = tree(out)
+    monkeypatch.setattr("prepcli.context.job.load_speaker_encoder", lambda name: pytest.fail("it was loaded"))
+    done = extend(manifest, out, *AUDIO, "--context-min-ssim", -1, "--overwrite", "--json")
+    assert done.json["details"]["embeddings_reused"] == f"{COUNT} of {COUNT}"
+    extend(manifest, tmp_path / "other", *AUDIO, "--context-min-ssim", 0.1, "--reuse-embeddings", out)
+    assert tree(tmp_path / "other") == before
+
+
 def test_only_what_is_not_there_or_was_changed_is_embedded(tmp_path: Path, manifest: Path, encoder: ToyEncoder) -> None:
     records = read_lines(manifest)
     for record in records:

@@ -51,6 +51,9 @@ CASES = {
 }
 
 
+CASES["librittsDevClean"] = CASES["libritts"]
+
+
 def test_every_preset_has_a_case() -> None:
     assert CASES.keys() == PRESETS.keys()
 
@@ -87,7 +90,7 @@ def test_pattern_of_the_users() -> None:
 @pytest.mark.parametrize(
     ("group_by", "words"),
     [
-        ("libri", "one of libritts, hifitts"),
+        ("libri", "one of libritts, librittsDevClean, hifitts"),
         ("regex:speaker", "must be regex:FIELD:PATTERN"),
         ("regex::(a)", "must be regex:FIELD:PATTERN"),
         ("regex:speaker:(a", "not a regular expression: missing )"),

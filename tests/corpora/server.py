@@ -14,7 +14,8 @@ class Site:
 
     `cut_after`: bytes of the body after which the next connections break, one number each. `refusals`: answers
     (status, headers) to the next requests. `headers`: of every answer with a file. `damaged`: how often a byte in the
-    middle is wrong. `without`: headers that are not sent.
+    middle is wrong. `without`: headers that are not sent. `hold_after`: bytes of the body after which
+    the next connections wait until the client ends.
     """
 
     files: dict[str, bytes]
@@ -24,6 +25,7 @@ class Site:
     ranges: bool = True
     damaged: int = 0
     without: frozenset[str] = frozenset()
+    hold_after: list[int] = field(default_factory=list)
     url: str = ""
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     answered: list[int] = field(default_factory=list)
@@ -74,6 +76,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if site.cut_after and status in (200, 206):
             self.wfile.write(body[: site.cut_after.pop(0)])
+            self.close_connection = True
+        elif site.hold_after and status in (200, 206):
+            self.wfile.write(body[: site.hold_after.pop(0)])
+            self.rfile.read(1)
             self.close_connection = True
         else:
             self.wfile.write(body)

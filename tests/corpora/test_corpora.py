@@ -12,7 +12,7 @@ from prepcli.corpora.published.librispeech import data_sets as librispeech_sets
 from prepcli.corpora.published.ljspeech import data_set as ljspeech_set
 from tests.conftest import read_lines, tree
 from tests.corpora.conftest import Serve
-from tests.corpora.miniatures import MANDARIN, aishell2, utterances, write_files
+from tests.corpora.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
 from tests.support.running import Outcome, prepcli
 
 
@@ -46,6 +46,32 @@ def test_an4(serve: Serve, tmp_path: Path) -> None:
         assert rate == 16000
         assert (samples == published).all()
         assert record["duration"] == len(samples) / rate
+
+
+def test_an_archive_brings_nothing_but_its_corpus(serve: Serve, tmp_path: Path) -> None:
+    """Other files in it would lie in the data root, or replace those that are there; those next to a tree stay."""
+    from tests.corpora.miniatures import an4, librispeech, tar_gz
+
+    strange = {".bashrc": b"x", "mine.json": b"x", "set.prepcli/plan.json": b"x", "LibriSpeech/other/x": b"x"}
+    data = write_files({"mine.json": b"mine", "LibriSpeech/README.TXT": b"mine"}, tmp_path / "data")
+    site = serve(
+        {
+            "an4_sphere.tar.gz": tar_gz(an4() | strange),
+            "dev-clean-2.tar.gz": tar_gz(librispeech("dev-clean-2", ["s01"]) | strange),
+        }
+    )
+    sums = tmp_path / "sums"
+    sums.write_text(checksum_list(site.files))
+    from_site = ("--data-root", data, "--base-url", site.url, "--checksums", sums)
+    for words in (("an4",), ("librispeech", "--data-sets", "dev_clean_2")):
+        done = prepcli("download", *words, *from_site)
+        assert done.code == 0, done.err
+        assert "files of the archive are not part of" in done.err
+    assert {path.name for path in data.iterdir()} == {"an4", "LibriSpeech", "mine.json", "dev_clean_2.json"}
+    assert {path.name for path in (data / "LibriSpeech").iterdir()} == {
+        *("README.TXT", "SPEAKERS.TXT", "dev-clean-2", "dev-clean-2-processed")
+    }
+    assert (data / "mine.json").read_bytes() + (data / "LibriSpeech/README.TXT").read_bytes() == b"minemine"
 
 
 def test_an4_lines_without_an_utterance(serve: Serve, tmp_path: Path) -> None:
@@ -175,6 +201,27 @@ def test_ljspeech(serve: Serve, checksums: Path, tmp_path: Path) -> None:
             path, text = line.split("|")
             assert (data / path).samefile(data / "LJSpeech-1.1" / record["audio_filepath"])
             assert text == record["normalized_text"]
+
+
+def test_subsets_of_ljspeech() -> None:
+    """The published lists have subsets of the train part; the miniature is too small for them."""
+    names = [f"LJ001-{number:04d}" for number in range(1000)]
+    fields = {"normalized_text": "a text"}
+    records = [("train_manifest.json", {"audio_filepath": f"wavs/{name}.wav"} | fields) for name in names]
+    found = []
+    for seed in (0, 1):
+        derive = ljspeech_set(100, 500, seed).derive
+        assert derive is not None
+        lists = {name: list(lines) for name, lines in derive(iter(records))}
+        subsets = {name: lines for name, lines in lists.items() if "subset" in name}
+        assert {name: len(lines) for name, lines in subsets.items()} == {
+            f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt": size for size in (300, 625)
+        }
+        small, large = subsets.values()
+        assert large[:300] == small
+        assert set(large) < set(lists["filelists/ljs_audio_text_train_filelist.txt"])
+        found.append(small)
+    assert found[0] != found[1]
 
 
 def test_ljspeech_split_depends_on_the_seed_alone(serve: Serve, checksums: Path, tmp_path: Path) -> None:

@@ -217,8 +217,12 @@ def test_what_prepcli_did_not_make_is_not_replaced(serve: Serve, tmp_path: Path)
     assert f"{data / 'an4'} exists, but" in done.error_line
     assert site.asked == []
     assert (data / "an4/mine.txt").exists()
-    assert download_an4(data, site, "--overwrite").code == 0
+    done = download_an4(data, site, "--overwrite")
+    assert done.code == 0
     assert an4_records(data) == 9
+    kept = tmp_path / "data.prepcli/sets/an4/kept/an4"
+    assert f"{data / 'an4'} was there already, and is replaced by what was unpacked; it is kept as {kept}" in done.err
+    assert (kept / "mine.txt").read_text() == "mine"
 
 
 def test_a_requeued_job_may_still_replace_what_it_has_not_reached(serve: Serve, tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.corpora import transfer
 from prepcli.corpora.fetch import Archive, fetch, read_checksums
 from prepcli.corpora.prepare import Fetching, note_scarce_space
 from prepcli.corpora.published.librispeech import data_sets
-from prepcli.corpora.transfer import FetchError, Part
 from prepcli.errors import IncompleteError, UsageError
+from prepcli.storage import transfer
+from prepcli.storage.transfer import FetchError, Part
 from tests.corpora.conftest import Serve
 
 DATA = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(100_000))  # 3.2 MB that differ everywhere
@@ -155,7 +155,7 @@ def test_404_asks_the_next_mirror(serve: Serve, tmp_path: Path) -> None:
 
 def test_503_is_tried_again_when_the_server_says(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("prepcli.corpora.transfer.time.sleep", waited.append)
+    monkeypatch.setattr("prepcli.storage.transfer.time.sleep", waited.append)
     site = serve({"a.tgz": DATA}, refusals=[(503, {"Retry-After": "7"}), (503, {}), (429, {"Retry-After": "9999"})])
     assert get(tmp_path, site.url) == DATA
     assert waited == [7, transfer.BACKOFF * 2, transfer.MAX_RETRY_AFTER]
@@ -175,6 +175,26 @@ def test_a_redirect_is_followed(serve: Serve, tmp_path: Path) -> None:
     target = serve({"a.tgz": DATA})
     site = serve({}, refusals=[(302, {"Location": f"{target.url}/a.tgz"})])
     assert get(tmp_path, site.url) == DATA
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/a.tgz", "http://[::1/a.tgz", "nonsense://"])
+def test_a_redirect_to_what_cannot_be_fetched_asks_the_next_mirror(serve: Serve, tmp_path: Path, place: str) -> None:
+    site = serve({}, refusals=[(302, {"Location": place})] * 2)
+    assert get(tmp_path, site.url, serve({"a.tgz": DATA}).url) == DATA
+    with pytest.raises(FetchError, match="it leads to an address that cannot be used"):
+        get(tmp_path / "alone", site.url)
+
+
+def test_a_server_that_sends_without_end(serve: Serve, tmp_path: Path) -> None:
+    """It is given up long before the disk is full, and nothing of it is kept."""
+    sites = serve({"a.tgz": DATA}, without=frozenset({"Content-Length"})), serve({"a.tgz": DATA[:1000]})
+    digest = f"sha256:{hashlib.sha256(DATA[:1000]).hexdigest()}"
+    archive = Archive("a.tgz", tuple(f"{site.url}/a.tgz" for site in sites), 1000, digest)
+    assert fetch(archive, tmp_path, lambda *_: None).read_bytes() == DATA[:1000]
+    alone = Archive("a.tgz", (f"{sites[0].url}/a.tgz",), 1000, digest)
+    with pytest.raises(FetchError, match="it sends more than 4 times the published 1,000 bytes"):
+        fetch(alone, tmp_path / "alone", lambda *_: None)
+    assert (tmp_path / "alone" / "a.tgz.part").stat().st_size == 0
 
 
 def test_the_proxy_of_the_environment(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

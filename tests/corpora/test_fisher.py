@@ -353,16 +353,16 @@ def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pyt
     assert not list((tmp_path / "out").glob("**/*.wav"))
 
 
-def test_a_recording_where_a_slice_would_go_is_kept(tmp_path: Path) -> None:
+def test_a_recording_among_the_slices_is_kept(tmp_path: Path) -> None:
     make_fisher(tmp_path / "ldc", 1, 20.0)
     recording = audio_file(tmp_path / "ldc", 1)
     (tmp_path / "out/train").mkdir(parents=True)
     recording.rename(tmp_path / "out/train/a.wav")
     recording.symlink_to(tmp_path / "out/train/a.wav")
     before = tree(tmp_path)
-    refused = run(tmp_path / "ldc", tmp_path / "out", "--overwrite")
-    assert (refused.code, tree(tmp_path)) == (2, before)
-    assert f"the input {recording} " in refused.error_line
+    for _ in range(2):
+        assert run(tmp_path / "ldc", tmp_path / "out", "--overwrite").code == 0
+        assert before.items() <= tree(tmp_path).items()
 
 
 def test_manifest_to_tarred_takes_the_manifest_as_it_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.corpora import unpack as unpacking
 from prepcli.corpora.unpack import DamagedArchiveError, UnsafeArchiveError, unpack, unpack_checked
 from tests.conftest import tree
 from tests.corpora.miniatures import tar, tar_gz
@@ -71,6 +72,32 @@ def test_what_reaches_out_refuses_the_archive(tmp_path: Path, name: str, kind: b
         unpack(archive, tmp_path / "inner/out")
     assert not list(tmp_path.rglob("evil"))
     assert not Path("/tmp/evil").exists()
+
+
+def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
+    """A member of 512 bytes could stand for petabytes of zeros."""
+    member = tarfile.TarInfo("corpus/sparse")
+    member.type, member.size = tarfile.GNUTYPE_SPARSE, 512
+    header = bytearray(member.tobuf(format=tarfile.GNU_FORMAT))
+    header[386:410] = b"%011o\0%011o\0" % (0, 512)
+    header[483:495] = b"%011o\0" % (8 << 20)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    (tmp_path / "a.tar").write_bytes(bytes(header) + bytes(512 + 1024))
+    with pytest.raises(UnsafeArchiveError, match="'corpus/sparse' is not a plain file or folder"):
+        unpack(tmp_path / "a.tar", tmp_path / "out")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+def test_an_archive_that_unpacks_without_end(
+    tmp_path: Path, compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "MAX_SMALL", 1 << 20)
+    (tmp_path / "small.tgz").write_bytes(compress(tar({"corpus/a": bytes(900_000)})))
+    unpack(tmp_path / "small.tgz", tmp_path / "out")
+    (tmp_path / "a.tgz").write_bytes(compress(tar({"corpus/b": bytes(4 << 20)})))
+    with pytest.raises(UnsafeArchiveError, match="it unpacks to more than 100 times its size"):
+        unpack(tmp_path / "a.tgz", tmp_path / "out")
 
 
 def test_links_within_the_tree_are_left_out(tmp_path: Path) -> None:

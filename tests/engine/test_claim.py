@@ -19,7 +19,7 @@ from prepcli.engine.workspace import Workspace, publish_json_once, write_json
 from prepcli.errors import PrepcliError, UsageError
 from tests.conftest import tree
 from tests.engine.test_engine import reference, run
-from tests.engine.toy import ToyJob
+from tests.engine.toy import ToyJob, damage
 
 LINKS = ["hard links", "no hard links"]
 
@@ -182,7 +182,7 @@ def test_overwrite_under_a_launch_id_that_was_used(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for rank in range(2):
         run(out, overwrite=True, rank=Rank(rank, 2, launch_id="l"))
-    (out / "unit_003.txt").write_bytes(b"x" * (out / "unit_003.txt").stat().st_size)
+    damage(out / "unit_003.txt")
     for job in (ToyJob(out), ToyJob(out, seed=1)):
         with pytest.raises(UsageError, match=r"launch id l was used before.*give all ranks a new --launch-id"):
             run(out, job, overwrite=True, rank=Rank(0, 2, launch_id="l"))

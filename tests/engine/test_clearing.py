@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.clearing import clear_refused
+from prepcli.engine.owner import Owner, start_time, this_place
 from prepcli.engine.rejects import Budget
 from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace, write_json
 from prepcli.errors import UsageError
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
+from tests.support.running import HANG_SECONDS
 
 OPTIONS = RunOptions(budget=Budget(1))
 
@@ -58,6 +61,34 @@ def test_the_next_run_begins_from_nothing(
     assert (report.status, report.units_done) == ("done", 3)
     assert tree(out) == tree(whole)
     assert not (tmp_path / "out.prepcli/clearing.json").exists()
+
+
+@pytest.mark.parametrize("after", [5, 14])
+def test_the_former_run_is_not_continued(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its markers are still there, and most of its files."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    for folder in (out, whole):
+        run_job(ToyJob(folder, num_units=8), Workspace(folder), OPTIONS)
+    overwrite_in_a_process_that_dies(out, 8, after, monkeypatch)
+    assert run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS).units_done == 8
+    assert tree(out) == tree(whole)
+
+
+def test_only_one_process_clears(tmp_path: Path) -> None:
+    """One that has failed, for example because it may not remove a file, does not keep others from it."""
+    out = tmp_path / "out"
+    run_job(ToyJob(out), Workspace(out), OPTIONS)
+    before = tree(tmp_path)
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
+        owner = Owner("0", this_place(), other.pid, start_time(other.pid) or 0)
+        write_json(tmp_path / "out.prepcli/clearing.json", {"owner": str(owner), "command": "toy"})
+        for again in (replace(OPTIONS, overwrite=True), OPTIONS):
+            with pytest.raises(UsageError, match="another command is clearing"):
+                run_job(ToyJob(out), Workspace(out), again)
+        assert before.items() <= tree(tmp_path).items()
+        write_json(tmp_path / "out.prepcli/clearing.json", {"owner": "", "command": "toy"})
+        assert run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS).status == "done"
+        other.kill()
 
 
 def test_a_process_that_may_still_be_clearing_is_not_disturbed(tmp_path: Path) -> None:

@@ -187,7 +187,10 @@ def test_foreign_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "out.prepcli")
     with pytest.raises(UsageError, match=r"out\.prepcli.* is not there"):
         run(out)
-    assert run(out, overwrite=True).status == "done"
+    before = tree(out)
+    with pytest.raises(UsageError, match=r"holds 7 file.*out\.prepcli.* is not there: all.txt, unit_000.txt"):
+        run(out, overwrite=True)
+    assert tree(out) == before
 
 
 def test_other_file_system_is_refused_at_the_start(tmp_path: Path) -> None:

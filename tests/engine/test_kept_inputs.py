@@ -104,8 +104,8 @@ def test_context_audio_keeps_its_input(tmp_path: Path) -> None:
     before = tree(tmp_path)
     arguments = [manifest, tmp_path / "c", "--audio-base-dir", SHORT_CORPUS, "--speaker-model", "resemblyzer"]
     done = prepcli("extend-context-audio", *arguments, "--overwrite")
-    assert (done.code, tree(tmp_path)) == (2, before)
-    assert "choose another output directory" in done.error_line
+    assert done.code == 0, done.err
+    assert before.items() <= tree(tmp_path).items()
 
 
 def in_place(path: Path, content: bytes) -> None:

@@ -129,6 +129,13 @@ def test_before_the_first_record_and_after_the_last() -> None:
     assert describe(0, 0, [progress_of(0, seconds_total=0.0)], 1000.0).startswith("0 of 0 records, 0:00 left")
 
 
+def test_where_the_plan_does_not_know_seconds() -> None:
+    """As make-manifest, which measures them: the time left follows from the records."""
+    own = progress_of(0, records_done=750, seconds_done=3600.0, knows_seconds=False)
+    words = "750 of 3,000 records, 5:00 left, 1.00 hours, 36 x real time, 0 rejects"
+    assert describe(750, 3000, [own], 1100.0) == words
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

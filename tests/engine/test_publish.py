@@ -9,6 +9,7 @@ from prepcli.engine import output_files
 from prepcli.engine.plan import Unit
 from prepcli.engine.publish import UnitWriter, read_marker
 from prepcli.engine.workspace import Workspace
+from prepcli.errors import UsageError
 
 UNIT = Unit("u", 1.0, 3)
 
@@ -68,6 +69,22 @@ def test_a_unit_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     assert not list(place.out.rglob("*"))
 
 
+@pytest.mark.parametrize("takes_for_one", [False, True])
+def test_names_that_differ_in_case_only(takes_for_one: bool, tmp_path: Path) -> None:
+    """A file system that takes them for one, as here a second name of the draft imitates it, would keep only one."""
+    place = workspace(tmp_path)
+    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+        for name in ("a/x.pt", "a/y.pt", "a/X.pt"):
+            writer.add(name, name.encode())
+        if takes_for_one:
+            (writer.folder / "0.OUT").touch()
+            with pytest.raises(UsageError, match=r"a/X.pt and a/x.pt are one file on this file system"):
+                writer.publish()
+        else:
+            assert len(writer.publish().files) == 3
+    assert len(list(place.out.rglob("*.pt"))) == (0 if takes_for_one else 3)
+
+
 MANY = 2 * output_files.FLUSHED_TOGETHER + 1
 
 
@@ -115,7 +132,8 @@ def test_every_file_is_on_the_disk_before_the_first_is_renamed(tmp_path: Path, m
         flushed[os.fstat(file).st_ino] = os.fstat(file).st_size
 
     def check(source: Path, target: Path) -> None:
-        assert sorted(flushed.values()) == list(range(1, MANY + 3))
+        (note,) = place.owned.iterdir()
+        assert sorted(flushed.values()) == [*range(1, MANY + 3), note.stat().st_size]
         assert flushed[source.stat().st_ino] == source.stat().st_size
         assert not list(place.done.iterdir())
         move(source, target)

@@ -13,7 +13,7 @@ from prepcli.engine.run import RunOptions, run_job
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import IncompleteError
 from tests.conftest import tree
-from tests.engine.toy import ToyJob
+from tests.engine.toy import ToyJob, damage
 
 STEP = {
     "SLURM_JOB_ID": "77",
@@ -57,7 +57,7 @@ def start(job: ToyJob, environ: dict[str, str], restarts: int, **options: Any) -
 def test_a_start_that_only_planned_has_not_cleared(tmp_path: Path, environ: dict[str, str]) -> None:
     out = tmp_path / "out"
     run_job(ToyJob(out), Workspace(out), RunOptions())
-    (out / "unit_001.txt").write_text("damaged, of the same size"[:20].ljust((out / "unit_001.txt").stat().st_size))
+    damage(out / "unit_001.txt")
     with pytest.raises(IncompleteError):
         start(StopsEarly(out), environ, 0, overwrite=True)
     report = start(ToyJob(out), environ, 1, overwrite=True)

@@ -197,3 +197,22 @@ def test_they_are_looked_for_when_the_workers_have_ended(tmp_path: Path, monkeyp
     with pytest.raises(MissingAudioError):
         run_job(Job(tmp_path / "out"), Workspace(tmp_path / "out"), RunOptions())
     assert events == ["the workers have ended", "others are dropped"]
+
+
+@pytest.mark.parametrize("command", ["fix-durations", "manifest-to-tarred"])
+def test_advice_fits_the_rejects(command: str, corpus: Path, tmp_path: Path) -> None:
+    """Broken lines are not repaired with the audio, and fix-durations does not advise itself."""
+    lines = (corpus / "manifest.json").read_text().splitlines()[:5]
+    beyond = lines[2].replace('"duration"', '"offset": 900, "duration"')
+    bad = ["{broken", lines[1].replace("s01/", "gone/"), beyond]
+    (corpus / "bad.json").write_text("\n".join([lines[0], *bad, ""]))
+    out = tmp_path / "out.json"
+    shape = ("--num-shards", 1) if command == "manifest-to-tarred" else ()
+    done = prepcli(command, corpus / "bad.json", out, *shape, "--max-rejects", 3)
+    assert done.code == 0, done.err
+    assert "  when the audio of 2 of the 3 rejects is repaired, retry with: prepcli" in done.out
+    assert "  when the audio of 2 of the 3 rejects is repaired, retry with: " in prepcli("status", out).out
+    assert ("prepcli fix-durations MANIFEST FIXED.json" in done.out) == (command == "manifest-to-tarred")
+    (corpus / "bad.json").write_text("\n".join([lines[0], "{broken", ""]))
+    done = prepcli(command, corpus / "bad.json", tmp_path / "other.json", *shape, "--max-rejects", 3)
+    assert "retry" not in done.out

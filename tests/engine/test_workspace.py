@@ -10,6 +10,7 @@ import pytest
 
 from prepcli.engine.owner import start_time
 from prepcli.engine.workspace import Workspace, atomic_file, write_json
+from prepcli.storage.paths import StorePath
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
@@ -58,6 +59,23 @@ def test_a_directory_has_one_workspace_under_all_its_names(tmp_path: Path) -> No
     (tmp_path / "link to link").symlink_to("link")
     roots = {Workspace(tmp_path / name).root.resolve() for name in ("real", "link", "link to link")}
     assert roots == {tmp_path.resolve() / "real.prepcli"}
+
+
+def test_addresses_have_a_work_folder_each(tmp_path: Path) -> None:
+    addresses = ["s3://bu/y/a_b", "s3://bu/y/a/b", "s3://bu/y_a/b", "s3://bu_y/a/b", "ais://bu/y/a/b"]
+    folders = {one: Workspace(StorePath(one), work_dir=tmp_path).root for one in addresses}
+    assert len(set(folders.values())) == len(addresses)
+    assert folders["s3://bu/y/a/b"] == tmp_path / "bu_y_a_b.prepcli"
+    # That of an earlier version is continued.
+    for name in ("plan.json", "codes_x/plan.json"):
+        old = tmp_path / name.replace("/", "-")
+        write_json_in(old / "bu_y_a_b.prepcli" / name, {"out": "s3://bu/y/a_b"})
+        assert Workspace(StorePath("s3://bu/y/a_b"), work_dir=old).root == old / "bu_y_a_b.prepcli"
+
+
+def write_json_in(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True)
+    write_json(path, content)
 
 
 @pytest.mark.parametrize("command", ["status", "manifest-to-tarred"])

@@ -1,5 +1,6 @@
 """A job without audio: each unit is a text file, and the merge joins them."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,16 @@ from prepcli.engine.rejects import Origin
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.storage.paths import NUMBER
 
 MANIFEST = "/data/toy.json"
+
+
+def damage(path: Path) -> None:
+    """Change a file as a disk does that loses bits: its size and time stay."""
+    found = path.stat()
+    path.write_bytes(b"damaged".ljust(found.st_size))
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class ToyJob(UnitJob[ToyUnit, None]):
         self.seconds_a_unit = seconds_a_unit
 
     def output_patterns(self, plan: ToyPlan) -> Sequence[str]:
-        return ("unit_*.txt", "list/*.txt", "all.txt")
+        return (f"unit_{NUMBER}.txt", "all.txt")
 
     def settings(self, plan: ToyPlan) -> dict[str, Any]:
         return {"--seed": self.seed}

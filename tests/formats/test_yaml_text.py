@@ -1,9 +1,12 @@
 """YAML that others have written."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
-from prepcli.formats.yaml_text import parse_yaml
+from prepcli.formats import yaml_text
+from prepcli.formats.yaml_text import parse_yaml, read_yaml
 
 
 @pytest.mark.parametrize(
@@ -23,8 +26,40 @@ def test_one_kind_of_error(text: str | bytes, words: str) -> None:
         parse_yaml(text)
 
 
-def test_a_value_that_stands_in_several_places() -> None:
-    """Aliases are fine, also where their number of expansions is beyond counting."""
+def chain(levels: int, width: int, form: str) -> str:
+    """Values that stand for `width ** levels` others."""
+    lines = ["a0: &a0 {x: 1}"]
+    for level in range(1, levels + 1):
+        aliases = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} " + form.format(aliases))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}", "{{x: [{}]}}"])
+def test_aliases_that_stand_for_billions_of_values(form: str) -> None:
+    """They would take all memory where they are compared, copied or shown; those of training configs are fine."""
+    with pytest.raises(yaml.YAMLError, match="repeat more than 100,000 values"):
+        parse_yaml(chain(10, 9, form))
+    assert "a3" in parse_yaml(chain(3, 9, form))
+    with pytest.raises(yaml.YAMLError, match="repeat more than 100,000 values"):
+        parse_yaml(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]")
+
+
+def test_anchors_of_training_configs() -> None:
+    common = "common: &c {sample_rate: 16000, tags: &t {lang: en, source: books}}\n"
+    entries = "".join(f"- {{<<: *c, manifest_filepath: m{n}.json, tags: *t}}\n" for n in range(5000))
+    document = parse_yaml(f"{common}input_cfg:\n{entries}")
+    assert document["input_cfg"][4999] == {
+        "sample_rate": 16000,
+        "tags": {"lang": "en", "source": "books"},
+        "manifest_filepath": "m4999.json",
+    }
     assert parse_yaml("a: &a [1]\nb: [*a, {c: *a}]") == {"a": [1], "b": [[1], {"c": [1]}]}
-    levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 1}]" for n in range(60))
-    assert len(parse_yaml(levels)["a59"]) == 9
+
+
+def test_a_text_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_text, "MAX_BYTES", 100)
+    (tmp_path / "long.yaml").write_text("#" * 101)
+    for read in (lambda: parse_yaml("#" * 101), lambda: read_yaml(tmp_path / "long.yaml")):
+        with pytest.raises(yaml.YAMLError, match="it is longer than"):
+            read()

@@ -283,7 +283,7 @@ def test_a_set_that_was_moved(sets: Path, tmp_path: Path) -> None:
     done = index(where, "--rebase")
     assert (done.code, f"the indexes were those of {sets}/shar" in done.out) == (0, True), done
     assert pasted(done)["indexes_root"] == f"{where}/index"
-    for place in (tmp_path / "first/shar/data/shar", tmp_path / "up"):
+    for place in (tmp_path / "first/shar/data/shar", tmp_path / "codes_up", tmp_path / "codes_a/codes_b"):
         other = tmp_path / "other"
         for suffix in ("", ".prepcli"):
             os.rename(where.with_name(where.name + suffix), other.with_name(other.name + suffix))
@@ -300,6 +300,20 @@ def test_a_set_that_was_moved(sets: Path, tmp_path: Path) -> None:
         assert "nothing to do" in index(where, "--rebase").out
     again = prepcli("manifest-to-shar", CONTEXT, where, "--shard-size", 20, "--indexed", "--audio-format", "wav")
     assert (again.code, "nothing to do" in again.out) == (0, True), again
+
+
+def test_indexes_that_an_earlier_rebase_has_misplaced(sets: Path, tmp_path: Path) -> None:
+    """Those of a set with a name like a folder of codes went one folder too deep."""
+    where = copy_set(sets / "shar", tmp_path).rename(tmp_path / "codes_train")
+    assert index(where, "--rebase").code == 0
+    own = where / "index" / str(where)[1:]
+    own.rename(where / "aside")
+    (own / where.name).parent.mkdir(parents=True)
+    (where / "aside").rename(own / where.name)
+    assert index(where, "--check").code == 1
+    assert index(where, "--rebase").code == 0
+    assert index(where, "--check").code == 0
+    assert not (own / where.name).exists()
 
 
 @pytest.mark.parametrize("moment", ["aside", "half moved in", "records"])
@@ -424,8 +438,8 @@ def test_paths_that_cannot_be_indexed(tmp_path: Path, make: Any, message: str) -
     ("options", "message"),
     [
         ([], "missing argument"),
-        (["x", "--check", "--overwrite"], "--check writes nothing"),
-        (["x", "--rebase", "--index-beside"], "--rebase only renames"),
+        (["x", "--check", "--overwrite"], "--overwrite has no effect with --check: leave one of them out"),
+        (["x", "--rebase", "--index-beside"], "--index-beside has no effect with --rebase"),
         (["x", "--indexes-root", "d", "--index-beside"], "name two places"),
         (["x", "--pack", "x.bin"], "must end in .idxpack"),
     ],

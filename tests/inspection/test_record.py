@@ -112,7 +112,7 @@ def test_what_there_is_not(sets: Path, tmp_path: Path) -> None:
     for arguments, message in (
         ((sets / "tarred", "--record", 48), "has 48 records, counted from 0: there is no record 48"),
         ((sets / "tarred/audio_0.tar", "--record", 0), "--record takes manifests, cuts, tarred sets and Shar sets"),
-        ((PLAIN, "--record", 1, "--html", tmp_path / "x.html"), "leave --html out"),
+        ((PLAIN, "--record", 1, "--html", tmp_path / "x.html"), "--html has no effect with --record"),
     ):
         done = prepcli("inspect", *arguments)
         assert done.code == 2

@@ -45,6 +45,20 @@ def test_ranks_give_the_same_bytes(audio: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_dry_run_counts_records_and_no_seconds(audio: Path, tmp_path: Path) -> None:
+    done = make(audio, tmp_path / "m.json", "--dry-run", "--world-size", 2, "--rank", 0)
+    assert f"  units    {UNITS}\n" in done.out
+    assert "  ranks    2, 32 to 48 records each, " in done.out
+    assert "rank 1: 32 records" in done.out
+    assert "hours" not in done.out
+    plan = make(audio, tmp_path / "m.json", "--dry-run", "--json").json
+    assert (plan["seconds"], plan["hours"], plan["records_per_rank"]) == (None, None, [NUM_FILES])
+    make(audio, tmp_path / "m.json", "--rank", 0, "--world-size", 2)
+    found = prepcli("status", tmp_path / "m.json", "--json").json
+    assert (found["seconds_done"], found["seconds_total"]) == (48 * 0.25, 0.0)
+    assert "60.0% of the records" in prepcli("status", tmp_path / "m.json").out
+
+
 def test_a_changed_source_or_option_is_refused(audio: Path, tmp_path: Path) -> None:
     make(audio, tmp_path / "m.json")
     done = make(audio, tmp_path / "m.json", "--lang", "en", code=2)
@@ -57,11 +71,14 @@ def test_a_changed_source_or_option_is_refused(audio: Path, tmp_path: Path) -> N
 
 def test_a_manifest_that_is_not_ours_is_not_replaced(audio: Path, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text("mine")
-    assert "give --overwrite to replace it" in make(audio, tmp_path / "m.json", code=2).error_line
+    for option in ([], ["--overwrite"]):
+        assert (
+            "is not there: m.json. Nothing was removed" in make(audio, tmp_path / "m.json", *option, code=2).error_line
+        )
     assert (tmp_path / "m.json").read_text() == "mine"
-    # Neither other files of the folder nor patterns in the name are touched by it.
-    (tmp_path / "[m]*.json").write_text("old")
-    make(audio, tmp_path / "[m]*.json", "--overwrite")
+    # A pattern in the name is not one for other files of the folder.
+    for _ in range(2):
+        make(audio, tmp_path / "[m]*.json", "--overwrite")
     assert (tmp_path / "m.json").read_text() == "mine"
 
 

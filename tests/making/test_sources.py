@@ -1,5 +1,6 @@
 """What make-manifest reads: odd names, links, ambiguous names, broken lines, and what it refuses."""
 
+import csv
 import gzip
 import json
 import os
@@ -105,6 +106,10 @@ class TestFolders:
         found = {r["audio_filepath"]: r["reject_reason"] for r in rejects(audio / "m.json")}
         assert found == {"a/cut.wav": "unreadable_audio", "a/empty.wav": "unreadable_audio"}
 
+    def test_a_base_folder_has_no_effect(self, audio: Path) -> None:
+        done = make(audio, audio / "m.json", "--audio-base-dir", audio, code=2)
+        assert "--audio-base-dir is for sources that name their audio" in done.error_line
+
     def test_no_audio(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("x")
         done = make(tmp_path, tmp_path / "m.json", code=2)
@@ -134,6 +139,19 @@ class TestTexts:
         make(audio, audio / "m.json", "--text-suffix", ".txt")
         assert paths(audio / "m.json") == ["b/x.wav", "b/y.flac"]
         assert [r["audio_filepath"] for r in rejects(audio / "m.json")] == ["a/x.flac", "a/x.wav"]
+
+    def test_three_columns(self, audio: Path, tmp_path: Path) -> None:
+        """As in LJSpeech: without a header, and with the text as it is written and as it is read."""
+        (audio / "b/x.wav").unlink()
+        metadata = write_lines_of(tmp_path / "metadata.csv", 'x|"in 1455," & co|in fourteen fifty-five', "y||and co")
+        done = make(audio, tmp_path / "m.json", "--transcripts", metadata, "--lang", "en")
+        assert "has two texts for each id: text and normalized_text" in done.out
+        assert [{name: record[name] for name in list(record)[2:]} for record in read_lines(tmp_path / "m.json")] == [
+            {"text": '"in 1455," & co', "lang": "en", "normalized_text": "in fourteen fifty-five"},
+            {"text": "", "lang": "en", "normalized_text": "and co"},
+        ]
+        for source in (metadata, tmp_path):
+            assert f"--transcripts {metadata}" in make(source, tmp_path / "other.json", code=2).error_line
 
     @pytest.mark.parametrize("line", ["y the text", "y\tthe text", "y|the text", "y.flac|the text"])
     def test_one_stem_twice_is_a_reject(self, line: str, audio: Path, tmp_path: Path) -> None:
@@ -263,6 +281,22 @@ class TestKaldi:
         assert "archive of Kaldi" in found[1]["reject_detail"]
 
 
+def test_transcripts_that_have_changed(audio: Path) -> None:
+    """They are inputs: the run was complete, and the old texts stayed."""
+    for name in ("a/x", "b/x"):
+        (audio / f"{name}.txt").write_text(f"text of {name}\n")
+    words = (audio, audio / "m.json", "--text-suffix", ".txt")
+    make(*words)
+    (audio / "a/x.txt").touch()
+    assert "nothing to do" in make(*words).out
+    (audio / "a/x.txt").write_text("another text\n")
+    assert f"the transcript {audio}/a/x.txt has changed since" in make(*words, code=2).error_line
+    make(*words, "--overwrite")
+    assert [record["text"] for record in read_lines(audio / "m.json")] == ["another text", "text of b/x"]
+    (audio / "a/x.txt").unlink()
+    assert "nothing to do" in make(*words).out
+
+
 class TestTables:
     def test_csv(self, audio: Path, tmp_path: Path) -> None:
         rows = ["path,text,offset,duration,id", '"b/y.flac","a, ""b""\nc",,9,7', "b/y.flac,d,0.25,0.5,8", "a/x.wav,e"]
@@ -308,6 +342,18 @@ class TestTables:
         table = write_lines_of(audio / "t.csv", "path,sentence,transcript", "a/x.wav,a,b")
         done = make(table, audio / "m.json", code=2)
         assert "columns transcript and sentence; say with --text-column" in done.error_line
+
+    def test_two_columns_of_one_name(self, audio: Path) -> None:
+        """The last one would be taken, and nobody be told."""
+        table = write_lines_of(audio / "t.csv", "path,text, text", "a/x.wav,a,b")
+        done = make(table, audio / "m.json", code=2)
+        assert "t.csv has 2 columns with the name text; rename or remove one" in done.error_line
+        table = write_lines_of(audio / "t.csv", "path,text,,", "a/x.wav,a,,", "b/y.flac,b,c,", "b/x.wav,c,d,e")
+        limit = csv.field_size_limit()
+        make(table, audio / "m.json")
+        assert csv.field_size_limit() == limit
+        assert [record["text"] for record in read_lines(audio / "m.json")] == ["a", "b"]
+        assert ["columns without a name" in r["reject_detail"] for r in rejects(audio / "m.json")] == [True]
 
     def test_audiofolder_with_splits(self, audio: Path) -> None:
         write_lines_of(audio / "a/metadata.csv", "file_name,transcription", "x.wav,one")
@@ -359,6 +405,14 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
     assert all(part in detail for part, detail in zip(wanted, details, strict=True))
 
 
+def test_a_table_without_a_known_text_column(audio: Path, tmp_path: Path) -> None:
+    write_lines_of(audio / "t.csv", "clip,words,who", "a/x.wav,hello,me", "b/y.flac,,me")
+    done = make(audio / "t.csv", tmp_path / "m.json", "--audio-column", "clip")
+    assert "no record has a text: name its column with --text-column; left over are words, who" in done.out
+    done = make(audio / "t.csv", tmp_path / "m2.json", "--audio-column", "clip", "--text-column", "words")
+    assert "warning" not in done.out
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
@@ -368,6 +422,7 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
         ("\0\0", (), "is not a text file"),
         ("a/x.wav", ("--format", "kaldi"), "--format kaldi reads a folder"),
         ("a/x.wav", ("--text-column", "t"), "are for tables"),
+        ("a/x.wav", ("--run-commands",), "--run-commands is for the commands in Kaldi's wav.scp; "),
         ("a/x.wav", ("--set", "a=1", "--set", "a=2"), "a is given twice, as 1 and as 2"),
         ("a/x.wav", ("--lang", "en", "--set", "lang=de"), "lang is given twice, as en and as de"),
         ("a/x.wav", ("--set", "x"), "--set takes FIELD=VALUE, not 'x'"),

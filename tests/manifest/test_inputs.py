@@ -1,6 +1,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import read_input
-from prepcli.manifest.inputs import resolve_input
+from prepcli.manifest.input_files import files_of
+from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.loader_keys import LoaderKeys
+from tests.support.running import prepcli
 
 
 def write(path: Path, *durations: float, more: bytes = b"") -> str:
@@ -121,6 +125,70 @@ def test_shar_directories(tmp_path: Path, suffix: str) -> None:
     assert seconds(f"cuts_path={cuts}/cuts.000001.{suffix}") == [0.5, 2]
 
 
+def test_a_shar_set_by_its_fields(tmp_path: Path) -> None:
+    """As in a shell, where NeMo's scripts take the same; and as `train_ds.yaml` has it."""
+    for number in range(2):
+        write_cuts(tmp_path / "shar" / f"cuts.{number:06d}.jsonl.gz", number + 1, 0.5)
+    cuts = f"{tmp_path}/shar/cuts"
+    for cuts_of in (
+        f"[{cuts}.000000.jsonl.gz, '{cuts}.000001.jsonl.gz']",
+        f"{cuts}.{{000000..000001}}.jsonl.gz",
+        f'"{cuts}._OP_000000..000001_CL_.jsonl.gz"',
+    ):
+        assert seconds(f"shar_path={{cuts: {cuts_of}, target_audio: [a.tar, b.tar]}}") == [0.5, 0.5, 1, 2]
+        assert seconds(f"shar_path={{target_audio:a_{{0..1}}.tar,cuts:{cuts_of}}}") == [0.5, 0.5, 1, 2]
+    with pytest.raises(UsageError, match="must have the field `cuts`"):
+        resolve_input("shar_path={target_audio: a.tar}")
+    config = tmp_path / "train_ds.yaml"
+    config.write_text(
+        f"train_ds: {{use_lhotse: true, shar_path: {{cuts: '{cuts}._OP_000000..000001_CL_.jsonl.gz'}}}}\n"
+    )
+    assert seconds(str(config)) == seconds(f"input_cfg={config}") == [0.5, 0.5, 1, 2]
+    assert notes_on_input(resolve_input(str(config))) == []
+
+
+@pytest.mark.parametrize("place", ["", "train_ds", "model.train_ds", "data.train_ds"])
+def test_training_configs(files: Path, place: str) -> None:
+    """The data of the section, which limits they have, and by name the keys that cannot be followed."""
+    section: Any = {
+        "manifest_filepath": "a__OP_0..1_CL_.json",
+        "tarred_audio_filepaths": "a__OP_0..1_CL_.tar",
+        "cuts_path": "???",
+        "sample_rate": 16000,
+        "max_duration": 20,
+        "text_field": "answer",
+        "lang_field": "${model.lang}",
+        "perturb_speed": True,
+        "max_tps": [20.0, 30.0],
+        "truncate_duration": None,
+        "min_duratoin": 1,
+    }
+    write(files / "a_0.json", 1)
+    write(files / "a_1.json", 2)
+    for name in reversed(place.split(".") if place else ()):
+        section = {name: section, "optim": {}}
+    (files / "train.yaml").write_text(json.dumps(section))
+    data = resolve_input("train.yaml")
+    assert isinstance(data, DataSet)
+    assert (data.paths, data.notes.loader) == (("a_0.json", "a_1.json"), LoaderKeys("answer", max_duration=20))
+    assert notes_on_input(data) == [
+        "train.yaml has keys that are not used here: lang_field, perturb_speed, min_duratoin"
+    ]
+    assert list(files_of(data)) == ([] if place else ["train.yaml"]) + ["a_0.json", "a_1.json"]
+
+
+def test_keys_of_an_included_file(files: Path) -> None:
+    """NeMo reads limits from the training config alone."""
+    (files / "inner.yaml").write_text(
+        "{max_duration: 1.5, text_field: x, input_cfg: [{type: nemo, manifest_filepath: a.json}]}"
+    )
+    (files / "outer.yaml").write_text("{min_duration: 1, input_cfg: [{type: group, input_cfg: inner.yaml}]}")
+    data = resolve_input("outer.yaml")
+    assert isinstance(data, DataSet)
+    assert (data.notes.loader.min_duration, data.notes.loader.max_duration, data.notes.text_field) == (1, None, "x")
+    assert notes_on_input(data) == ["inner.yaml has keys that are not used here: max_duration"]
+
+
 def test_mixed_cuts_end_with_their_last_track(tmp_path: Path) -> None:
     path = tmp_path / "cuts.jsonl"
     tracks = [{"cut": {"duration": 4}}, {"offset": 3.5, "cut": {"duration": 1.25}}]
@@ -150,12 +218,15 @@ def test_tarred_sets(tmp_path: Path) -> None:
 def test_a_tarred_set_with_one_manifest_and_one_in_buckets(tmp_path: Path) -> None:
     write(tmp_path / "one" / "tarred_audio_manifest.json", 1, 2)
     assert seconds(str(tmp_path / "one")) == [1, 2]
-    for number in (1, 2, 10):
+    for number in range(1, 11):
         write(tmp_path / "set" / f"bucket{number}" / "tarred_audio_manifest.json", number)
     found = resolve_input(str(tmp_path / "set"))
     assert isinstance(found, Mix)
-    assert found.weights == (None, None, None)
-    assert seconds(str(tmp_path / "set")) == [1, 2, 10]
+    assert found.weights == (None,) * 10
+    assert [Path(one.paths[0]).parent.name for one in found.parts if isinstance(one, DataSet)][-2:] == [
+        *("bucket9", "bucket10")
+    ]
+    assert seconds(str(tmp_path / "set")) == list(range(1, 11))
 
 
 CFG = """
@@ -200,10 +271,17 @@ def test_input_cfg(files: Path) -> None:
         ("", "must be a list of entries"),
         ("[]", "must be a list of entries"),
         ("a: 1", "must be a list of entries (- type: ...), not a mapping with the keys a"),
-        ("train_ds: {shuffle: true}", "is a training config, not an input_cfg; its train_ds names no data"),
+        ("train_ds: {shuffle: true}", "is a training config whose train_ds names no data (input_cfg, "),
+        ("model: {train_ds: {input_cfg: mix.yaml}}", "input_cfg not found: mix.yaml"),
+        ("model: {train_ds: {input_cfg: cfg.yaml}}", "includes itself: cfg.yaml -> cfg.yaml"),
+        ("{type: nemo, manifest_filepath: a.json}", "not a mapping with the keys type, manifest_filepath"),
+        ("{manifest_filepath: a.json, max_duration: long}", "max_duration in cfg.yaml must be a number, not 'long'"),
+        ("{manifest_filepath: a.json, prompt_format: 3}", "prompt_format in cfg.yaml must be text, not 3"),
         (
-            "model: {train_ds: {input_cfg: mix.yaml}}",
-            "is a training config, not an input_cfg; give what its train_ds reads: input_cfg=mix.yaml",
+            "train_ds: {multi_config: true, sampler_weights: {a: 1}, a: {input_cfg: mix.yaml}, b: {input_cfg: []}}",
+            "is a training config with a multi_config, of which each part has bins of its own: give what one of them "
+            "reads: "
+            "input_cfg=mix.yaml (a), the list of its input_cfg, in a file of its own (b)",
         ),
         ("- a.json", "has the type None"),
         ("- {type: txt, paths: x}", "has the type 'txt'; prepcli reads nemo,"),
@@ -240,6 +318,19 @@ def test_wrong_input_cfgs(files: Path, text: str, words: str) -> None:
         resolve_input("cfg.yaml")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["estimate-bins", "inspect", "index", "blend"])
+def test_aliases_that_repeat_without_an_end(files: Path, command: str) -> None:
+    levels = "".join(
+        f"- {{type: group, input_cfg: &g{n} [{', '.join([f'{{type: group, input_cfg: *g{n - 1}}}'] * 9)}]}}\n"
+        for n in range(1, 12)
+    )
+    first = "- {type: group, input_cfg: &g0 [{type: nemo, manifest_filepath: a.json}]}\n"
+    (files / "cfg.yaml").write_text(first + levels)
+    words = ("a=cfg.yaml", "out.yaml") if command == "blend" else ("cfg.yaml",)
+    done = prepcli(command, *words, cwd=files)
+    assert (done.code, "aliases (*name) in it repeat more than" in done.error_line) == (2, True)
 
 
 def test_the_first_unusable_line_is_named_with_its_place(files: Path) -> None:

@@ -92,6 +92,20 @@ def test_other_rates_are_resampled_and_the_summary_says_what_waveglow_cannot_rea
     )
 
 
+def test_telephone_speech_is_noted_with_its_share(tmp_path: Path) -> None:
+    records = [{"audio_filepath": f"{rate}.wav", "duration": 0.5, "text": "x"} for rate in (8000, 16000, 22050)]
+    for record in records:
+        write_audio(tmp_path / str(record["audio_filepath"]), 0.5, int(str(record["audio_filepath"])[:-4]))
+    write_lines(tmp_path / "m.json", records)
+    done = prepcli("manifest-to-mels", tmp_path / "m.json", tmp_path / "out", "--devices", "cpu", "--json")
+    assert done.json["details"]["low_rates"] == (
+        "1 of 3 mels (33%) have a much lower sampling rate than the 16000 Hz that --mel-fmax needs (8000 Hz: 1): "
+        "resampling does not add the high frequencies that they lack"
+    )
+    options = ("--devices", "cpu", "--mel-fmax", 4000, "--json")
+    assert "low_rates" not in prepcli("manifest-to-mels", tmp_path / "m.json", tmp_path / "o4", *options).out
+
+
 def test_lists_only(corpus: Path, made: Path) -> None:
     out = corpus / "only"
     make_set("manifest-to-mels", f"{corpus}/train.json,{corpus}/val.json", out, "--lists-only")
@@ -132,6 +146,27 @@ def test_rejects_have_reasons(tmp_path: Path) -> None:
         one["reject_detail"] for one in rejects
     ]
     assert mel_of(tmp_path / "--devices/mels/enough.pt").shape == (80, 3)
+
+
+def test_the_lists_have_the_normalized_text(tmp_path: Path) -> None:
+    """As the published lists of LJSpeech do; a record without it has its text in the list, and the summary says so."""
+    write_audio(tmp_path / "a.wav", 1.0, 22050)
+    spoken = "in fourteen fifty-five,"
+    record = {"audio_filepath": "a.wav", "duration": 1.0, "text": "in 1455,", "normalized_text": spoken}
+    write_lines(tmp_path / "m.json", [record, record | {"normalized_text": None, "id": "b"}])
+    arguments = ("manifest-to-mels", tmp_path / "m.json", tmp_path / "out", "--lists-only")
+    done = make_set(*arguments)
+    assert done.json["details"]["text_field"] == "normalized_text; 1 records do not have it, and their text is listed"
+    for kind in ("mel", "audio"):
+        listed = lines(tmp_path / f"out/filelists/m_{kind}_text_filelist.txt")
+        assert [text for _, text in listed] == [spoken, "in 1455,"]
+    done = make_set(*arguments, "--text-field", "text", "--overwrite")
+    assert "text_field" not in done.json["details"]
+    assert [text for _, text in lines(tmp_path / "out/filelists/m_mel_text_filelist.txt")] == ["in 1455,"] * 2
+    write_lines(tmp_path / "bar.json", [record | {"normalized_text": "a|b"}])
+    prepcli("manifest-to-mels", tmp_path / "bar.json", tmp_path / "bar", "--lists-only")
+    (reject,) = read_lines(tmp_path / "bar.prepcli/rejects.jsonl")
+    assert reject["reject_detail"] == "normalized_text has '|', which a file list cannot hold"
 
 
 def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,13 +11,15 @@ from prepcli.engine.ranks import Rank, detect_rank
 from prepcli.models import devices
 from prepcli.models.devices import Devices, find_devices
 from prepcli.processes import workers as processes
+from tests.conftest import SHORT_CORPUS
+from tests.support.running import prepcli
 
 
 @pytest.fixture
 def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_num_gpus", lambda: 4)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    for name in devices._LOCAL_RANKS:
+    for name in (*devices._LOCAL_RANKS, "SLURM_GPUS_ON_NODE"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -44,25 +47,51 @@ def test_the_gpu_of_a_rank(
     given: tuple[int | None, int | None],
     device: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert find_devices("auto", detect_rank(environ, *given)) == Devices(device, 1)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("four_gpus")
-def test_sharing_a_gpu_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sharing_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     rank = detect_rank(SLURM | {"SLURM_LOCALID": "5"})
-    assert find_devices("2", rank) == Devices("cuda:1", 1)
-    assert capsys.readouterr().err == (
-        "note: rank 13 is number 5 on this machine and shares cuda:1: --devices 2 means 2 here; give each rank a GPU "
-        "(srun --gpus-per-task=1), or start fewer\n"
+    said = (
+        "rank 13 is number 5 on this machine and shares cuda:1, because 2 GPUs are used (--devices 2); give each rank "
+        "a GPU (srun --gpus-per-task=1), or start fewer"
     )
+    assert find_devices("2", rank) == Devices("cuda:1", 1, said)
     assert find_devices("2", Rank()) == Devices("cuda:0", 2)
     assert find_devices("cpu", rank) == Devices("cpu", 1)
-    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "4")  # of the step, which all its ranks see
+    assert find_devices("2", rank).sharing == said
+    assert "because 4 GPUs are used (those of the machine)" in find_devices("auto", rank).sharing
+
+
+@pytest.mark.parametrize(
+    ("local", "visible", "of_step", "device", "shares"),
+    [
+        (3, 1, 4, "cuda:0", False),  # srun --gpus-per-task=1: each rank sees its own
+        (3, 2, 8, "cuda:1", False),  # --gpus-per-task=2
+        (3, 1, 2, "cuda:0", True),  # --ntasks-per-gpu=2
+        (3, 2, 2, "cuda:1", True),  # --gres=gpu:2 with four ranks
+        (3, 4, 4, "cuda:3", False),
+    ],
+)
+def test_ranks_that_slurm_gives_gpus_of_their_own(
+    local: int, visible: int, of_step: int, device: str, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Slurm 22.05 sets for these options: `SLURM_GPUS_ON_NODE` has the GPUs of the step on the machine."""
+    monkeypatch.setattr(devices, "_num_gpus", lambda: visible)
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", str(of_step))
+    found = find_devices("auto", detect_rank(SLURM | {"SLURM_LOCALID": str(local)}))
+    assert (found.device, bool(found.sharing)) == (device, shares)
+
+
+def test_sharing_a_gpu_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prepcli.models.ranks.find_devices", lambda *_: Devices("cpu", 1, "two ranks share cuda:0"))
+    done = prepcli("manifest-to-mels", SHORT_CORPUS / "manifest.json", tmp_path / "mels", "--dry-run")
+    assert (done.code, done.err) == (0, "note: two ranks share cuda:0\n")
 
 
 def stand_in_torch(monkeypatch: pytest.MonkeyPatch, count: int) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from prepcli.models.running import ModelRunner
+from tests.support.cuda_messages import MEMORY
 from tests.support.cuda_stand_ins import TO_HOST, stand_in_for_cuda
 from tests.support.lazy import lazy
 from tests.support.running import HANG_SECONDS
@@ -121,15 +123,8 @@ class OutOfMemory:
 @pytest.mark.parametrize("rows", [None, 3])
 @pytest.mark.parametrize(
     "error",
-    [
-        lambda: torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        MemoryError,
-        lambda: RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: 12 bytes"
-        ),
-        lambda: RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
-    ],
-    ids=["cuda", "python", "processor", "cudnn"],
+    [MemoryError, *(partial(RuntimeError, text) for text in MEMORY.values())],
+    ids=["python", *MEMORY],
 )
 def test_a_batch_that_does_not_fit_is_split(rows: int | None, error: Callable[[], Exception]) -> None:
     torch.set_num_threads(2)
@@ -179,5 +174,3 @@ def test_a_gpu_batch_that_does_not_fit_is_split_too(monkeypatch: pytest.MonkeyPa
         found = runner.run(OutOfMemory(4, error), batch, lengths).result()
         assert found.too_large == [1]
         assert torch.equal(found.tensors[0], batch[[0, 2]] * 2)
-        address = RuntimeError("Expected canUse32BitIndexMath(input) && canUse32BitIndexMath(output) to be true")
-        assert runner.run(OutOfMemory(4, address), batch, lengths).result().too_large == [1]

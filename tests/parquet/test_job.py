@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 import soundfile
 
 from prepcli.formats import parquet
-from prepcli.parquet.columns import choose_columns, find_columns
+from prepcli.parquet.columns import choose_columns
 from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
@@ -114,14 +115,29 @@ def test_fields_of_all_types_become_columns_of_one_type(tmp_path: Path) -> None:
     assert (first["mixed"], second["mixed"]) == ("5", "text")
     assert (first["source_id"], second["source_audio"], second["odd name"]) == ("own", "y", "z")
     assert (first["text"], second["text"], first["none"]) == (None, "ü", None)
-    assert first["big"] == 2.0**70
+    assert (first["big"], second["big"]) == (str(2**70), "1")
     assert [row["id"] for row in (first, second, third)] == ["a", "a@n2", "a@n3"]
     assert "_skipme" not in first
 
 
-def test_a_large_number_in_a_line_like_others(tmp_path: Path) -> None:
-    write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "n": n} for n in (1, 2, 2**63, 3)])
-    assert find_columns([str(tmp_path / "m.json")], 1).types["n"] == "float64"
+@pytest.mark.parametrize(
+    ("values", "stored"),
+    [
+        ((1, 2**63 - 1), (1, 2**63 - 1)),
+        ((1, 2**63, -1), ("1", str(2**63), "-1")),
+        ((2**53 + 1, 0.5), (str(2**53 + 1), "0.5")),
+        ((2**53, 0.5), (2.0**53, 0.5)),
+    ],
+)
+def test_integers_stay_exact(values: tuple[float, ...], stored: tuple[object, ...], tmp_path: Path) -> None:
+    """Also if only one line has a large one; a column of text is noted."""
+    write_audio(tmp_path / "a.wav", 1.0)
+    base = {"audio_filepath": "a.wav", "duration": 1.0}
+    write_lines(tmp_path / "m.json", [base | {"id": value} for value in values])
+    done = make_set("manifest-to-parquet", tmp_path / "m.json", tmp_path / "out")
+    assert tuple(row["source_id"] for row in rows(tmp_path / "out")) == stored
+    noted = [note for note in done.json["notes"] if "the column source_id is text" in note]
+    assert len(noted) == isinstance(stored[0], str)
 
 
 def test_columns_that_would_collide() -> None:
@@ -221,3 +237,41 @@ def test_verify_compares_with_what_was_published(whole: Path, tmp_path: Path) ->
     done = prepcli("verify", out, "--json")
     assert done.code == 1
     assert any("data-000002.parquet: not the bytes that were published" in one for one in done.json["problems"])
+
+
+def test_other_programs_write_other_types(whole: Path, tmp_path: Path) -> None:
+    """Ids may be integers; a duration that is not a number of seconds is named, by `verify` and `inspect`."""
+    out = copy_set(whole, tmp_path)
+    for path in sorted(out.glob("data-*"))[1:]:
+        path.unlink()
+    table = pq.ParquetFile(out / "data-000000.parquet").read()
+    numbers = table.set_column(0, "id", pyarrow.array(range(len(table))))
+    pq.write_table(numbers, out / "data-000000.parquet")
+    assert prepcli("verify", out).code == 0
+    for value in (math.nan, -1.0, "1.0", True):
+        durations = pyarrow.array([value] * len(table))
+        at = table.schema.get_field_index("duration")
+        pq.write_table(numbers.set_column(at, "duration", durations), out / "data-000000.parquet")
+        done = prepcli("verify", out, "--json")
+        assert done.code == 1
+        assert len(done.json["problems"]) == len(table)
+        assert f"row 0: duration is {value!r}, not a number of seconds" in done.json["problems"][0]
+        inspected = prepcli("inspect", out, "--json")
+        assert inspected.code == 0, inspected.err
+        assert any(f"row 0: duration is {value!r}" in note for note in inspected.json["notes"])
+
+
+def test_values_that_python_cannot_hold(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav", 0.1)
+    audio = [{"bytes": (tmp_path / "a.wav").read_bytes(), "path": "a.wav"}]
+    (tmp_path / "out").mkdir()
+    late = pyarrow.array([2**62], pyarrow.timestamp("us"))
+    for names, arrays in (
+        (["id", "audio", "duration"], [["a"], audio, late]),
+        (["id", "audio"], [late, audio]),
+        (["id", "audio"], [["a"], [{"bytes": "a text", "path": "a.wav"}]]),
+    ):
+        pq.write_table(pyarrow.table(arrays, names=names), tmp_path / "out" / "data-000000.parquet")
+        done = prepcli("verify", tmp_path / "out", "--json")
+        assert (done.code, len(done.json["problems"])) == (1, 1), done.err
+        assert prepcli("inspect", tmp_path / "out").code == 0

@@ -1,3 +1,4 @@
+import errno
 import faulthandler
 import os
 import platform
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.errors import IncompleteError, UsageError
+from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.processes.pools import WorkerDiedError, map_in_order, map_past_crashes
 from prepcli.processes.workers import interrupt, no_interruption
 from tests.support.running import HANG_SECONDS
@@ -47,6 +48,17 @@ def test_one_worker_is_this_process() -> None:
 def test_a_killed_worker_is_an_error_and_no_hang() -> None:
     with pytest.raises(IncompleteError, match=r"worker process was killed \(SIGKILL\)"):
         list(map_in_order(die, range(8), 2))
+
+
+def test_a_folder_for_locks_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in some containers; a mount would need more permissions than tests have."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("_multiprocessing.SemLock", refuse)
+    with pytest.raises(PrepcliError, match=r"/dev/shm cannot be written \(Read-only file system\)"):
+        list(map_in_order(slow_double, range(3), 2))
 
 
 def crash(number: int) -> int:

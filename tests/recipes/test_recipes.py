@@ -176,16 +176,18 @@ def test_a_recipe_and_the_same_again(recipe: Recipe, awkward: Path) -> None:
 def test_ljspeech_to_mels_and_the_same_again(tmp_path: Path) -> None:
     done = run("ljspeech", tmp_path, "--mini", preload=TORCH, WORK="work")
     assert done.returncode == 0, done.stderr
-    mels = tmp_path / "work/mels"
+    work = tmp_path / "work"
     listed = {}
     for part in ("train", "val", "test"):
-        lines = (mels / f"filelists/{part}_manifest_mel_text_filelist.txt").read_text(encoding="utf-8").splitlines()
-        records = read_lines(tmp_path / f"work/data/LJSpeech-1.1/{part}_manifest.json")
-        assert [line.split("|")[1] for line in lines] == [record["text"] for record in records]
+        lines = (work / f"filelists/ljs_mel_text_{part}_filelist.txt").read_text(encoding="utf-8").splitlines()
+        records = read_lines(work / f"data/LJSpeech-1.1/{part}_manifest.json")
+        assert [line.split("|")[1] for line in lines] == [record["normalized_text"] for record in records]
         listed[part] = [line.split("|")[0] for line in lines]
+        made = work / f"LJSpeech-1.1/filelists/{part}_manifest_mel_text_filelist.txt"
+        assert [f"LJSpeech-1.1/{line}" for line in made.read_text(encoding="utf-8").splitlines()] == lines
     assert all(listed.values())
     assert sorted(path for paths in listed.values() for path in paths) == sorted(
-        f"mels/{path.name}" for path in (mels / "mels").iterdir()
+        f"LJSpeech-1.1/mels/{path.name}" for path in (work / "LJSpeech-1.1/mels").iterdir()
     )
     before = outputs(tmp_path / "work")
     again = run("ljspeech", tmp_path, "--mini", preload=TORCH, WORK="work")

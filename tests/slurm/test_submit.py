@@ -51,14 +51,16 @@ def sbatch_line(command: str, *arguments: object, **environ: str) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_is_submitted(command: str) -> None:
     kind, tasks = COMMANDS[command]
-    line = sbatch_line(command, "--", "/data/train set.json", "out dir")
+    what = "an4" if command == "download" else "/data/train set.json"
+    line = sbatch_line(command, "--", what, "out dir")
+    name = f"{Path(what).stem.replace(' ', '_')}.{command}"
     assert line[0] == "sbatch"
     assert f"--partition={kind}" in line
     assert ("--gpus-per-task=1" in line) == (kind == "gpu")
     assert {"--signal=USR1@120", "--open-mode=append", "--no-requeue"} < set(line)
-    assert f"--job-name=train_set.{command}" in line
-    assert f"--output=/tmp/slurm_logs/train_set.{command}-%j.log" in line
-    assert line[-4:] == ["prepcli", command, "/data/train set.json", "out dir"]
+    assert f"--job-name={name}" in line
+    assert f"--output=/tmp/slurm_logs/{name}-%j.log" in line
+    assert line[-4:] == ["prepcli", command, what, "out dir"]
     assert f"--ntasks={tasks}" in line
 
 
@@ -300,6 +302,60 @@ def test_a_dry_run_shows_the_table_beside_the_lines(tmp_path: Path) -> None:
     assert all(line.startswith("sbatch ") for line in done.out.splitlines())
 
 
+CONFIG = """\
+data_sets: [{name: a, manifest: a.json}, {name: b, manifest: b.json}]
+steps:
+  - {name: first, command: "prepcli extend-context-audio {manifest} out --group-by=x"}
+  - {name: second, sbatch: --ntasks=2, command: "prepcli manifest-to-shar {manifest} {name} --shard-sise=8"}
+  - {name: third, command: "prepcli download an4 --data-rot={name}"}
+  - {name: fourth, command: "python {repository}/recipes/magpietts/prepare_manifest.py {manifest} out --langauge=en"}
+  - {name: fifth, command: "python own.py --any-option"}
+"""
+"""A pipeline with a wrong option in three steps."""
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], []])
+def test_wrong_options_of_all_steps_are_found_before_a_step_is_submitted(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(CONFIG.replace("own.py", f"{tmp_path}/own.py"))
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\ntouch {tmp_path}/submitted\necho 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    (tmp_path / "own.py").write_text(f"open('{tmp_path}/ran', 'w')\n")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = run(SCRIPTS / "submit_pipeline.sh", *words, tmp_path / "pipeline.yaml", PATH=path)
+    assert (done.code, done.out) == (2, "")
+    wrong = [line.removeprefix("submit_pipeline.sh: ") for line in done.err.splitlines() if "submit_pipe" in line]
+    assert wrong == [
+        "step second of a: there is no option --shard-sise: did you mean --shard-size?",
+        "step third of a: there is no option --data-rot: did you mean --data-root?",
+        "step fourth of a: there is no option --langauge: did you mean --language?",
+    ]
+    assert not (tmp_path / "submitted").exists() and not (tmp_path / "ran").exists()
+
+
+def without_prepcli(path: str) -> str:
+    """The folders of PATH without those that have prepcli."""
+    return os.pathsep.join(one for one in path.split(os.pathsep) if not os.path.exists(f"{one}/prepcli"))
+
+
+def test_without_venv_the_prepcli_on_path_is_used(tmp_path: Path) -> None:
+    scripts = fresh_clone(tmp_path / "clone")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, words in (("prepcli", "-m prepcli"), ("python", ""), ("srun", "-c 'import sys; print(sys.argv[1:])'")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{without_prepcli(os.environ['PATH'])}"
+    config = REPOSITORY / "recipes/magpietts/config.yaml"
+    planned = run(scripts / "submit_pipeline.sh", "--dry-run", config, "mine", PATH=path, PYTHONPATH=str(REPOSITORY))
+    assert planned.code == 0, planned.err
+    assert "note: prepcli does not run" not in planned.err
+    job = {"SLURM_JOB_ID": "9", "SLURM_NTASKS": "4", "SLURM_JOB_NODELIST": "n1", "SLURM_CPUS_PER_TASK": "2"}
+    for word, program in (("prepcli", "prepcli"), ("python", "python")):
+        of_job = [scripts, scripts / "cluster.env", tmp_path / "log", "1", "again"]
+        step = run(scripts / "batch.sh", *of_job, word, "verify", PATH=path, **job).out
+        assert f"'{programs}/{program}', 'verify']" in step
+
+
 def fresh_clone(folder: Path) -> Path:
     """The scripts in a repository without .venv."""
     shutil.copytree(SCRIPTS, folder / "scripts/slurm", ignore=shutil.ignore_patterns("__pycache__"))
@@ -308,7 +364,8 @@ def fresh_clone(folder: Path) -> Path:
 
 def test_a_fresh_clone_names_the_set_up(tmp_path: Path) -> None:
     scripts = fresh_clone(tmp_path)
-    done = run(scripts / "submit_pipeline.sh", "--dry-run", REPOSITORY / "recipes/magpietts/config.yaml")
+    path = without_prepcli(os.environ["PATH"])
+    done = run(scripts / "submit_pipeline.sh", "--dry-run", REPOSITORY / "recipes/magpietts/config.yaml", PATH=path)
     assert (done.code, done.out) == (2, "")
     assert done.error_line == (
         f"submit_pipeline.sh: there is no {tmp_path}/.venv/bin/python (SUBMIT_PYTHON of cluster.env): "
@@ -316,8 +373,7 @@ def test_a_fresh_clone_names_the_set_up(tmp_path: Path) -> None:
     )
     (tmp_path / "sbatch").write_text("#!/bin/sh\necho 1\n")
     (tmp_path / "sbatch").chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = run(scripts / "submit.sh", "manifest-to-shar", "--", "a.json", "out", PATH=path)
+    done = run(scripts / "submit.sh", "manifest-to-shar", "--", "a.json", "out", PATH=f"{tmp_path}:{path}")
     assert (done.code, done.out) == (2, "")
     assert f"there is no {tmp_path}/.venv/bin/python (PYTHON of cluster.env): run" in done.error_line
 

@@ -29,9 +29,9 @@ def out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> StorePath:
     return StorePath(bucket / "out")
 
 
-def takes(out: StorePath, claim: Claim, by_force: bool = False) -> bool:
+def takes(out: StorePath, claim: Claim) -> bool:
     try:
-        StoreClaim(out, claim).take(by_force)
+        StoreClaim(out, claim).take()
     except UsageError as error:
         assert "belongs to a run whose records are in" in str(error)
         return False
@@ -47,15 +47,17 @@ def test_racing_claims(out: StorePath, tmp_path: Path) -> None:
     assert results == [[False, True]] * CLAIMS
 
 
-def test_an_output_is_held_until_it_is_taken_by_force(out: StorePath, tmp_path: Path) -> None:
+def test_an_output_is_held_until_its_claim_is_removed(out: StorePath, bucket: Bucket, tmp_path: Path) -> None:
     first, second = Claim.of(tmp_path / "one"), Claim.of(tmp_path / "two")
     assert takes(out, first)
     assert takes(out, first)  # another rank
     assert not takes(out, second)
-    assert takes(out, second, by_force=True)
+    for name in bucket.names("out.prepcli/"):
+        bucket.delete(name)
+    assert takes(out, second)
     assert not takes(out, first)
     StoreClaim(out, second).check()
-    with pytest.raises(PrepcliError, match="another command has started again"):
+    with pytest.raises(PrepcliError, match="was removed during this run"):
         StoreClaim(out, first).check()
     assert os.environ["AWS_ENDPOINT_URL"]
 
@@ -76,7 +78,7 @@ def test_a_command_that_is_refused_leaves_nothing_in_its_work_folder(
     for change, words in (
         ("none", belongs),
         ("no output", belongs),
-        ("no claim", "which would tell how it was made, is not there"),
+        ("no claim", "which would tell how they were made, is not there"),
     ):
         for name in bucket.names({"no output": "out/", "no claim": "out.prepcli/"}.get(change, "none")):
             bucket.delete(name)
@@ -121,3 +123,51 @@ def test_racing_pairs_of_commands(bucket: Bucket, mini_corpus: Path, tmp_path: P
         assert re.search("belongs to a run whose records are in|was made differently", said[codes.index(2)]), said
         made = bucket.download(f"sets/{number}", tmp_path / f"made{number}")
         assert without_dates(tree(made)) == alone[codes.index(0)]
+
+
+def test_racing_overwrites(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
+    """From folders of records of their own: one does the work, and the other is not told to give what it has given."""
+    words = ("manifest-to-tarred", mini_corpus / "manifest.json", "--num-shards", 2, "--num-workers", 1, "--overwrite")
+    for number in range(PAIRS // 4):
+        pair = [
+            start_prepcli(
+                *words, bucket / f"sets/{number}", "--work-dir", tmp_path / name, environ=bucket.store.environ
+            )
+            for name in ("one", "two")
+        ]
+        said = [process.communicate(timeout=HANG_SECONDS)[1] for process in pair]
+        codes = [process.returncode for process in pair]
+        assert sorted(codes, key=str) == [0, 2], said
+        refused = said[codes.index(2)]
+        assert "continue it or start again there (--work-dir)" in refused
+        assert "--overwrite" not in refused
+
+
+def test_overwrite_removes_only_objects_that_are_as_they_were_published(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    words = (
+        "manifest-to-tarred",
+        mini_corpus / "manifest.json",
+        bucket / "out",
+        "--work-dir",
+        tmp_path,
+        "--num-shards",
+    )
+    assert run(*words, 3).code == 0
+    bucket.put("out/audio_backup.tar", "mine")
+    for name in ("audio_7.tar", "audio_1.tar"):
+        before = bucket.download("out", tmp_path / f"before {name}")
+        bucket.put(f"out/{name}", "mine")
+        changed = tree(bucket.download("out", tmp_path / f"changed {name}"))
+        refused = run(*words, 2, "--overwrite")
+        assert refused.code == 2
+        assert name in refused.error_line
+        assert tree(bucket.download("out", tmp_path / f"after {name}")) == changed
+        bucket.delete(f"out/{name}")
+        if name in tree(before):
+            bucket.upload(before, "out")  # the content decides, whatever the store calls it
+    done = run(*words, 2, "--overwrite")
+    assert done.code == 0, done.err
+    assert "1 other file(s) there stay, such as audio_backup.tar" in done.err
+    assert "audio_2.tar" not in tree(bucket.download("out", tmp_path / "down"))

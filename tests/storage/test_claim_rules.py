@@ -63,8 +63,8 @@ def announce(store: Store, other: str, kind: str, age: float = 0.0) -> str:
     return address
 
 
-def take(by_force: bool = False, is_new: bool = False) -> None:
-    StoreClaim(StorePath("s3://bucket/out"), Claim(OWN, str(Path("/own")), "here")).take(by_force, is_new)
+def take(is_new: bool = False) -> None:
+    StoreClaim(StorePath("s3://bucket/out"), Claim(OWN, str(Path("/own")), "here")).take(is_new)
 
 
 def test_what_a_new_claim_asks_the_store(store: Store) -> None:
@@ -157,8 +157,33 @@ def test_another_was_there_first(other: str, kind: str, age: float, store: Store
     with pytest.raises(UsageError, match=r"belongs to a run whose records are in /other/out\.prepcli on there"):
         take()
     assert store.names() == [f"{other}.{kind}"], "it has withdrawn"
-    take(by_force=True)
-    assert store.names() == [f"{OWN}.held"]
+
+
+@pytest.mark.parametrize(("kind", "stays"), [("candidate", True), ("held", False)])
+def test_nobody_is_waited_for_without_end(
+    kind: str, stays: bool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A candidate that was killed just now, which no time in the store shows; and one that does not withdraw."""
+    put, now = store.put, 0.0
+
+    def announced(address: str, data: bytes) -> None:
+        put(address, data)
+        if address == f"{FOLDER}/{OWN}.held":
+            announce(store, LARGER, kind)
+
+    def wait(_: float) -> None:
+        nonlocal now
+        now += 10
+
+    monkeypatch.setattr(store, "put", announced)
+    monkeypatch.setattr("prepcli.engine.store_claim.time.sleep", wait)
+    monkeypatch.setattr("prepcli.engine.store_claim.time.monotonic", lambda: now)
+    if stays:
+        take()
+    else:
+        with pytest.raises(UsageError, match="belongs to a run"):
+            take()
+    assert (f"{OWN}.held" in store.names()) == stays
 
 
 def test_a_larger_candidate_is_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

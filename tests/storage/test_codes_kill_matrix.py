@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.work_folder import work_folder
+from prepcli.storage.paths import StorePath
 from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
@@ -64,7 +66,7 @@ def test_who_continues_gives_the_same_codes(
     draw: random.Random,
 ) -> None:
     out, environ = codes.bucket / tmp_path.name, object_store.environ
-    records = tmp_path / f"{codes.bucket.name}_{tmp_path.name}.prepcli" / "codes_toy"
+    records = work_folder(StorePath(out), tmp_path) / "codes_toy"
     process = start(codes.source, out, tmp_path, **environ)
     wait_for_markers(records / "done", markers, process)
     codes.bucket.wait_for_upload(tmp_path.name, process)

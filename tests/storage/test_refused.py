@@ -77,7 +77,7 @@ def test_the_status_of_a_run_whose_records_are_elsewhere(tmp_path: Path) -> None
     ("text", "parsed"),
     [
         ("s3://bucket/a/b.wav", Address("s3", "bucket", "a/b.wav")),
-        ("s3://bucket//a/./c/../b.wav/", Address("s3", "bucket", "a/b.wav")),
+        ("s3://bucket/a/b/", Address("s3", "bucket", "a/b")),
         ("s3://bucket", Address("s3", "bucket", "")),
         ("ais://bucket/a", Address("ais", "bucket", "a")),
     ],

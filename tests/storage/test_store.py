@@ -10,6 +10,7 @@ from tests.conftest import MINI_CORPUS, tree
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
 from tests.support.running import Prepcli, prepcli, prepcli_process
+from tests.support.tools import need_package
 
 pytestmark = pytest.mark.slow
 
@@ -65,8 +66,9 @@ def test_the_requests_of_the_main_process(
     assert [name for name in asked if not name.endswith("_upload")] == [
         "list_objects",  # the output
         *("put_object", "list_objects", "put_object", "list_objects"),  # the claim
+        "list_objects",  # the output again: what others have there is not replaced
         "fetch_together",  # the manifests of the shards
-        *("object_info", "object_info"),  # is the claim still held?
+        *("object_info",) * 3,  # is the claim still held?
     ]
 
 
@@ -128,6 +130,16 @@ def test_an_input_cfg_in_the_store(sets: dict[str, Path], bucket: Bucket, run: P
     assert bins.json["bucket_duration_bins"] == alone.json["bucket_duration_bins"]
     indexed = run("index", config, "--indexes-root", bucket / "indexes", "--dry-run", "--json")
     assert (indexed.code, "compressed" in indexed.err) == (2, True)  # the cuts of this Shar set
+
+
+def test_bins_of_parquet_files_in_the_store(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
+    need_package("pyarrow")
+    assert prepcli("manifest-to-parquet", mini_corpus / "manifest.json", tmp_path / "parquet").code == 0
+    address = bucket.upload(tmp_path / "parquet", "parquet")
+    config = bucket.put("cfg.yaml", f"- {{type: parquet, manifest_filepath: {address}/data-000000.parquet}}\n")
+    specs = (tmp_path / "parquet", address, config)
+    here, *there = (run("estimate-bins", spec, "-b", 4, "--json").json for spec in specs)
+    assert there == [here, here]
 
 
 def test_verify_finds_what_is_wrong(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:

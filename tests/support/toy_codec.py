@@ -30,6 +30,7 @@ class ToyCodec:
     """Four codebooks of 1000 entries: one layer that reflects, and one code per frame and codebook of its output."""
 
     min_frames = 1
+    values_per_sample = 1.0
     rows_on_cpu: int | None = 1
 
     def __init__(self, name: str = "toy", sampling_rate: int = 16000, codebook_size: int = 1000) -> None:

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 import yaml
 
-from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.nemo_loaders import tarred_batches
 from tests.support.running import prepcli
@@ -112,6 +112,29 @@ def test_nemo_classic_loader(corpus: Path, kind: str) -> None:
     for audio, num_samples, _, _, number in dataset:
         seen.append((texts[number], np.round(audio[:num_samples].numpy() * 32768).astype(np.int16)))
     compare(corpus, kind, seen)
+
+
+@pytest.mark.nemo
+@pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
+def test_nemo_reads_every_version_with_its_section(tmp_path: Path, options: list[str]) -> None:
+    """After an addition and after its removal: the section in `train_ds.yaml` is that of the set as it is then."""
+    pytest.importorskip("nemo.collections.asr")
+    from tests.support.nemo_loaders import read_all
+
+    records = read_lines(SHORT_CORPUS / "manifest.json")
+    first, second = write_lines(tmp_path / "a.json", records[:30]), write_lines(tmp_path / "b.json", records[30:])
+    base = ["--audio-base-dir", SHORT_CORPUS]
+    commands = [
+        [first, tmp_path / "out", "--num-shards", 2, *base, *options],
+        [second, "--concat-to", tmp_path / "out", *base],
+        ["--concat-to", tmp_path / "out", "--undo-concat"],
+    ]
+    for command, count in zip(commands, (30, 48, 30), strict=True):
+        done = prepcli("manifest-to-tarred", *command)
+        assert done.code == 0, done.err
+        section = yaml.safe_load((tmp_path / "out.prepcli/train_ds.yaml").read_text())["train_ds"]
+        texts = read_all(section | {"batch_duration": 20})
+        assert sorted(texts) == sorted(record["text"] for record in records[:count])
 
 
 @pytest.mark.nemo

@@ -88,7 +88,7 @@ def test_names_of_the_set_that_is_added_to(tmp_path: Path, slices: list[str]) ->
     assert len(add(out, manifests["two"], 1, *slices)) == 6
     # The same records once more, as another manifest: their names are taken as well, and so are those chosen instead.
     again = write_lines(tmp_path / "two/again.json", [line | {"n": 1} for line in read_lines(manifests["two"])])
-    lines = add(out, again, 2, *slices)
+    lines = add(out, again, 2, *slices, "--allow-duplicates")
     assert len(lines) == 9
     assert [line["audio_filepath"] for line in lines[:3]] == before
 

@@ -159,6 +159,29 @@ def test_verify_compares_the_cuts(records: Lines, tmp_path: Path) -> None:
     assert any(one.startswith(f"{FOLDER}/cuts.000002: missing") for one in problems)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(("field", "is_custom"), [("text", False), ("speaker", False), ("style", True)])
+def test_verify_finds_a_set_that_was_made_again(
+    records: Lines, tmp_path: Path, field: str, is_custom: bool, is_known: bool
+) -> None:
+    """With the same ids and audio; only the records of the run tell of a field that gave the suffix."""
+    records = [record | {"style": "calm"} for record in records[:4]]
+    shar = shar_of(records, tmp_path)
+    assert prepcli("extend-text-context", shar, "--suffix", "field:style").code == 0
+    assert prepcli("verify", shar).code == 0
+    changed = [*records[:3], records[3] | {field: "Something else."}]
+    words = ("--shard-size", 20, "--audio-base-dir", MINI_CORPUS, "--overwrite")
+    again = prepcli("manifest-to-shar", write_lines(tmp_path / "m.json", changed), shar, *words)
+    assert again.code == 0, again.err
+    if not is_known:
+        shutil.rmtree(tmp_path / "shar.prepcli")
+    done = prepcli("verify", shar, "--json")
+    assert done.code == int(is_known or not is_custom)
+    assert len(done.json["problems"]) == done.code, done.json["problems"]
+    if done.code:
+        assert "run extend-text-context again with --overwrite" in done.json["problems"][0]
+
+
 def suffix_of(suffix: str, id: str) -> str:
     return parse_suffix(suffix)({"id": msgspec.Raw(msgspec.json.encode(id))}, {})
 

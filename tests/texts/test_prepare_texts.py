@@ -47,12 +47,62 @@ def test_a_manifest(tmp_path: Path) -> None:
     assert reasons == ["missing_field", "bad_field", "missing_field", "empty_text"]
 
 
+def test_texts_that_the_manifest_has_for_the_tts_model(tmp_path: Path) -> None:
+    """What NeMo would read stays, and tts_text counts as not normalized, as it does for NeMo."""
+    records: list[dict[str, Any]] = [
+        {"text": "a 1", "tts_text": "A 1!"},
+        {"text": "b 2", "tts_text": "B 2!", "tts_text_normalized": "B two!"},
+        {"text": "c 3"},
+        {"text": "d", "tts_text": ","},
+        {"text": "e", "tts_text": " "},
+    ]
+    write_lines(tmp_path / "m.json", records)
+    out = tmp_path / "out.json"
+    done = prepare(tmp_path / "m.json", out, "--max-rejects", 1)
+    # NeMo normalizes all texts as soon as one is not, so all have the same name.
+    assert [record["tts_text"] for record in read_lines(out)] == ["A 1!", "B two!", "c 3", ","]
+    assert "3 of 4 texts are not normalized" in done.out
+    assert prepcli("verify", out).code == 0
+    for options, field, read in (
+        (("--is-normalized",), "tts_text_normalized", ["A 1!", "B two!", "c 3", ","]),
+        (("--tts-text-field", "tts_text"), "tts_text", ["A 1!", "B 2!", ","]),
+        (("--tts-text-field", "tts_text", "--is-normalized"), "tts_text_normalized", ["A 1!", "B 2!", ","]),
+    ):
+        prepare(tmp_path / "m.json", out, *options, "--max-rejects", 2, "--overwrite")
+        assert [record[field] for record in read_lines(out)] == read
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_shards(num_shards: int, tmp_path: Path) -> None:
+    """Shards of nearly equal size, which together are the whole file; the same for any number of ranks."""
+    texts = [f"text {number}\n" for number in range(4999)]
+    (tmp_path / "texts.txt").write_text("".join([*texts[:2000], "...\n", *texts[2000:]]))
+    options = ("--num-shards", num_shards, "--asr-text", "plain")
+    done = prepare(tmp_path / "texts.txt", tmp_path / "out.json", *options, "--json")
+    assert done.json["rejects_by_reason"] == {"empty_text": 1}
+    pattern = done.json["outputs"]["paths"]
+    assert pattern == f"{tmp_path}/out_shards/out_{'_OP_0..2_CL_' if num_shards == 3 else '0'}.json"
+    shards = [(tmp_path / f"out_shards/out_{number}.json").read_bytes() for number in range(num_shards)]
+    assert b"".join(shards) == (tmp_path / "out.json").read_bytes()
+    sizes = [shard.count(b"\n") for shard in shards]
+    assert (sum(sizes), max(sizes) - min(sizes)) in {(4999, 0), (4999, 1)}
+    for rank in (1, 0):
+        arguments = ("prepare-texts", tmp_path / "texts.txt", tmp_path / "again.json", *options)
+        assert prepcli(*arguments, "--rank", rank, "--world-size", 2).code in (0, 4)
+    assert [path.read_bytes() for path in sorted((tmp_path / "again_shards").iterdir())] == shards
+    assert prepcli("verify", tmp_path / "out.json").code == 0
+    (tmp_path / "out_shards/out_0.json").write_bytes(b"")
+    assert "out_shards/out_0.json" in prepcli("verify", tmp_path / "out.json").out
+    prepare(tmp_path / "texts.txt", tmp_path / "out.json", "--overwrite")
+    assert list((tmp_path / "out_shards").iterdir()) == []
+
+
 def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in with the names of nemo_text_processing, which cannot be installed everywhere."""
 
     class Normalizer:
         def __init__(self, input_case: str, lang: str, whitelist: str | None) -> None:
-            assert (input_case, whitelist) == ("cased", None)
+            assert (input_case, whitelist) in (("cased", None), ("cased", str(tmp_path / "words.tsv")))
             if lang != "en":
                 raise NotImplementedError(f"Language {lang} has not been supported yet.")
 
@@ -72,6 +122,26 @@ def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.
     assert "--normalize xx: nemo_text_processing cannot load its grammars" in prepcli(*options, "xx").error_line
     assert prepcli(*options, "en").code == 0
     assert read_lines(tmp_path / "out.json") == [{"text": "3 cats", "tts_text_normalized": "three cats"}]
+    records: list[dict[str, Any]] = [
+        {"text": "3 cats", "tts_text": "3 Cats."},
+        {"text": "3 cats", "tts_text": "3 Cats.", "tts_text_normalized": "By hand: 3."},
+        {"text": "a", "tts_text": None, "other": "3 dogs"},
+        {"text": "3"},
+    ]
+    write_lines(tmp_path / "m.json", records)
+    again = ("prepare-texts", tmp_path / "m.json", tmp_path / "m_out.json", "--normalize", "en", "--overwrite")
+    for more, read in (
+        ((), ["three Cats.", "By hand: 3.", "a", "three"]),
+        (("--tts-text-field", "tts_text"), ["three Cats.", "three Cats."]),
+        (("--tts-text-field", "other"), ["three dogs"]),
+    ):
+        assert prepcli(*again, *more, "--max-rejects", 3).code == 0
+        assert [record["tts_text_normalized"] for record in read_lines(tmp_path / "m_out.json")] == read
+    words = (*options[:2], tmp_path / "own.json", "--normalize", "en", "--whitelist", tmp_path / "words.tsv")
+    for text in ("kg\tkilos\n", "kg\tkilograms\n"):
+        (tmp_path / "words.tsv").write_text(text)
+        done = prepcli(*words)
+    assert (done.code, "words.tsv has another content" in done.error_line) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +149,10 @@ def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.
     [
         (("--speakers", "3-1"), "--speakers takes numbers and ranges"),
         (("--speakers", "a"), "--speakers takes numbers and ranges"),
-        (("--is-normalized", "--tts-text-field", "x"), "give one of"),
-        (("--whitelist", "texts.txt"), "--whitelist needs --normalize"),
+        (("--is-normalized", "--normalize", "en"), "give --is-normalized or --normalize, not both"),
+        (("--whitelist", "texts.txt"), "--whitelist has no effect without --normalize"),
         (("--tts-text-field", "x"), "is a file of texts"),
+        (("--num-shards", "2"), "--num-shards 2 for 1 texts: give fewer"),
     ],
 )
 def test_refused(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -119,6 +190,16 @@ def test_nemo_reads_them(tmp_path: Path) -> None:
     assert ["".join(map(chr, item.transcript.tolist())) for item in items] == texts
     assert ["".join(map(chr, item.tts_text.tolist())) for item in items] == texts
     assert {item.speaker for item in items} <= {3, 4, 5}
+
+
+@pytest.mark.nemo
+@pytest.mark.slow
+def test_nemo_reads_shards(tmp_path: Path) -> None:
+    adapters = pytest.importorskip("nemo.collections.common.data.lhotse.text_adapters")
+    done = prepare(MINI_CORPUS / "manifest.json", tmp_path / "out.json", "--num-shards", 5, "--json")
+    texts = [record["text"] for record in read_lines(MINI_CORPUS / "manifest.json")]
+    found = adapters.LhotseTextJsonlAdapter(paths=done.json["outputs"]["paths"])
+    assert [example.text for example in found] == texts
 
 
 def test_verify_finds_what_changed(tmp_path: Path) -> None:

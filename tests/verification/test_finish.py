@@ -107,3 +107,18 @@ def test_files_of_another_command_are_not_called_compared(other: str, tmp_path: 
     (note,) = found["notes"]
     assert f"{count} files, such as {'audio_0.tar' if other == 'tarred' else 'cuts/'}" in note
     assert f"of manifest-to-{known}, which did not write them" in note
+
+
+def test_files_that_nobody_reads_are_named(tmp_path: Path) -> None:
+    """Those that look like files of the set, and not what else the user keeps there, nor the indexes of the set."""
+    out = tmp_path / "out"
+    manifest = SHORT_CORPUS / "manifest.json"
+    assert prepcli("manifest-to-tarred", manifest, out, "--num-shards", 2, "--no-index").code == 0
+    assert prepcli("index", out).code == 0
+    (out / "notes.txt").touch()
+    assert prepcli("verify", out, "--json").json["notes"] == []
+    for name in ("audio_9.tar.idx", "sharded_manifests/manifest_x.json"):
+        (out / name).touch()
+    (note,) = prepcli("verify", out, "--json").json["notes"]
+    assert "2 file(s) in the folders of the set do not belong to it" in note
+    assert note.endswith(" audio_9.tar.idx, sharded_manifests/manifest_x.json")

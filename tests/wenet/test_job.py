@@ -218,10 +218,11 @@ def test_the_bounds_of_wenets_filter(bound: tuple[float, int], beyond: tuple[flo
     assert (is_dropped(*bound), is_dropped(*beyond)) == (False, True)
 
 
-@pytest.mark.parametrize("options", [(), ("--raw",)])
-def test_the_same_bytes_for_any_number_of_ranks(options: tuple[str, ...], tmp_path: Path) -> None:
-    shape = ("--shard-size", 9, "--relative-to", tmp_path / "out", *options)
-    words = ("manifest-to-wenet", MANIFEST, tmp_path / "out", *shape)
+@pytest.mark.parametrize("options", [("--shard-size", 9), ("--raw",)])
+def test_the_same_bytes_for_any_number_of_ranks(options: tuple[object, ...], tmp_path: Path) -> None:
+    many = write_lines(tmp_path / "many.json", read_lines(MANIFEST) * 45)  # --raw: three units of 1,000 at most
+    shape = ("--audio-base-dir", SHORT_CORPUS, "--relative-to", tmp_path / "out", *options)
+    words = ("manifest-to-wenet", many if "--raw" in options else MANIFEST, tmp_path / "out", *shape)
     assert prepcli(*words).code == 0
     whole = tree(tmp_path / "out")
     for rank in range(3):
@@ -233,7 +234,9 @@ def test_the_same_bytes_for_any_number_of_ranks(options: tuple[str, ...], tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--raw", "--force-codec", "wav"), "--raw leaves the audio as it is"),
+        (("--raw", "--force-codec", "wav"), "--force-codec has no effect with --raw"),
+        (("--raw", "--shard-size", 3), "--shard-size has no effect with --raw"),
+        (("--shuffle-seed", 3), "--shuffle-seed has no effect without --shuffle: give both"),
         (("--prefix", "a/b"), "--prefix 'a/b' must be of letters"),
         (("--target-sample-rate", 10), "--target-sample-rate 10 is not a sampling rate"),
     ],

@@ -1,6 +1,7 @@
 """LJSpeech 1.1: one reader, 24 hours of audio books for TTS, 22.05 kHz WAV."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ _METADATA = f"{_TREE}/metadata.csv"
 _SPEAKER = speaker_name("en", "LJSpeech", "LJ")
 # The file names that Tacotron 2 and WaveGlow expect.
 _LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("train", "val", "test")}
+_SUBSETS = {size: f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt" for size in (300, 625, 1250, 2500)}
 
 
 def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
@@ -33,8 +35,8 @@ def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
         trees=(_TREE,),
         manifests=tuple(_manifest(part) for part in _LISTS),
         read=partial(_read, sizes={"val": val_size, "test": test_size}, seed=split_seed),
-        derive=_derive,
-        derived=tuple(_LISTS.values()),
+        derive=partial(_derive, seed=split_seed),
+        derived=(*_LISTS.values(), *_SUBSETS.values()),
         settings={"val_size": val_size, "test_size": test_size, "split_seed": split_seed},
     )
 
@@ -46,8 +48,7 @@ def _manifest(part: str) -> str:
 def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
     """`metadata.csv` has lines `LJ001-0001|text|normalised text`, without quoting."""
     rows = dict(_rows(root))
-    # By a hash of the id: the same on every machine, and nearly independent of the other utterances.
-    shuffled = sorted(rows, key=lambda id: hashlib.sha256(f"{seed}:{id}".encode()).digest())
+    shuffled = sorted(rows, key=lambda id: _place(id, seed))
     num_val, num_test = sizes["val"], sizes["test"]
     if num_val + num_test >= len(rows):
         raise UsageError(f"--val-size and --test-size leave nothing of the {len(rows)} utterances to train on")
@@ -59,6 +60,11 @@ def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
                 yield utterance
     recordings = ((path.stem, path.relative_to(root).as_posix()) for path in (root / _TREE / "wavs").glob("*.wav"))
     yield from unmatched(_manifest("test"), sorted(source for id, source in recordings if id not in rows))
+
+
+def _place(id: str, seed: int) -> bytes:
+    """The key that shuffles ids: the same on every machine, and nearly independent of the other utterances."""
+    return hashlib.sha256(f"{seed}:{id}".encode()).digest()
 
 
 def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
@@ -78,11 +84,19 @@ def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
         yield id, utterance
 
 
-def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:
-    """`path|text`: the path is relative to the parent of LJSpeech-1.1, the text is normalized."""
-    lines: dict[str, list[str]] = {part: [] for part in _LISTS}
+def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:
+    """`path|text`: the path is relative to the parent of LJSpeech-1.1, the text is normalized.
+
+    The subsets of the train part are in random order, and a smaller one is the beginning of a larger one.
+    """
+    lines: dict[str, dict[str, str]] = {part: {} for part in _LISTS}
     for manifest, record in records:
         part = Path(manifest).stem.removesuffix("_manifest")
-        lines[part].append(f"{_TREE}/{record['audio_filepath']}|{record['normalized_text']}")
+        path = os.path.join(_TREE, record["audio_filepath"])  # that of a copy elsewhere is absolute
+        lines[part][Path(path).stem] = f"{path}|{record['normalized_text']}"
     for part, name in _LISTS.items():
-        yield name, lines[part]
+        yield name, lines[part].values()
+    shuffled = sorted(lines["train"], key=lambda id: _place(id, seed))
+    for size, name in _SUBSETS.items():
+        if size < len(shuffled):
+            yield name, [lines["train"][id] for id in shuffled[:size]]

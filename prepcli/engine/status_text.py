@@ -1,73 +1,36 @@
-"""The output of `prepcli status`."""
+"""The text of the status of runs."""
 
-import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
-from prepcli.cli.output import print_json, print_lines
-from prepcli.display.printing import printable_command
+from prepcli.display.printing import as_text, printable_command
 
 if TYPE_CHECKING:
-    from prepcli.engine.options import ShowStatus
     from prepcli.engine.status import RankStatus, Status
 
-_HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
+HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
 
 
-def show_status(options: "ShowStatus", found: "Sequence[Status]") -> None:
-    """Print one run in lines, several as a table; with --watch, repeat it.
-
-    Raises:
-        typer.Exit: 4, if a watched run has stopped before its end.
-    """
-    if options.watch:
-        raise typer.Exit(_watch(options, found))
-    if options.as_json:
-        print_json(found[0] if len(found) == 1 else found)
-    elif len({one.out for one in found}) == 1:
-        print_lines(line for number, one in enumerate(found) for line in ([""] * (number > 0) + _lines(one)))
+def text_of(found: "Sequence[Status]") -> str:
+    """The runs of one output in lines, those of several as a table."""
+    if len({one.out for one in found}) == 1:
+        lines = [line for number, one in enumerate(found) for line in ([""] * (number > 0) + lines_of(one))]
     else:
-        print_lines(_overview(found))
+        lines = overview(found)
+    return as_text(lines)
 
 
-def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
-    """Print the states until no run is active or waiting; returns the exit code."""
-    from prepcli.engine.command import status
-
-    shown: list[list[str]] = []
-    while True:
-        if options.as_json:
-            print_json(found)
-        elif sys.stdout.isatty():
-            typer.echo("\033[H\033[J", nl=False)
-            print_lines(_overview(found))
-        else:
-            rows = [_row(one) for one in found]
-            new = [row for row in rows if row not in shown]
-            if new:
-                now = time.strftime("%H:%M:%S")
-                print_lines(f"{now}  {row}" for row in _aligned(new if shown else [list(_HEAD), *new]))
-            shown = rows
-            sys.stdout.flush()
-        if not any(one.state in ("planning", "running", "finishing", "not_started") for one in found):
-            return 0 if all(one.state == "finished" for one in found) else 4
-        time.sleep(options.every)
-        found = status(options)
-
-
-def _overview(found: "Sequence[Status]") -> list[str]:
+def overview(found: "Sequence[Status]") -> list[str]:
     """A table of all runs, followed by details of those that have stopped."""
-    lines = _aligned([list(_HEAD), *map(_row, found)])
+    lines = aligned([list(HEAD), *map(row, found)])
     for one in found:
         if one.state == "stopped":
-            lines += ["", *_lines(one)]
+            lines += ["", *lines_of(one)]
     return lines
 
 
-def _row(one: "Status") -> list[str]:
+def row(one: "Status") -> list[str]:
+    """The cells of a run under `HEAD`."""
     running = one.state == "running"
     if one.stage:
         done = f"{one.stage_done:,}/{one.stage_total:,}"
@@ -85,7 +48,7 @@ def _row(one: "Status") -> list[str]:
     ]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns of equal width: words left-aligned, numbers right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -106,7 +69,10 @@ def _share_done(status: "Status") -> float:
         return 0.0
     if status.stage:
         return status.stage_done / status.stage_total
-    return status.seconds_done / status.seconds_total if status.seconds_total else 1.0
+    if status.seconds_total:
+        return status.seconds_done / status.seconds_total
+    rejects = sum(status.rejects.values())
+    return (status.records_out + rejects) / status.records_in if status.records_in else 1.0
 
 
 def _to_go(status: "Status") -> str:
@@ -116,12 +82,14 @@ def _to_go(status: "Status") -> str:
     return "unknown" if eta is None or eta == float("inf") else format_seconds(max(eta, 0))
 
 
-def _lines(status: "Status") -> list[str]:
+def lines_of(status: "Status") -> list[str]:
+    """The details of a run."""
     if status.stage:
         return _planning_lines(status)
     state = "finished with too many rejects" if status.too_many_rejects else status.state
+    what = "audio" if status.seconds_total else "records"
     lines = [
-        f"{_where(status)}: {status.command}, {state}, {_share_done(status):.1%} of the audio",
+        f"{_where(status)}: {status.command}, {state}, {_share_done(status):.1%} of the {what}",
         f"  units    {status.units_done:,} of {status.units:,} done",
         f"  records  {status.records_out:,} of {status.records_in:,} out, {status.skipped:,} skipped (_skipme)",
         *_reject_lines(status),
@@ -146,7 +114,9 @@ def _lines(status: "Status") -> list[str]:
         first = ", ".join(status.unfinished_uploads[:3])
         lines.append(f"  uploads  {len(status.unfinished_uploads):,} unfinished ({first}); the next run aborts its own")
     if status.retry_with:
-        lines.append(f"  when the audio is repaired, retry with: {printable_command(status.retry_with)}")
+        from prepcli.engine.retry import retry_line
+
+        lines.append(retry_line(status.retry_with, status.rejects))
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines

@@ -1,35 +1,22 @@
-"""The output of `prepcli inspect`."""
+"""The text of the result of `inspect`."""
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from prepcli.inspection.sections import quantiles_of, sections_of
+
 if TYPE_CHECKING:
-    from prepcli.inspection.options import Inspect
-    from prepcli.inspection.report import Inspection
+    from prepcli.inspection.report import FoundRecord, Inspection
 
 _NUM_FIRST = 3
 _NUM_SPEAKERS = 8
 
 
-def show_inspection(options: "Inspect", found: "Inspection") -> None:
-    """Print the result as a table or as JSON."""
-    if options.as_json:
-        from prepcli.cli.output import print_json
-
-        print_json(found.document() if found.record is None else found.record)
-    elif found.record is not None:
-        from prepcli.cli.output import print_lines
-        from prepcli.inspection.record import lines_of
-
-        print_lines(lines_of(found.record))
-    else:
-        from prepcli.cli.output import print_lines
-
-        print_lines(_lines(found))
-
-
-def _lines(found: "Inspection") -> list[str]:
-    from prepcli.inspection.sections import quantiles_of, sections_of
-
+def lines_of(found: "Inspection") -> list[str]:
+    """The facts about a file or a set, or about one of its records."""
+    if found.record is not None:
+        return _lines_of_record(found.record)
     lines = [f"{found.path}: {found.title}"]
     for title, rows in sections_of(found):
         if title == "Speakers by hours" and len(rows) > _NUM_SPEAKERS:
@@ -54,3 +41,18 @@ def _record(record: dict[str, Any]) -> str:
     text = " ".join(str(record.get("reject_detail") or record.get("text") or "").split())
     shown = f"{record.get('duration', '')} s  {name}  {text}"
     return shown if len(shown) <= 120 else shown[:117] + "..."
+
+
+def _lines_of_record(found: "FoundRecord") -> list[str]:
+    """The record for people."""
+    lines = [f"record {found.number:,}: {found.file}:{found.line}"]
+    lines += [f"  {name:<22}{_shown(value)}" for name, value in found.fields.items()]
+    for audio in found.audio:
+        lines.append(f"audio  {audio.where}")
+        lines.append(f"  {audio.name}  {audio.problem or audio.description}")
+    return lines
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,42 +1,42 @@
-"""The output of the commands that estimate bins: tables, lines to paste into a config, and JSON."""
+"""The text of the reports of bins: lines to paste into a config, tables, and the document for `--json`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
-
-import typer
-
-from prepcli.cli.output import print_json
 
 if TYPE_CHECKING:
     from prepcli.bins.command import Counted
     from prepcli.bins.durations import BinsReport
-    from prepcli.bins.options import OutputOptions
     from prepcli.bins.tokens import TokenBinsReport
     from prepcli.bins.two_d import Bins2dReport, Paddings
 
 
-def show_bins(options: "OutputOptions", report: "BinsReport") -> None:
-    """Print bins of durations."""
-    _show(options, report, plain_list(report.bucket_duration_bins), lambda: _lines_of_bins(report))
+class BinsText:
+    """The text and the JSON document of a report of bins.
 
+    `format(report, "quiet")` is the bins alone, as `--quiet` prints them.
+    """
 
-def show_bins_2d(options: "OutputOptions", report: "Bins2dReport") -> None:
-    """Print bins in two dimensions."""
-    _show(options, report, _pairs(report), lambda: _lines_of_bins_2d(report))
+    def lines(self) -> list[str]:
+        """The lines that the command prints."""
+        raise NotImplementedError
 
+    def bins_alone(self) -> str:
+        """The bins as NeMo's scripts print them."""
+        raise NotImplementedError
 
-def show_token_bins(options: "OutputOptions", report: "TokenBinsReport") -> None:
-    """Print bins of tokens."""
-    _show(options, report, _token_bins(report), lambda: _lines_of_token_bins(report))
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
+    def __format__(self, spec: str) -> str:
+        return self.bins_alone() if spec == "quiet" else format(str(self), spec)
 
-def _show(options: "OutputOptions", report: "Counted", bins: str, lines: Callable[[], list[str]]) -> None:
-    """Print the bins alone, all lines, or the report in JSON."""
-    if options.as_json:
-        print_json(document(report))
-    else:
-        typer.echo(bins if options.quiet else "\n".join(lines()))
+    def document(self) -> dict[str, Any]:
+        """The document for `--json`: all fields except the arrays with a number for each example."""
+        report: Any = self
+        arrays = [one.name for one in fields(report) if not one.repr]
+        found = asdict(replace(report, **{name: getattr(report, name)[:0] for name in arrays}))
+        return {name: value for name, value in found.items() if name not in arrays}
 
 
 def notes(report: "Counted", left_out_by: str) -> list[str]:
@@ -55,15 +55,6 @@ def notes(report: "Counted", left_out_by: str) -> list[str]:
     return lines
 
 
-def document(report: Any) -> dict[str, Any]:
-    """The document for `--json`: all fields except the arrays with a number for each example."""
-    from dataclasses import asdict, replace
-
-    arrays = [one.name for one in fields(report) if not one.repr]
-    found = asdict(replace(report, **{name: getattr(report, name)[:0] for name in arrays}))
-    return {name: value for name, value in found.items() if name not in arrays}
-
-
 def plain_list(values: Sequence[object]) -> str:
     """Bins as NeMo's scripts print them."""
     return f"[{','.join(map(str, values))}]"
@@ -74,7 +65,7 @@ def percentiles_text(percentiles: Mapping[str, float], spec: str = ".2f") -> str
     return "  ".join(f"{name} {value:{spec}}" for name, value in percentiles.items())
 
 
-def _lines_of_bins(report: "BinsReport") -> list[str]:
+def lines_of_bins(report: "BinsReport") -> list[str]:
     """What people read, with the lines to paste worded as NeMo's script words them."""
     padding = ", ".join(f"{count}: {share:.1%}" for count, share in report.padding_by_num_buckets.items())
     return [
@@ -99,7 +90,7 @@ def _lines_of_bins(report: "BinsReport") -> list[str]:
     ]
 
 
-def _lines_of_bins_2d(report: "Bins2dReport") -> list[str]:
+def lines_of_bins_2d(report: "Bins2dReport") -> list[str]:
     """What people read, with the lines to paste worded as NeMo's script words them."""
     text = percentiles_text
     return [
@@ -108,7 +99,7 @@ def _lines_of_bins_2d(report: "Bins2dReport") -> list[str]:
         f"Used {report.num_examples} examples for the estimation.",
         "Use the following options in your config:",
         f"\tnum_buckets={report.num_buckets}",
-        f"\tbucket_duration_bins={_pairs(report)}",
+        f"\tbucket_duration_bins={pairs(report)}",
         f"\tmax_duration={report.max_duration}",
         f"\tmax_tps={plain_list([f'{ratio:.2f}' for ratio in report.max_tps])}",
         "",
@@ -135,11 +126,12 @@ def _both(paddings: "Paddings") -> str:
     return f"{paddings.seconds:.1%} of seconds and {paddings.tokens:.1%} of tokens"
 
 
-def _pairs(report: "Bins2dReport") -> str:
+def pairs(report: "Bins2dReport") -> str:
+    """The bins in two dimensions as NeMo's script prints them."""
     return plain_list([f"[{size:.3f},{limit}]" for size, limit in report.bucket_duration_bins])
 
 
-def _lines_of_token_bins(report: "TokenBinsReport") -> list[str]:
+def lines_of_token_bins(report: "TokenBinsReport") -> list[str]:
     """What people read, with the lines to paste worded as NeMo's script words them."""
     text = percentiles_text
     measured = "input and output" if report.measure_total_length else "input"
@@ -150,7 +142,7 @@ def _lines_of_token_bins(report: "TokenBinsReport") -> list[str]:
         f"Used {report.num_examples} examples for the estimation.",
         "Use the following options in your config:",
         f"\tnum_buckets={report.num_buckets}",
-        f"\tbucket_duration_bins={_token_bins(report)}",
+        f"\tbucket_duration_bins={token_bins(report)}",
         f"\tmax_tokens={report.max_tokens}",
         f"\tmax_tpt={max_tpt}",
         "",
@@ -173,7 +165,8 @@ def _shares(paddings: list[float]) -> str:
     )
 
 
-def _token_bins(report: "TokenBinsReport") -> str:
+def token_bins(report: "TokenBinsReport") -> str:
+    """The bins of tokens as NeMo's script prints them."""
     return plain_list(
         [f"[{one[0]},{one[1]}]" if isinstance(one, tuple) else str(one) for one in report.bucket_duration_bins]
     )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -31,7 +32,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class FetchError(PrepcliError):
-    """No server has the archive undamaged; another attempt will not help."""
+    """No server has the file undamaged; another attempt will not help."""
 
 
 class Part:
@@ -101,8 +102,26 @@ class _BrokenOffError(Exception):
         self.retry_after = min(float(retry_after), MAX_RETRY_AFTER) if retry_after.isdecimal() else None
 
 
-def download(name: str, urls: Sequence[str], checksummed: bool, part: Part, progress: Progress) -> str:
+def download(
+    name: str,
+    urls: Sequence[str],
+    checksummed: bool,
+    part: Part,
+    progress: Progress,
+    max_failures: int | None = None,
+    otherwise: str = "",
+) -> str:
     """Complete a part from the first mirror that has the file.
+
+    Args:
+        name: of the file, for messages.
+        urls: its addresses, in the order to try.
+        checksummed: whether the whole file will be compared with a checksum.
+        part: what was fetched so far.
+        progress: called as bytes arrive.
+        max_failures: consecutive failures of one mirror, without a new byte, after which the next one is used; None:
+            `MAX_FAILURES`.
+        otherwise: what the user can give if no server has the file.
 
     Returns:
         The address of that mirror.
@@ -116,19 +135,19 @@ def download(name: str, urls: Sequence[str], checksummed: bool, part: Part, prog
     is_final = True
     for url in urls:
         try:
-            _download_from(url, checksummed, part, progress)
+            _download_from(url, checksummed, part, progress, max_failures or MAX_FAILURES)
             return url
         except (FetchError, _BrokenOffError) as error:
             is_final = is_final and isinstance(error, FetchError)
             failures.append(f"{url}: {error}")
     if is_final:
-        raise FetchError(f"{name} is not where it should be: {'; '.join(failures)}; give --base-url or --archive")
+        raise FetchError(f"{name} is not where it should be: {'; '.join(failures)}{otherwise and f'; {otherwise}'}")
     raise IncompleteError(
         f"{name} could not be fetched ({'; '.join(failures)}); {part.num_bytes:,} bytes were fetched and are kept"
     )
 
 
-def _download_from(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
+def _download_from(url: str, checksummed: bool, part: Part, progress: Progress, max_failures: int) -> None:
     """Complete a part in as many requests as needed, as long as new bytes arrive."""
     failures, max_bytes = 0, part.num_bytes
     while True:
@@ -137,7 +156,7 @@ def _download_from(url: str, checksummed: bool, part: Part, progress: Progress) 
         except _BrokenOffError as error:
             failures = 1 if part.num_bytes > max_bytes else failures + 1
             max_bytes = max(max_bytes, part.num_bytes)
-            if failures >= MAX_FAILURES:
+            if failures >= max_failures:
                 raise
             wait = min(BACKOFF * 2 ** (failures - 1), MAX_WAIT)
             time.sleep(wait if error.retry_after is None else error.retry_after)
@@ -146,7 +165,7 @@ def _download_from(url: str, checksummed: bool, part: Part, progress: Progress) 
 def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
     """Request the missing bytes, or all where it could not be checked that they are of the same file."""
     import requests
-    from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
+    from requests.exceptions import InvalidProxyURL
     from urllib3.exceptions import HTTPError
 
     headers = {"Accept-Encoding": "identity", "User-Agent": "prepcli"}
@@ -160,10 +179,21 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
     try:
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as response:
             _receive(response, url, part, progress)
-    except (InvalidSchema, InvalidURL, MissingSchema) as error:
-        raise UsageError(f"{url} is not an address to fetch from: {error}") from error
+    except ValueError as error:  # requests has no common class of errors for addresses
+        if isinstance(error, InvalidProxyURL) or not _is_address(url):
+            raise UsageError(f"{url} is not an address to fetch from: {error}") from error
+        raise FetchError(f"it leads to an address that cannot be used: {error}") from error
     except (requests.RequestException, HTTPError) as error:
         raise _BrokenOffError(_message(error)) from error
+
+
+def _is_address(url: str) -> bool:
+    """Whether this is an address of a web server; where it leads is not known."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _receive(response: "Response", url: str, part: Part, progress: Progress) -> None:

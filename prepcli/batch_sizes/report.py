@@ -1,46 +1,30 @@
-"""The output of `estimate-batch-sizes`: lists to paste into a config, and what they are based on."""
+"""The report of `estimate-batch-sizes`: lists to paste into a config, and what they are based on."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
-
-from prepcli.cli.bins import plain_list
-from prepcli.cli.output import print_json, print_lines, show_report
-from prepcli.display.printing import printable
-
-if TYPE_CHECKING:
-    from prepcli.batch_sizes.options import EstimateBatchSizes
-    from prepcli.engine.report import Report
+from prepcli.bins.text import plain_list
+from prepcli.display.printing import as_text, printable
+from prepcli.engine.report import Report
 
 
-def show_batch_sizes(options: "EstimateBatchSizes", report: "Report") -> None:
-    """Print the lists and the table, a plan, or JSON."""
-    if options.as_json:
-        print_json(report.details if report.status == "dry_run" else report)
-    elif report.status == "dry_run":
-        print_lines(_plan(options, report))
-    elif report.status == "incomplete":
-        show_report(options, report)
-    else:
-        typer.echo("\n".join(_lines(report.details)))
+class BatchSizesReport(Report):
+    """The report of a search; `details` has the lists, and `buckets` with what each number is based on."""
+
+    def __str__(self) -> str:
+        if self.status == "dry_run":
+            return as_text(_plan(self))
+        return super().__str__() if self.status == "incomplete" else "\n".join(_lines(self.details))
 
 
-def _plan(options: "EstimateBatchSizes", report: "Report") -> list[str]:
-    """What would be tried; the model's file, name or config was checked, and it was not loaded."""
-    from prepcli.batch_sizes.buckets import given_bounds, shown
-
-    bounds = given_bounds(options.buckets, options.buckets_from)
-    steps = (
-        "batches of 2 and 3 of each bucket, whose bytes are counted on the CPU"
-        if options.is_estimate
-        else f"on {options.device}, from a batch of {options.start_batch_size:,} in the longest bucket"
-    )
+def _plan(report: BatchSizesReport) -> list[str]:
+    """The plan of a dry run. The model was checked but not loaded."""
+    details = report.details
     return [
         "estimate-batch-sizes: the plan (nothing is written)",
-        f"  model    {printable(options.model or f'{options.model_class} of {options.config}')}",
-        f"  buckets  {report.units:,}, from {shown(bounds[-1])} to {shown(bounds[0])}",
-        f"  steps    {steps}",
-        f"  ranks    {len(report.details['seconds_per_rank'])}",
+        f"  model    {details['model']}",
+        f"  buckets  {report.units:,}, from {details['largest_bucket']} to {details['smallest_bucket']}",
+        f"  steps    {details['steps']}",
+        f"  ranks    {len(details['seconds_per_rank'])}",
     ]
 
 
@@ -54,6 +38,9 @@ def _lines(details: dict[str, Any]) -> list[str]:
         "Use the following options in your config:",
         f"\tbucket_duration_bins={plain_list(bins)}",
         f"\tbucket_batch_size={plain_list(details['bucket_batch_size'])}",
+        "For models that turn speech into text, also:",
+        f"\tmax_tps={details['max_tps']:g}",
+        f"\tmax_duration={details['max_duration']:g}",
         "",
         *(f"Note: {printable(note)}." for note in details["advice"]),
         f"{details['steps']:,} steps; NeMo's OOMptimizer would make {details['steps_of_nemo']:,}.",

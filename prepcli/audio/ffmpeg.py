@@ -1,0 +1,214 @@
+"""Audio that ffmpeg decodes, if it is installed: AAC, MP4, WebM, WMA, AMR, raw GSM, and Speex in Ogg.
+
+A playlist is a file that names others, and ffmpeg would open these, also from addresses. So ffmpeg gets the bytes of
+the audio on its standard input and nothing else: the demuxer is chosen here, by the content of the file, and the only
+protocol is `pipe`. A file without the signature of one of `FORMATS` never gets to ffmpeg.
+"""
+
+import os
+import re
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from prepcli.audio import mpeg, riff
+from prepcli.audio.containers import MP4_BOXES, boxes
+from prepcli.audio.external import run_tool
+from prepcli.audio.info import FFMPEG, AudioInfo, unreadable
+from prepcli.audio.source import ByteSource, FileSource, Source
+from prepcli.processes.notes import note
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+THROUGH_FFMPEG = (
+    "some audio (AAC, MP4, WMA and the like) is read through ffmpeg, which takes longer; trainers may not read such "
+    "files, and in shards it is FLAC"
+)
+INSTALL = "ffmpeg reads it: install the Debian package ffmpeg"
+_MAX_FRAME = 8192  # bytes of a frame of AAC, and of ffmpeg's header
+_GSM_FRAME = 33
+_MACHINES_FAULT = re.compile(r"No space left|Cannot allocate memory|Disk quota exceeded")
+
+
+def _is_adts(head: bytes) -> bool:
+    """Return whether `head` begins with a frame of AAC, and another one follows it, if `head` is as long."""
+    if not _begins_frame(head):
+        return False
+    length = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
+    return length >= 7 and (len(head) < length + 7 or _begins_frame(head[length:]))
+
+
+def _begins_frame(data: bytes) -> bool:
+    """Return whether the first 12 bits are set and the layer is 0, by which AAC differs from MP3."""
+    return len(data) >= 7 and data[0] == 0xFF and data[1] & 0xF6 == 0xF0
+
+
+def _is_gsm(data: bytes) -> bool:
+    """Return whether each frame of 33 bytes begins with the bits 1101, and there are at least two."""
+    return len(data) >= 2 * _GSM_FRAME and all(byte >> 4 == 0xD for byte in data[::_GSM_FRAME])
+
+
+class Format(NamedTuple):
+    """A format: its name, ffmpeg's demuxer for it, and whether a file with these first bytes has it."""
+
+    name: str
+    demuxer: str
+    begins: Callable[[bytes], bool]
+
+
+FORMATS = (
+    Format("MP4", "mov", lambda head: head[4:8] in MP4_BOXES),
+    Format("AAC", "aac", _is_adts),
+    Format("WMA", "asf", lambda head: head[:16] == bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c")),
+    Format("WebM", "matroska", lambda head: head[:4] == b"\x1a\x45\xdf\xa3"),
+    Format("AMR", "amr", lambda head: head[:5] == b"#!AMR"),
+    Format("GSM", "gsm", _is_gsm),
+    Format("Speex", "ogg", lambda head: head[:4] == b"OggS" and head[28:36] == b"Speex   "),
+    Format("AAC in CAF", "caf", lambda head: head[:4] == b"caff" and head[28:32] == b"aac "),
+)
+"""No demuxer in this list opens another file."""
+
+
+class _Decoded(NamedTuple):
+    """A decoded file: float32 samples in `file`, from byte `start` on; `key` identifies what was decoded."""
+
+    key: object
+    file: IO[bytes]
+    start: int
+    info: AudioInfo
+
+
+class _Last:
+    """The file that was decoded last: it is probed and then read, often in many segments."""
+
+    decoded: _Decoded | None = None
+
+
+def format_of(head: bytes, source: Source) -> Format | None:
+    """Return the format of a file for ffmpeg; None for all other files.
+
+    Args:
+        head: the start of the file: at least 1024 bytes, or all of it.
+        source: the file.
+    """
+    if head[:3] == b"ID3":  # a tag, before AAC or MP3
+        head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)
+        return next(one for one in FORMATS if one.name == "AAC") if _is_adts(head) else None
+    found = next((one for one in FORMATS if one.begins(head)), None)
+    if found is not None and found.name == "GSM" and not _is_gsm(source.everything()):
+        return None
+    return found
+
+
+def is_needed(found: Format) -> bool:
+    """Return whether ffmpeg must read the format: sox may read AMR as well, if ffmpeg is not installed."""
+    return found.name != "AMR" or shutil.which("ffmpeg") is not None
+
+
+def probe(source: Source, found: Format, name: str) -> AudioInfo:
+    """Return the properties of a file of the format `found`, which is decoded to count its samples.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO if ffmpeg is not installed, or cannot decode all of the file.
+    """
+    return _decode(source, found, name).info
+
+
+def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: str) -> "NDArray[Any]":
+    """Return samples of a file that `probe` has read.
+
+    Args:
+        source: the file.
+        info: its properties.
+        start: the first sample.
+        num_samples: how many; fewer are returned at the end of the file.
+        name: for messages.
+
+    Returns:
+        float32 of shape (num_samples, num_channels).
+
+    Raises:
+        RecordRejected: as by `probe`.
+    """
+    import numpy as np
+
+    decoded = _decode(source, next(one for one in FORMATS if one.name == info.subtype), name)
+    if decoded.info != info:
+        unreadable(name, "has changed since its length was measured")
+    width = 4 * info.num_channels
+    num_samples = max(min(num_samples, info.num_samples - start), 0)
+    raw = os.pread(decoded.file.fileno(), num_samples * width, decoded.start + start * width)
+    return np.frombuffer(raw, "<f4").reshape(-1, info.num_channels)
+
+
+def _decode(source: Source, found: Format, name: str) -> _Decoded:
+    """Decode a whole file into an unnamed temporary file, unless it is the one that was decoded last."""
+    note(THROUGH_FFMPEG)
+    key = _identity(source)
+    if _Last.decoded is not None and _Last.decoded.key == key:
+        return _Last.decoded
+    program = shutil.which("ffmpeg")
+    if program is None:
+        unreadable(name, f"is {found.name}; {INSTALL}")
+    _Last.decoded = None  # its file goes before the next one grows
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - it is kept
+    # -xerror: damage ends ffmpeg. -map: of the first stream of audio alone, without pictures and video.
+    command = [program, "-v", "error", "-nostdin", "-xerror", "-protocol_whitelist", "pipe", "-f", found.demuxer]
+    command += ["-i", "pipe:0", "-map", "0:a:0", "-map_metadata", "-1", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
+    status, _, message = run_tool(command, _in_one_pass(source, name) if found.demuxer == "mov" else source, output)
+    if status:
+        if _MACHINES_FAULT.search(message):
+            raise OSError(f"ffmpeg cannot be run on {name}: {message}")
+        unreadable(name, f"is {found.name} that ends early or is damaged: ffmpeg can't decode it ({message})")
+    wav = FileSource(output.fileno(), output.seek(0, os.SEEK_END), name)
+    head = wav.read(0, _MAX_FRAME)
+    info = riff.parse(head, wav, name)
+    if info is None:
+        raise OSError(f"ffmpeg cannot be run on {name}: it wrote no WAV")
+    properties = AudioInfo(FFMPEG, found.name, info.sampling_rate, info.num_samples, info.num_channels, None)
+    _Last.decoded = _Decoded(key, output, riff.data_start(head), properties)
+    return _Last.decoded
+
+
+def _identity(source: Source) -> object:
+    """Return what is equal for the same content."""
+    if isinstance(source, FileSource):
+        state = os.fstat(source.fd)
+        return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    return source.everything()
+
+
+def _in_one_pass(source: Source, name: str) -> Source:
+    """Return an MP4 file that can be read from its start to its end, because a pipe has no way back.
+
+    Many programs write the index (`moov`) behind the audio (`mdat`). It goes before it, and the places in it change.
+    """
+    found = list(boxes(source))
+    audio = next((box for box in found if box.kind == b"mdat"), None)
+    index = next((box for box in found if box.kind == b"moov"), None)
+    if audio is None or index is None or index.start < audio.start:
+        return source
+    data = source.everything()
+    moved = bytearray(data[index.start : index.end])
+    for at, code in _tables_of_places(bytes(moved)):
+        try:
+            table = struct.Struct(f">{int.from_bytes(moved[at + 4 : at + 8], 'big')}{code}")
+            places = [place + len(moved) for place in table.unpack_from(moved, at + 8)]
+            table.pack_into(moved, at + 8, *places)
+        except struct.error as error:
+            unreadable(name, f"is MP4 with a damaged index ({error})")
+    return ByteSource(b"".join((data[: audio.start], moved, data[audio.start : index.start], data[index.end :])))
+
+
+def _tables_of_places(index: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the first byte of each table of places (`stco`, `co64`), and the `struct` code of its numbers."""
+    source, pending = ByteSource(index), [(0, len(index))]
+    while pending:
+        for box in boxes(source, *pending.pop()):
+            if box.kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
+                pending.append((box.body, min(box.end, len(index))))
+            elif box.kind in (b"stco", b"co64"):
+                yield box.body, "I" if box.kind == b"stco" else "Q"

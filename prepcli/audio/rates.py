@@ -1,0 +1,38 @@
+"""Audio at a much lower sampling rate than what is made of it: units count it, and the summary of the run says so."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+_ALL, _LOW = "with_a_rate", "low_rate/"
+_MUCH_LOWER = 0.75
+"""Lower than this share. So 22,050 Hz for a model of 24,000 Hz gets no note."""
+
+
+def rate_counts(rate: int, wanted: float) -> list[str]:
+    """Return the names of the counts to raise for audio at `rate` of which something at `wanted` is made (both Hz)."""
+    return [_ALL, f"{_LOW}{rate}/{wanted:g}"] if rate < _MUCH_LOWER * wanted else [_ALL]
+
+
+def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed: str) -> dict[str, str]:
+    """A line for the summary, if there is any such audio.
+
+    Args:
+        counts_of_units: what the units have counted.
+        what: what is counted, such as segments.
+        needed: what needs the higher rate, such as "the codec's {} Hz".
+    """
+    counts: Counter[str] = Counter()
+    for one in counts_of_units:
+        counts.update({name: int(count) for name, count in one.items() if name == _ALL or name.startswith(_LOW)})
+    total = counts.pop(_ALL, 0)
+    if not counts:
+        return {}
+    low = Counter[int]()
+    for name, count in counts.items():
+        rate, _, wanted = name.removeprefix(_LOW).partition("/")
+        low[int(rate)] += count
+    rates = ", ".join(f"{rate} Hz: {count:,}" for rate, count in sorted(low.items()))
+    return {
+        "low_rates": f"{low.total():,} of {total:,} {what} ({low.total() / total:.0%}) have a much lower sampling rate "
+        f"than {needed.format(wanted)} ({rates}): resampling does not add the high frequencies that they lack"
+    }

@@ -1,0 +1,65 @@
+"""Progress bars on a terminal."""
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from prepcli.interface.calls import shows_progress
+
+Item = TypeVar("Item")
+
+
+def shows_bars() -> bool:
+    """Whether the call shows progress, and stderr is a terminal."""
+    return shows_progress() and sys.stderr.isatty()
+
+
+def progress_bar(**settings: Any) -> Any:
+    """Show a bar.
+
+    Args:
+        settings: those of `tqdm`.
+
+    Returns:
+        A `tqdm`, or None if no bars are shown.
+    """
+    return _bar_class()(**settings) if shows_bars() else None
+
+
+def with_bar(items: Iterable[Item], total: int, name: str, unit: str) -> Iterable[Item]:
+    """The items; a bar shows how many of `total` there were."""
+    return _bar_class()(items, total=total, unit=f" {unit}", desc=name) if shows_bars() else items
+
+
+@cache
+def _bar_class() -> Any:
+    from tqdm import tqdm
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        monitor_interval = 0
+
+    Bar.set_lock(threading.RLock())
+    return Bar
+
+
+@contextmanager
+def bars_of_others() -> Iterator[None]:
+    """Within the context, bars of other packages leave nothing in the program that calls us, as ours never do.
+
+    A bar of `tqdm` leaves a thread, and its lock, one of `multiprocessing`, fixes how that starts processes.
+    """
+    from tqdm import tqdm
+
+    interval, tqdm.monitor_interval = tqdm.monitor_interval, 0
+    has_lock = hasattr(tqdm, "_lock")
+    if not has_lock:
+        tqdm.set_lock(threading.RLock())
+    try:
+        yield
+    finally:
+        tqdm.monitor_interval = interval
+        if not has_lock:
+            del tqdm._lock  # type: ignore[attr-defined]

@@ -1,0 +1,97 @@
+"""The audio that codes were made of, noted so that it is seen later whether it is another by now."""
+
+import contextlib
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from prepcli.engine.workspace import read_document, write_json
+from prepcli.formats.shar_audio import content_digest
+from prepcli.storage.addresses import is_absolute, is_address, join
+from prepcli.storage.input_files import FileState, state_of
+from prepcli.storage.paths import path_of
+
+AUDIO_RECORD = "parts/{}.audio.json"
+"""In the workspace of a codec's codes, for each unit: the `States` of what it was made of."""
+_BLOCK = 1 << 20
+
+
+class AudioState(msgspec.Struct, frozen=True):
+    """A file as it was read: what shows that it was touched since, and a digest (hex) of its content."""
+
+    num_bytes: int
+    mtime_ns: int
+    inode: int
+    digest: str
+
+    @classmethod
+    def of(cls, found: FileState, digest: str) -> "AudioState":
+        """The state of a file with this content."""
+        return cls(found.num_bytes, found.mtime_ns, found.inode, digest)
+
+    def is_of(self, found: FileState) -> bool:
+        """Whether a file with this state was not touched since."""
+        return (self.num_bytes, self.mtime_ns, self.inode) == (found.num_bytes, found.mtime_ns, found.inode)
+
+
+States = dict[str, AudioState]
+"""States by path: relative to their Shar set for tars, absolute for other files."""
+
+
+def file_digest(path: str, found: FileState) -> str:
+    """The digest of an audio file in this state; that of an object is its ETag, in the place of the inode number.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return f"{found.inode:x}" if is_address(path) else _digest_of_bytes(path, found)
+
+
+@lru_cache(1024)
+def _digest_of_bytes(path: str, found: FileState) -> str:
+    """Remembered, so that a long recording is read once for all of its segments."""
+    digest = hashlib.sha256()  # twice as fast as BLAKE2 with the instructions of today's processors
+    with Path(path).open("rb", buffering=0) as file:
+        while block := file.read(min(found.num_bytes + 1, _BLOCK)):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+class Compared(NamedTuple):
+    """What became of the audio that a unit was made of: paths of what has changed, and how many files are gone."""
+
+    changed: list[str]
+    num_missing: int
+
+
+def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared:
+    """Compare the audio that a unit was made of with what is there now.
+
+    A file of the same size, time and inode is the same. Any other is read: a copy, or a file with another date, may
+    hold the same bytes.
+
+    Args:
+        record: the `AUDIO_RECORD` of the unit; there is none if an earlier version of prepcli has made the unit.
+        folder: the Shar set.
+        is_noted: the present states of copies are written to `record`, so that they are not read again.
+    """
+    states = read_document(record, States) or {}
+    touched: States = {}
+    num_missing = 0
+    for path, before in states.items():
+        place = join(folder, path)
+        try:
+            found = state_of(place)
+            if not before.is_of(found):
+                digest = file_digest(path, found) if is_absolute(path) else content_digest(path_of(place))
+                touched[path] = AudioState.of(found, digest)
+        except OSError:
+            num_missing += 1
+    changed = [path for path, now in touched.items() if now.digest != states[path].digest]
+    if is_noted and touched and not changed:
+        with contextlib.suppress(OSError):
+            write_json(record, states | touched)
+    return Compared([join(folder, path) for path in changed], num_missing)

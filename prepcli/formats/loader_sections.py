@@ -1,0 +1,39 @@
+"""Find the options of a data loader in a training config: in `train_ds`, or in each part of a `multi_config`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
+"""The places of the options of the training data's loader."""
+_NO_PART = "sampler_weights"
+"""A mapping in a `multi_config` that is not a part of it."""
+
+
+def loader_sections(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The mappings in a training config that NeMo's loader reads bins from, each with the keys that lead to it.
+
+    With `multi_config: true` these are the parts: each has data, bins and batch sizes of its own, and NeMo ignores bins
+    next to the parts. A document without one of `PLACES` that is a `multi_config` itself has its parts at the top.
+    """
+    found = False
+    for place in (*PLACES, ()):
+        section = section_at(document, place)
+        if section is None or (not place and (found or not section.get("multi_config"))):
+            continue
+        found = True
+        if not section.get("multi_config"):
+            yield place, section
+            continue
+        yield from (((*place, name), part) for name, part in parts_of(section).items())
+
+
+def parts_of(section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The parts of a `multi_config` by name."""
+    return {str(name): part for name, part in section.items() if isinstance(part, dict) and name != _NO_PART}
+
+
+def section_at(document: Any, place: tuple[str, ...]) -> dict[str, Any] | None:
+    """The mapping at the end of some keys; None if there is none."""
+    for name in place:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else None

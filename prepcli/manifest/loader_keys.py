@@ -1,0 +1,135 @@
+"""The section of a training config that a data loader reads: where it is, and the keys that change the examples."""
+
+import contextlib
+import math
+import re
+from dataclasses import dataclass, fields
+from typing import Any
+
+from prepcli.errors import UsageError
+from prepcli.formats.loader_sections import PLACES, section_at
+
+DATA_KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
+"""The keys of a training config, and of inputs on the command line, that name data."""
+INHERITED_KEYS = ("text_field", "lang_field", "audio_locator_tag", "token_equivalent_duration")
+"""Keys of a section, of a group and of an entry; the inner one takes precedence."""
+
+_WITHOUT_EFFECT = re.compile(
+    r"(batch|bucket|bucketing|quadratic|shuffle|shard|tarred|use|num|force|cuda)_\w+"
+    r"|(noise|rir|lowpass|compression|clipping|sampler)_\w+"
+    r"|shuffle|seed|drop_last|pin_memory|sample_rate|channel_selector|concurrent_bucketing|pretokenize|multi_config"
+    r"|is_tarred|defer_setup|skip_missing_manifest_entries|max_open_streams|slice_length|metadata_only"
+    r"|db_norm|keep_excessive_supervisions|indexed|indexes_root"
+)
+"""Keys that change neither which examples there are nor how long they are."""
+
+
+@dataclass(frozen=True)
+class LoaderKeys:
+    """The keys of a loader's section that decide which examples are used and how long they are; None: not given.
+
+    Durations are in seconds. `max_tpt` is a single limit: a list belongs to earlier bins.
+    """
+
+    text_field: str | None = None
+    lang_field: str | None = None
+    min_duration: float | None = None
+    max_duration: float | None = None
+    min_tokens: float | None = None
+    max_tokens: float | None = None
+    max_tpt: float | None = None
+    token_equivalent_duration: float | None = None
+    measure_total_length: bool | None = None
+    audio_locator_tag: str | None = None
+    prompt_format: str | None = None
+
+
+_NAMES = tuple(one.name for one in fields(LoaderKeys))
+_TEXTS = ("text_field", "lang_field", "audio_locator_tag", "prompt_format")
+_ONE_PER_BIN = ("max_tps", "max_tpt")
+
+
+def find_section(config: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Find the section that names data.
+
+    Returns:
+        Its place, such as `model.train_ds` or "" for the top, and the section; None if no section names data.
+    """
+    for names in (*PLACES, ()):
+        section = section_at(config, names)
+        if section is None or "type" in section:  # an entry of an `input_cfg` has one
+            continue
+        if any(is_given(section.get(key)) for key in DATA_KEYS):
+            return ".".join(names), section
+    return None
+
+
+def is_given(value: Any) -> bool:
+    """Whether a value is there: neither null nor OmegaConf's mark of a value that is still missing."""
+    return value is not None and value != "???"
+
+
+def entries_in(section: dict[str, Any]) -> Any:
+    """The `input_cfg` of a section: its own, or one entry for the data that it names."""
+    if is_given(section.get("input_cfg")):
+        return section["input_cfg"]
+    key = next(key for key in ("shar_path", "cuts_path", "manifest_filepath") if is_given(section.get(key)))
+    if key != "manifest_filepath":
+        return [{"type": "lhotse_shar" if key == "shar_path" else "lhotse", key: section[key]}]
+    tars = section.get("tarred_audio_filepaths")
+    entry = {"type": "nemo", key: section[key]}
+    return [entry | {"type": "nemo_tarred", "tarred_audio_filepaths": tars} if is_given(tars) else entry]
+
+
+def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, list[str]]:
+    """Read the keys of a section.
+
+    Args:
+        section: the mapping that names data.
+        where: the file, for messages.
+
+    Returns:
+        The keys that are known, and the names of the others that may change the examples.
+
+    Raises:
+        UsageError: a value has another type.
+    """
+    found: dict[str, Any] = {}
+    others: list[str] = []
+    for name, value in section.items():
+        if name in DATA_KEYS or _WITHOUT_EFFECT.fullmatch(str(name)) or _is_default(value):
+            continue
+        if isinstance(value, list) and name in _ONE_PER_BIN:
+            continue
+        if name in _NAMES and not is_reference(value):
+            found[name] = typed_value(name, value, where)
+        elif value is not False:
+            others.append(str(name))
+    return LoaderKeys(**found), others
+
+
+def _is_default(value: Any) -> bool:
+    """Whether a value limits nothing, as NeMo's defaults."""
+    return not is_given(value) or (not isinstance(value, bool) and value in (-1, float("inf")))
+
+
+def is_reference(value: Any) -> bool:
+    """Whether OmegaConf would replace the value by another one: `${model.prompt_format}`."""
+    return isinstance(value, str) and "${" in value
+
+
+def typed_value(name: str, value: Any, where: str) -> Any:
+    """The value of a key of `LoaderKeys`, as a value of its type; raises `UsageError` if it is of another one."""
+    if name == "measure_total_length":
+        kind, is_right = "true or false", isinstance(value, bool)
+    elif name in _TEXTS:
+        kind, is_right = "text", isinstance(value, str)
+    else:
+        with contextlib.suppress(TypeError, ValueError):
+            value = value if isinstance(value, bool) else float(value)  # YAML reads 8e-2 as text
+        is_length = name == "token_equivalent_duration"
+        kind = "a number of seconds above 0" if is_length else "a number"
+        is_right = isinstance(value, float) and not math.isnan(value) and (value > 0 or not is_length)
+    if not is_right:
+        raise UsageError(f"{name} in {where} must be {kind}, not {value!r}")
+    return value

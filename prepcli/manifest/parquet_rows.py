@@ -1,0 +1,145 @@
+"""The rows of a Parquet file with audio as lines of a NeMo manifest, so that one reader reads both."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import msgspec
+
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.parquet import check_installed
+from prepcli.manifest.parts import Columns
+from prepcli.manifest.sources import open_bytes
+from prepcli.storage.addresses import is_address
+from prepcli.storage.ranges import open_object
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_MAGIC = b"PAR1"
+_ROWS = 4096
+_ROWS_WITH_AUDIO = 64
+_NOT_FIELDS = frozenset({"audio_filepath", "duration", "offset", "_skipme"})
+"""Columns that mean something in a manifest, and nothing to NeMo's reader of Parquet."""
+
+
+def check_is_parquet(path: str) -> None:
+    """Check a file before worker processes read it.
+
+    Raises:
+        UsageError: pyarrow is not installed, or the file is not Parquet.
+    """
+    check_installed()
+    import pyarrow.parquet  # noqa: F401 - before workers are forked
+
+    with open_bytes(path) as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise UsageError(f"{path} is not a Parquet file; give the type of the data that it holds")
+
+
+def open_rows(path: str, columns: Columns) -> BinaryIO:
+    """Open a Parquet file to read its rows as lines: `audio_filepath` (the id), `duration`, and the other columns.
+
+    Only the columns that are needed are read; the audio only if there is no column with its duration. A row whose audio
+    cannot be read has no duration.
+
+    Raises:
+        UsageError: the file is damaged, or has neither durations nor audio.
+    """
+    return cast(BinaryIO, io.BufferedReader(_Lines(path, _lines(path, columns))))
+
+
+class _Lines(io.RawIOBase):
+    """A file that consists of the blocks of an iterator."""
+
+    def __init__(self, path: str, blocks: Iterator[bytes]) -> None:
+        self.name = path
+        self._blocks = blocks
+        self._block = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._block:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._block = memoryview(block)
+        count = min(len(buffer), len(self._block))
+        buffer[:count] = self._block[:count]
+        self._block = self._block[count:]
+        return count
+
+
+def _lines(path: str, columns: Columns) -> Iterator[bytes]:
+    """The lines of all rows, in blocks."""
+    import pyarrow
+    import pyarrow.parquet as pq
+
+    assert columns.parquet is not None
+    encode = msgspec.json.Encoder(enc_hook=str).encode_lines
+    number = 0
+    try:
+        with pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False) as file:
+            names = set(file.schema_arrow.names)
+            wanted, num_rows = _wanted(columns, names), _ROWS
+            if columns.parquet.duration not in names:
+                wanted, num_rows = [*wanted, _audio(path, columns, file)], _ROWS_WITH_AUDIO
+            for batch in file.iter_batches(batch_size=num_rows, columns=wanted, use_threads=False):
+                yield encode(_records(batch.to_pydict(), f"{Path(path).stem}_", number, columns))
+                number += batch.num_rows
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UsageError(f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; make it again") from None
+
+
+def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Columns) -> list[dict[str, Any]]:
+    """The fields of some rows, by the values of each column; rows without an id are numbered from `first`."""
+    assert columns.parquet is not None
+    audio, seconds = values.pop(columns.parquet.audio, []), values.get(columns.parquet.duration)
+    names = values.get("id") or [f"{stem}{first + number}" for number in range(len(audio or seconds or []))]
+    if seconds is None:
+        seconds = [_seconds(one, columns, str(name)) for one, name in zip(audio, names, strict=True)]
+    fields = {name: column for name, column in values.items() if name not in _NOT_FIELDS}
+    fields |= {"audio_filepath": list(map(str, names)), "duration": seconds}
+    records = [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
+    for place, one in enumerate(seconds):
+        if one is None:
+            del records[place]["duration"]
+    return records
+
+
+def _wanted(columns: Columns, names: set[str]) -> list[str]:
+    """The columns to read besides the audio: those of which numbers are made, the id, and the duration."""
+    assert columns.parquet is not None
+    if columns.numbers is not None and not columns.numbers.fields:
+        return sorted(names - {columns.parquet.audio})
+    fields = columns.numbers.fields if columns.numbers is not None else ()
+    return [name for name in ("id", columns.parquet.duration, *fields) if name in names]
+
+
+def _audio(path: str, columns: Columns, file: "pq.ParquetFile") -> str:
+    """The column with the encoded audio: that of its bytes, if the audio is a struct, as Hugging Face writes it."""
+    assert columns.parquet is not None
+    name, schema = columns.parquet.audio, file.schema_arrow
+    if name not in schema.names or columns.seconds_of is None:
+        raise UsageError(
+            f"{path} has no column {columns.parquet.duration} with durations, and no column {name} with audio to "
+            f"measure (its columns are {', '.join(schema.names)}); name them with duration_field or audio_field"
+        )
+    import pyarrow as pa
+
+    return f"{name}.bytes" if pa.types.is_struct(schema.field(name).type) else name
+
+
+def _seconds(audio: object, columns: Columns, name: str) -> float | None:
+    """The duration of a row's audio; None if it cannot be read."""
+    assert columns.seconds_of is not None
+    data = audio.get("bytes") if isinstance(audio, dict) else audio
+    if not isinstance(data, bytes):
+        return None
+    try:
+        return columns.seconds_of(data, name)
+    except RecordRejected:
+        return None

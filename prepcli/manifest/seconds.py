@@ -1,0 +1,44 @@
+"""Are durations seconds? Some manifests have milliseconds or samples, and every number made of them is wrong."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LONG = 600.0
+_MIN_SPEED, _SPEECH = 0.1, 1.0
+"""Characters per second: fewer than the first are not speech; from the second on, a long duration is right."""
+_UNITS = ((1e3, "milliseconds"), (16e3, "samples"), (1e6, "microseconds"))
+_SAMPLED = 100_000
+
+
+def typical_seconds(durations: NDArray[Any]) -> float:
+    """Return the median of durations, shape (n,), or of a sample of them; 0.0 if there are none."""
+    if not len(durations):
+        return 0.0
+    return float(np.median(durations[:: max(1, len(durations) // _SAMPLED)]))
+
+
+def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> list[str]:
+    """Return a note if durations are hardly seconds; it guesses their unit.
+
+    Args:
+        typical: the median or mean duration, in what should be seconds.
+        chars_per_second: the median of the records with a text; None: it is not known.
+    """
+    is_long = typical > _LONG and (chars_per_second is None or chars_per_second < _SPEECH)
+    if not is_long and (chars_per_second is None or chars_per_second >= _MIN_SPEED):
+        return []
+    guess = next((name for factor, name in _UNITS if 0.05 <= typical / factor <= 60), "another unit")
+    texts = "" if chars_per_second is None else f" with {chars_per_second:.2g} characters per second"
+    return [
+        f"a typical duration is {typical:,.4g} s{texts}: is it in {guess}? Durations must be seconds; "
+        "prepcli fix-durations measures them again"
+    ]
+
+
+def notes_on_limit(max_duration: float | None, typical: float) -> list[str]:
+    """Return a note if `--max-duration` is hardly in seconds: it is far above a typical duration (seconds)."""
+    if max_duration is None or not max(_LONG, 100 * typical) < max_duration < float("inf"):
+        return []
+    return [f"--max-duration {max_duration:g} is in seconds, and leaves nothing out: {typical:,.4g} s is typical"]

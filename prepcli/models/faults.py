@@ -1,0 +1,147 @@
+"""What an error of PyTorch says of the device: too little memory, a device that has failed, or a faulty computation."""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from prepcli.errors import IncompleteError
+
+
+class Fault(Enum):
+    """Whose fault an error is."""
+
+    MEMORY = "too little memory: smaller batches may fit"
+    DEVICE = "the card or its driver: whatever runs next fails as well"
+    KERNEL = "a computation that ended: because of the card, or of a batch that is too large"
+    PROGRAM = "a wrong call: it fails again on every card"
+
+
+_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "_ALLOC_FAILED",
+    "CUFFT_INTERNAL_ERROR",  # cuFFT has no memory for its plan
+    "CUFFT_NO_WORKSPACE",
+    "unable to find an engine to execute this computation",  # cuDNN has no memory for the workspace of any
+    "32BitIndexMath",  # kernels that cannot address so many numbers
+    "32-bit index math",
+)
+_DEVICE = (
+    "NVIDIA driver",
+    "CUDA driver initialization failed",
+    "CUDA unknown error",
+    "cudaGetDeviceCount",
+    "No CUDA GPUs are available",
+    "NVML_SUCCESS",
+    "busy or unavailable",
+    "ECC error",
+    "NVLink error",
+    "over nvlink or a hardware error",
+    "hardware stack error",
+    "CUDA error: initialization error",
+    "CUDA error: driver shutting down",
+    "no CUDA-capable device",
+    "invalid device ordinal",
+    "insufficient for CUDA runtime",
+    "in the installed CUDA driver",
+    "no kernel image is available",
+    "unsupported toolchain",
+    "system not yet initialized",
+    "unsupported display driver",
+    "forward compatibility was attempted",
+    "MPS server",
+    "MPS client",
+)
+_OF_THE_DEVICE = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "cuFFT error", "CUSOLVER_STATUS")
+"""In the messages of all other errors of a device."""
+_PROGRAM = (
+    "device-side assert triggered",
+    "invalid argument",
+    "invalid configuration argument",
+    "invalid resource handle",
+    "_INVALID_VALUE",
+    "_BAD_PARAM",
+    "_NOT_SUPPORTED",
+)
+
+
+def fault_of(error: BaseException) -> Fault | None:
+    """Return whose fault an error is; None for an error that is not one of a device or of memory.
+
+    PyTorch has a class for some of these errors only, so the words of the messages decide.
+    """
+    if isinstance(error, MemoryError):
+        return Fault.MEMORY
+    if not isinstance(error, RuntimeError):  # PyTorch's own classes are below it
+        return None
+    text = str(error)
+    for words, fault in ((_MEMORY, Fault.MEMORY), (_DEVICE, Fault.DEVICE)):
+        if any(one in text for one in words):
+            return fault
+    if not any(one in text for one in _OF_THE_DEVICE):
+        return None
+    return Fault.PROGRAM if any(one in text for one in _PROGRAM) else Fault.KERNEL
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether a part of PyTorch, or of Python, had too little memory."""
+    return fault_of(error) is Fault.MEMORY
+
+
+def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteError:
+    """Return the error for a device that has failed; what is finished is kept, and another device can continue.
+
+    Args:
+        text: the message of PyTorch.
+        device: such as "cuda:0".
+        otherwise: what can be given instead of a device that works, such as `--devices cpu`.
+    """
+    import torch
+
+    hip = getattr(torch.version, "hip", None)
+    built = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {hip}" if hip else "the CPU"
+    return IncompleteError(
+        f"the device has failed: {device}: {_first_line(text)} ({_driver()}, and PyTorch {torch.__version__} is for "
+        f"{built}). What is finished is kept: continue with a device that works{otherwise and f', or {otherwise}'}"
+    )
+
+
+@contextmanager
+def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
+    """Turn errors of the device into what they mean for a run; `otherwise` is that of `device_failure`.
+
+    Raises:
+        IncompleteError: the device has failed.
+        MemoryError: it has too little memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        fault = fault_of(error)
+        if fault in (Fault.DEVICE, Fault.KERNEL):
+            raise device_failure(str(error), device, otherwise) from error
+        if fault is Fault.MEMORY:
+            raise MemoryError(" ".join(str(error).split())) from error
+        raise
+
+
+def _first_line(text: str) -> str:
+    """The message without PyTorch's hints for programmers."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message").removeprefix("CUDA error: ")
+
+
+def _driver() -> str:
+    """The newest CUDA that the driver of this machine knows."""
+    version = ctypes.c_int()
+    try:
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return "there is no driver"
+    return "its driver does not answer" if failed else f"its driver is for CUDA {_version_text(version.value)}"
+
+
+def _version_text(number: int) -> str:
+    """12020 -> `12.2`."""
+    return f"{number // 1000}.{number % 1000 // 10}"

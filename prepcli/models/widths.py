@@ -1,0 +1,34 @@
+"""The size of a codec's widest layer: it limits what a GPU computes at once, whose kernels count with 32 bits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+MAX_VALUES = 2**31 - 1
+"""Maximum number of values of a tensor, for the kernels of PyTorch that pad."""
+
+
+class Widest:
+    """The largest tensor that a layer has returned."""
+
+    num_values = 0
+
+    def note(self, layer: Any, given: Any, returned: Any) -> None:
+        """Look at what a layer returns; a forward hook."""
+        import torch
+
+        if isinstance(returned, torch.Tensor):
+            self.num_values = max(self.num_values, returned.numel())
+
+
+@contextmanager
+def noting_widest(model: Any) -> Iterator[Widest]:
+    """Within the context note what the layers of a `torch.nn.Module` return, but not the weights that some compute."""
+    widest = Widest()
+    layers = [layer for name, layer in model.named_modules() if "parametrizations" not in name]
+    hooks = [layer.register_forward_hook(widest.note) for layer in layers]
+    try:
+        yield widest
+    finally:
+        for hook in hooks:
+            hook.remove()

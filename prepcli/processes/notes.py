@@ -1,0 +1,16 @@
+"""Notes about how the work was done, made deep in it, for the summary of the run.
+
+A job hands the notes of a unit to the engine, which shows each text once, however many units have made it.
+"""
+
+_notes: dict[str, None] = {}
+
+
+def note(text: str) -> None:
+    """Make a note, unless there is the same one already. `text` must not depend on the order of the work."""
+    _notes[text] = None
+
+
+def take_notes() -> list[str]:
+    """Return the notes of this process since the last call."""
+    return [_notes.popitem()[0] for _ in range(len(_notes))]

@@ -1,0 +1,47 @@
+"""Names that differ in case or in their form of Unicode: two files, or one where a file system does not distinguish."""
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+
+def folded(name: str) -> str:
+    """The name without what some file systems ignore: case, and whether `é` is one code point or two."""
+    return name if name.isascii() and name.islower() else unicodedata.normalize("NFC", _composed(name).casefold())
+
+
+def _composed(name: str) -> str:
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+OTHER_FORM = "a name that looks the same is there, in another form of Unicode (NFC or NFD)"
+"""What to say where `other_forms` has a name; macOS writes NFD."""
+
+
+def other_forms(name: str) -> Iterator[str]:
+    """The name in the other forms of Unicode, which look the same."""
+    if not name.isascii():
+        yield from {unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)} - {name}
+
+
+def are_one_file(one: str, other: str) -> bool:
+    """Whether two absolute paths of files that exist, with equal `folded` names, are one file."""
+    folder = "/"
+    for own, its in zip(one.split("/"), other.split("/"), strict=True):
+        if own != its and {own, its} <= set(os.listdir(folder)):
+            return False
+        folder = os.path.join(folder, own)
+    return True
+
+
+def same_when_folded(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of different names with equal `folded` ones; memory: a number per name."""
+    names = list(names)
+    hashes = [hash(folded(name)) for name in names]
+    if len(set(hashes)) == len(names):
+        return
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(folded(name), name)
+        if other != name:
+            yield other, name
