@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.output_files import PublishedFile, sha256_of
+from prepcli.engine.owned import Owned
 from prepcli.engine.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.progress import is_alive, read_progress
-from prepcli.engine.publish import Marker
 from prepcli.engine.ranks import Rank
 from prepcli.engine.report import Report, format_bytes
 from prepcli.engine.stored_units import read_units
@@ -146,29 +145,18 @@ def _check_manifest(manifests: Sequence[str], addition: _Addition, folder: Path)
 
 
 def _check_unchanged(addition: _Addition) -> None:
-    """Check that files which the addition has noted are as it has written them.
-
-    A file that was not written to after its note needs no reading.
+    """Check that what is to be removed was written by the addition, and is as it was written; indexes may be newer.
 
     Raises:
         UsageError: with the file.
     """
-    for marker_file in sorted(addition.workspace.done.glob("*.json")):
-        marker = read_document(marker_file, Marker)
-        noted = marker_file.stat().st_mtime_ns
-        for name, file in marker.files.items() if marker else ():
-            path = addition.workspace.out / name
-            if not name.endswith(INDEX_SUFFIX) and path.exists() and _has_changed(path, file, noted):
-                raise UsageError(
-                    f"{path} is not the file that --concat-to has written: move it away, and run the same command again"
-                )
-
-
-def _has_changed(path: Path, file: PublishedFile, noted: int) -> bool:
-    found = path.stat()
-    if found.st_size != file.num_bytes:
-        return True
-    return found.st_mtime_ns > noted and sha256_of(path) != file.sha256
+    out, owned = addition.workspace.out, Owned(addition.workspace)
+    for path in addition.files():
+        name = path.relative_to(out).as_posix()
+        if not name.endswith(INDEX_SUFFIX) and not owned.fits(path, name, path.lstat()):
+            raise UsageError(
+                f"{path} is not the file that --concat-to has written: move it away, and run the same command again"
+            )
 
 
 def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:

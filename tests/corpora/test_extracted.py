@@ -36,7 +36,7 @@ def test_an4(serve: Serve, tmp_path: Path) -> None:
     assert tree(copy) == before
 
     refused = prepcli("download", "an4", "--data-root", copy, "--base-url", serve().url)
-    assert f"or --extracted {copy} if it is the corpus, unpacked" in refused.error_line
+    assert f"or give --extracted {copy} if it is the corpus, unpacked" in refused.error_line
     download("an4", copy, copy)
     assert tree(copy) == before | made
 

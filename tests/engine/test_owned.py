@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_overwrite_keeps_what_others_have_put_among_the_files_of_a_set(command: str, tmp_path: Path) -> None:
     options, names = COMMANDS[command]
@@ -163,7 +164,7 @@ def test_audio_made_by_an_earlier_run_is_an_input(kaldi: Path, tmp_path: Path) -
     out = tmp_path / "m.json"
     assert make(kaldi, out, "--run-commands").code == 0
     before = tree(tmp_path)
-    refused = make(tmp_path / "m_audio", out, "--run-commands", "--overwrite")
+    refused = make(tmp_path / "m_audio", out, "--overwrite")
     assert (refused.code, tree(tmp_path)) == (2, before)
     assert "m_audio/u0.flac lies where this command writes" in refused.error_line
 

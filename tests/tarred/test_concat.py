@@ -326,12 +326,24 @@ def test_undo_of_an_addition_that_is_unfinished(tmp_path: Path) -> None:
 
 
 def as_if_killed(out: Path) -> None:
-    """Version 1 as a run leaves it that is killed before its last step, and before the note about its last shard."""
+    """Version 1 as a run leaves it that is killed before its last step, and before the marker of its last shard."""
     run = out.with_name("out.prepcli") / "version_1"
     last = max((run / "done").glob("shard_*.json"))
-    for path in (run / "done/finish.json", run / "report.json", last, *out.glob("*_version_1*")):
+    last.rename(run / "owned" / f"{last.stem}~retired~0.json")
+    for path in (run / "done/finish.json", run / "report.json", *out.glob("*_version_1*")):
         path.unlink()
     shutil.copy(run / "train_ds_before.yaml", out.with_name("out.prepcli") / "train_ds.yaml")
+
+
+def test_undo_keeps_a_file_of_others_in_the_place_of_a_shard(tmp_path: Path) -> None:
+    out, second = make(tmp_path)
+    add(out, second)
+    as_if_killed(out)
+    shutil.rmtree(tmp_path / "out.prepcli/version_1/owned")  # it was killed before it published the last shard
+    before = tree(tmp_path)
+    done = undo(out)
+    assert (done.code, tree(tmp_path)) == (2, before)
+    assert "is not the file that --concat-to has written: move it away" in done.error_line
 
 
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])

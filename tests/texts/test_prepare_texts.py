@@ -93,6 +93,7 @@ def test_shards(num_shards: int, tmp_path: Path) -> None:
     assert prepcli("verify", tmp_path / "out.json").code == 0
     (tmp_path / "out_shards/out_0.json").write_bytes(b"")
     assert "out_shards/out_0.json" in prepcli("verify", tmp_path / "out.json").out
+    (tmp_path / "out_shards/out_0.json").write_bytes(shards[0])
     prepare(tmp_path / "texts.txt", tmp_path / "out.json", "--overwrite")
     assert list((tmp_path / "out_shards").iterdir()) == []
 
