@@ -24,8 +24,8 @@ from side_by_side import Contestant, print_table
 COMMON = """
 import sys, time, resource
 import numpy as np, torch
-from prepcli.context.copies import Segments
-from prepcli.context.selection import select_contexts
+from prepcli.commands.extend_context_audio.copies import Segments
+from prepcli.commands.extend_context_audio.selection import select_contexts
 count = int(sys.argv[1])
 embeddings = torch.nn.functional.normalize(torch.randn(count, 192, generator=torch.Generator().manual_seed(0)), dim=1)
 durations = np.random.default_rng(0).lognormal(1.7, 0.6, count)
@@ -77,7 +77,7 @@ def selection(count: int, large: int, runs: int) -> None:
 
 def padding(hours: float, batch_seconds: float) -> None:
     """The plan alone: bundles as the command makes them, on the grid of NeMo's models and on Resemblyzer's."""
-    from prepcli.context.plan import BUNDLE_SECONDS
+    from prepcli.commands.extend_context_audio.plan import BUNDLE_SECONDS
     from prepcli.models.batches import equal_length_batches
     from prepcli.models.resemblyzer import ResemblyzerEncoder
 
@@ -113,12 +113,12 @@ def overlap(folder: Path, runs: int) -> None:
     import soundfile
     import torch
 
+    from prepcli.jobs.prefetch import Batch, DecodingPool, SegmentDecoder
+    from prepcli.jobs.records import Records
     from prepcli.models.batches import equal_length_batches
-    from prepcli.models.prefetch import Batch, DecodingPool, SegmentDecoder
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
     from prepcli.processes.workers import worker_context
-    from prepcli.records import Records
 
     rng = np.random.default_rng(0)
     durations = np.round(np.clip(rng.lognormal(1.7, 0.6, 200), 1, 20), 2)

@@ -24,10 +24,10 @@ def watch():
         peak = max(peak, value("/proc/self/status", "RssAnon:"))
         time.sleep(0.02)
 threading.Thread(target=watch, daemon=True).start()
-from prepcli.engine.ranks import Rank
-from prepcli.engine.workspace import Workspace
-from prepcli.tarred.job import TarredJob
-from prepcli.tarred.options import TarredOptions
+from prepcli.processes.ranks import Rank
+from prepcli.engine.state.workspace import Workspace
+from prepcli.commands.manifest_to_tarred.job import TarredJob
+from prepcli.commands.manifest_to_tarred.options import TarredOptions
 manifest, out, rank, world_size = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 begun = time.monotonic()
 workspace = Workspace(out)

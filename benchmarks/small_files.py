@@ -22,10 +22,10 @@ from side_by_side import Contestant
 INDEX = """
 import sys
 from pathlib import Path
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import marked_root, member_stem, normal_path
 from prepcli.manifest.sources import expand_paths
-from prepcli.records import Records
+from prepcli.jobs.records import Records
 keys = {"path": normal_path, "stem": member_stem, "root": marked_root}
 print(len(Records(expand_paths(sys.argv[1]), keys=keys, workspace=Workspace(Path(sys.argv[2])))))
 """

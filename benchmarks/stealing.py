@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.job import Advance
-from prepcli.engine.plan import Plan, Unit
-from prepcli.engine.publish import UnitWriter
-from prepcli.engine.ranks import Rank
-from prepcli.engine.run import RunOptions, run_job
-from prepcli.engine.workers import UnitJob
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.workspace import Workspace
+from prepcli.processes.ranks import Rank
 
 RANKS = 8
 SLOW, FACTOR = 1, 4.0

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Literal
 
-from prepcli.batch_sizes.report import BatchSizesReport as BatchSizesReport
-from prepcli.bins.durations import BinsReport as BinsReport
-from prepcli.bins.tokens import TokenBinsReport as TokenBinsReport
-from prepcli.bins.two_d import Bins2dReport as Bins2dReport
-from prepcli.blending.report import BlendReport as BlendReport
-from prepcli.corpora.running import DownloadReport as DownloadReport
-from prepcli.engine.report import Report as Report
-from prepcli.engine.status import Status as Status
-from prepcli.engine.status import Statuses as Statuses
+from prepcli.commands.blend.report import BlendReport as BlendReport
+from prepcli.commands.download.running import DownloadReport as DownloadReport
+from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
+from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
+from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
+from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+from prepcli.commands.index.report import IndexReport as IndexReport
+from prepcli.commands.inspect.report import Inspection as Inspection
+from prepcli.commands.verify.report import VerifyReport as VerifyReport
+from prepcli.engine.run.report import Report as Report
+from prepcli.engine.run.status import Status as Status
+from prepcli.engine.run.status import Statuses as Statuses
 from prepcli.errors import IncompleteError as IncompleteError
 from prepcli.errors import PrepcliError as PrepcliError
 from prepcli.errors import TooManyRejectsError as TooManyRejectsError
 from prepcli.errors import UsageError as UsageError
-from prepcli.indexing.report import IndexReport as IndexReport
-from prepcli.inspection.report import Inspection as Inspection
-from prepcli.verification.report import VerifyReport as VerifyReport
 
 __all__: list[str]
 __version__: str

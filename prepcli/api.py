@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.options import JobOptions
+from prepcli.engine.run.options import JobOptions
 from prepcli.errors import PrepcliError
 from prepcli.interface.calls import called
 from prepcli.interface.commands import BY_PYTHON_NAME, Command

@@ -48,7 +48,7 @@ show() {
 site=()
 serve_miniatures() {
     rm -rf "$WORK/site"
-    "$python" -m tests.corpora "$WORK/site" "$@" &
+    "$python" -m tests.commands.download "$WORK/site" "$@" &
     trap 'kill %1' EXIT
     until [[ -f $WORK/site/url ]]; do
         kill -0 %1

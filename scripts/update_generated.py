@@ -9,7 +9,7 @@ from pathlib import Path
 
 import prepcli
 from prepcli.api import docstring_of, is_positional, parameters_of, takes_path
-from prepcli.engine.options import JobOptions
+from prepcli.engine.run.options import JobOptions
 from prepcli.interface.commands import COMMANDS, Command
 from prepcli.interface.options import Declared, declared
 

@@ -17,33 +17,14 @@ LAYERS = (
     ("cli",),
     ("prepcli",),
     ("api",),
-    ("inspection",),
-    ("verification",),
-    (
-        "tarred",
-        "shar",
-        "context",
-        "text_context",
-        "codes",
-        "corpora",
-        "blending",
-        "indexing",
-        "making",
-        "measuring",
-        "texts",
-        "wenet",
-        "mels",
-        "parquet",
-        "batch_sizes",
-    ),
-    ("bins", "exporting"),
+    ("commands",),
+    ("jobs",),
     ("models",),
-    ("records",),
     ("tokenizers",),
     ("manifest", "audio"),
     ("formats",),
+    ("planning",),
     ("engine",),
-    ("display",),
     ("interface",),
     ("storage",),
     ("processes",),
@@ -53,7 +34,8 @@ LAYERS = (
 
 `prepcli` is `prepcli/__init__.py`. It and `api` know commands by name only, and load a command when it is called.
 """
-SPEECH = {"audio", "formats", "manifest", "models", "records", "tokenizers"}
+_PUBLISHED = "prepcli.commands.download.published."
+SPEECH = {"audio", "formats", "manifest", "models", "tokenizers"}
 
 
 def test_no_cycle_between_modules() -> None:
@@ -84,8 +66,7 @@ def test_imports_point_downward() -> None:
 
 def test_the_engine_knows_nothing_of_speech() -> None:
     packages = package_graph(module_graph())
-    commands = {path.parent.name for path in ROOT.glob("*/command.py")} - {"engine"}
-    assert packages["engine"] & (SPEECH | commands) == set()
+    assert packages["engine"] & (SPEECH | {"commands", "jobs"}) == set()
 
 
 def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
@@ -93,9 +74,10 @@ def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
         module
         for module, imported in module_graph().items()
         for found in imported
-        if found.startswith("prepcli.corpora.published.") and not module.startswith("prepcli.corpora.published.")
+        if found.startswith("prepcli.commands.download.published.")
+        and not module.startswith("prepcli.commands.download.published.")
     }
-    assert importing == {"prepcli.corpora.command"}
+    assert importing == {"prepcli.commands.download.command"}
 
 
 def test_nemo_is_imported_in_models_only() -> None:
@@ -116,7 +98,8 @@ def test_helpers_of_tests_lie_in_their_folder() -> None:
 def test_commands_that_run_models_have_an_option_for_devices() -> None:
     """Only these may start the threads of BLAS (`prepcli.cli.app`)."""
     running = {"prepcli.models.devices", "prepcli.models.running", "prepcli.models.training"}
-    packages = {package_of(module) for module, imported in module_graph().items() if imported & running} - {"models"}
+    found = {module for module, imported in module_graph().items() if imported & running}
+    packages = {".".join(name.split(".")[2:-1]) for name in found if name.startswith("prepcli.commands.")}
     assert packages == {command.package for command in COMMANDS if command.runs_models()}
 
 
@@ -172,7 +155,7 @@ def package_graph(graph: Mapping[str, set[str]]) -> Graph:
 
 
 def package_of(module: str) -> str:
-    """`prepcli.engine.plan` -> `engine`; `prepcli` for `prepcli/__init__.py`."""
+    """`prepcli.engine.state.plan` -> `engine`; `prepcli` for `prepcli/__init__.py`."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else parts[0]
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from prepcli.version import __version__
-from tests.inspection.test_page import browse
+from tests.commands.inspect.test_page import browse
 from tests.support.tools import need_package
 
 ROOT = Path(__file__).parents[1]

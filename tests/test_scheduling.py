@@ -9,8 +9,8 @@ import pytest
 from tests.support.scheduling import APART, FAST_TIER, group_of, group_of_test, pytest_xdist_make_scheduler
 from tests.support.torch_tests import imports_torch, names_with_torch
 
-NEMO = "tests/context/test_nemo.py"
-MODELS = "tests/codes/test_input.py"
+NEMO = "tests/commands/extend_context_audio/test_nemo.py"
+MODELS = "tests/commands/extend_codec_codes/test_input.py"
 LIGHT = ("tests/formats/test_npy.py", "tests/formats/test_tar.py", "tests/engine/test_claim.py")
 
 
@@ -98,11 +98,11 @@ def test_which_tests_import_torch(tmp_path: Path) -> None:
 
 
 def test_a_file_is_divided() -> None:
-    file = "tests/indexing/test_index.py"
+    file = "tests/commands/index/test_index.py"
     groups = [group_of_test(f"{file}::{name}") for name in ("test_codes_of_a_set_with_indexes", "test_a_tarred_set[1]")]
     assert groups == ["models", file]
     assert group_of_test("tests/formats/test_npy.py::test_x") == "tests/formats/test_npy.py"
-    file = "tests/parquet/test_job.py"
+    file = "tests/commands/exports/parquet/test_job.py"
     names = ("test_nemo_reads_it", "test_much_audio_makes_more_row_groups", "test_columns_that_would_collide")
     assert [group_of_test(f"{file}::{name}") for name in names] == ["nemo", "models", file]
 

@@ -115,7 +115,8 @@ def test_many_at_once_and_random_numbers_of_their_own(tmp_path: Path) -> None:
 
 def test_a_light_fork_has_all_commands_but_not_pytorch(tmp_path: Path) -> None:
     code = (
-        "import importlib.util, sys; print('prepcli.shar.job' in sys.modules, 'torch' in sys.modules)\n"
+        "import importlib.util, sys\n"
+        "print('prepcli.commands.manifest_to_shar.job' in sys.modules, 'torch' in sys.modules)\n"
         "importlib.util.find_spec('torch')"
     )
     assert ends(start(tmp_path, code))[:2] == (0, "True False\n")

@@ -1,6 +1,6 @@
 """Reading audio that may crash its decoder, in commands that are not jobs: worker processes, and notes after a crash.
 
-Jobs keep their notes in OUT.prepcli (`prepcli.engine.crashes`); here they last as long as the call.
+Jobs keep their notes in OUT.prepcli (`prepcli.engine.run.crashes`); here they last as long as the call.
 """
 
 import os

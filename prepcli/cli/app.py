@@ -19,12 +19,12 @@ from prepcli.cli.hints import ExplainingCommand
 from prepcli.cli.mistakes import run_app
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.cli.variadic import VariadicCommand
-from prepcli.display.printing import printable
-from prepcli.engine.signals import Interruption, stop_on_signals
 from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.commands import COMMANDS, Command
 from prepcli.interface.options import declared
+from prepcli.interface.printing import printable
 from prepcli.interface.values import check_text
+from prepcli.processes.signals import Interruption, stop_on_signals
 from prepcli.processes.workers import is_own_rank
 from prepcli.version import __version__
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from prepcli.display.printing import as_text, encodable
+from prepcli.interface.printing import as_text, encodable
 
 if TYPE_CHECKING:
-    from prepcli.engine.options import ShowStatus
-    from prepcli.engine.status import Status
+    from prepcli.commands.status.options import ShowStatus
+    from prepcli.engine.run.status import Status
 
 
 def show(options: Any, report: Any) -> None:
@@ -44,8 +44,8 @@ def print_json(document: Any) -> None:
 
 def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
     """Print the states until no run is active or waiting; returns the exit code."""
-    from prepcli.engine.command import status
-    from prepcli.engine.status_text import HEAD, aligned, overview, row
+    from prepcli.commands.status.command import status
+    from prepcli.engine.run.status_text import HEAD, aligned, overview, row
 
     shown: list[list[str]] = []
     while True:

@@ -13,7 +13,7 @@ def exit_on_signals() -> None:
     """Make stop signals end the process at once, with one line and exit code 4.
 
     No exception is raised: within an import it can be lost, and nothing has been written yet. Commands replace these
-    handlers while they work; see `prepcli.engine.signals`.
+    handlers while they work; see `prepcli.processes.signals`.
     """
 
     def stop(number: int, _frame: object) -> None:

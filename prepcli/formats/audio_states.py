@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from prepcli.engine.workspace import read_document, write_json
+from prepcli.engine.state.workspace import read_document, write_json
 from prepcli.formats.shar_audio import content_digest
 from prepcli.storage.addresses import is_absolute, is_address, join
 from prepcli.storage.input_files import FileState, state_of

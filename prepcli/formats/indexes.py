@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.formats import names
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter

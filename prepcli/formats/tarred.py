@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from prepcli.display.printing import first_line
-from prepcli.engine.versions import is_changing
+from prepcli.engine.state.versions import is_changing
 from prepcli.errors import UsageError
 from prepcli.formats.folders import numbered, regular_files
 from prepcli.formats.names import INDEX_SUFFIX, brace_text
 from prepcli.formats.yaml_text import read_yaml
+from prepcli.interface.printing import first_line
 from prepcli.storage.paths import NUMBER, StorePath
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.

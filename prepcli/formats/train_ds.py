@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.owned import write_editable
-from prepcli.engine.workspace import Workspace, atomic_file
+from prepcli.engine.publishing.owned import write_editable
+from prepcli.engine.state.workspace import Workspace, atomic_file
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import absolute
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-_OF_DATA_SETS = "corpora.running.DownloadReport"
+_OF_DATA_SETS = "commands.download.running.DownloadReport"
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Command:
 
     Attributes:
         name: as typed on the command line, e.g. `download librispeech`.
-        package: below `prepcli`; its module `options` has the dataclass, its module `command` has the function.
+        package: below `prepcli.commands`: its module `options` has the dataclass, and `command` the function.
         options: the dataclass of its options, whose docstring is the help of the command.
         summary: for the list of commands.
         report: the class of its report, with its module below `prepcli`. `str(report)` is what the command prints.
@@ -25,7 +25,7 @@ class Command:
     package: str
     options: str
     summary: str
-    report: str = "engine.report.Report"
+    report: str = "engine.run.report.Report"
     items: str | None = None
 
     @property
@@ -35,7 +35,7 @@ class Command:
 
     def load_options(self) -> type[Any]:
         """The dataclass of its options."""
-        loaded = getattr(importlib.import_module(f"prepcli.{self.package}.options"), self.options)
+        loaded = getattr(importlib.import_module(f"prepcli.commands.{self.package}.options"), self.options)
         assert isinstance(loaded, type)
         return loaded
 
@@ -45,7 +45,7 @@ class Command:
 
     def load_function(self) -> Callable[[Any], Any]:
         """The function that does the work: it takes the dataclass and returns a report."""
-        module = importlib.import_module(f"prepcli.{self.package}.command")
+        module = importlib.import_module(f"prepcli.commands.{self.package}.command")
         function: Callable[[Any], Any] = getattr(module, self.python_name)
         return function
 
@@ -54,144 +54,156 @@ TASKS: dict[str, tuple[Command, ...]] = {
     "Get data and make manifests": (
         Command(
             "download librispeech",
-            "corpora",
+            "download",
             "DownloadLibrispeech",
             "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR.",
             _OF_DATA_SETS,
         ),
         Command(
             "download an4",
-            "corpora",
+            "download",
             "DownloadAn4",
             "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA.",
             _OF_DATA_SETS,
         ),
         Command(
             "download aishell",
-            "corpora",
+            "download",
             "DownloadAishell",
             "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR.",
             _OF_DATA_SETS,
         ),
         Command(
             "download aishell2",
-            "corpora",
+            "download",
             "DownloadAishell2",
             "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy.",
             _OF_DATA_SETS,
         ),
         Command(
             "download ljspeech",
-            "corpora",
+            "download",
             "DownloadLjspeech",
             "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com.",
             _OF_DATA_SETS,
         ),
         Command(
             "download fisher",
-            "corpora",
+            "download",
             "DownloadFisher",
             "English telephone speech, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both.",
         ),
         Command(
             "download hub5",
-            "corpora",
+            "download",
             "DownloadHub5",
             "English telephone test set, 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43.",
         ),
-        Command("make-manifest", "making", "MakeManifest", "Make a manifest of your own audio"),
-        Command("fix-durations", "measuring", "FixDurations", "Measure the durations of a manifest again"),
-        Command("prepare-texts", "texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
+        Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
+        Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
+        Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
     ),
     "Prepare training data from manifests": (
-        Command("manifest-to-tarred", "tarred", "ManifestToTarred", "Make tar shards with manifests, for NeMo"),
-        Command("manifest-to-shar", "shar", "ManifestToShar", "Make a Lhotse Shar set, for NeMo and lhotse"),
-        Command("manifest-to-wenet", "wenet", "ManifestToWenet", "Make shards or a data list for WeNet"),
-        Command("manifest-to-mels", "mels", "ManifestToMels", "Make mel-spectrograms for Tacotron 2"),
-        Command("manifest-to-parquet", "parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"),
+        Command(
+            "manifest-to-tarred", "manifest_to_tarred", "ManifestToTarred", "Make tar shards with manifests, for NeMo"
+        ),
+        Command(
+            "manifest-to-shar", "manifest_to_shar", "ManifestToShar", "Make a Lhotse Shar set, for NeMo and lhotse"
+        ),
+        Command("manifest-to-wenet", "exports.wenet", "ManifestToWenet", "Make shards or a data list for WeNet"),
+        Command("manifest-to-mels", "exports.mels", "ManifestToMels", "Make mel-spectrograms for Tacotron 2"),
+        Command(
+            "manifest-to-parquet", "exports.parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"
+        ),
     ),
     "Extend manifests and Shar sets": (
         Command(
-            "extend-context-audio", "context", "ExtendContextAudio", "Give each record another utterance of its voice"
+            "extend-context-audio",
+            "extend_context_audio",
+            "ExtendContextAudio",
+            "Give each record another utterance of its voice",
         ),
         Command(
             "extend-text-context",
-            "text_context",
+            "extend_text_context",
             "ExtendTextContext",
             "Give the cuts of a Shar texts that name the voice",
         ),
         Command(
-            "extend-codec-codes", "codes", "ExtendCodecCodes", "Add the codes of an audio codec to a Shar or manifest"
+            "extend-codec-codes",
+            "extend_codec_codes",
+            "ExtendCodecCodes",
+            "Add the codes of an audio codec to a Shar or manifest",
         ),
     ),
     "Estimate bins for bucketed training": (
         Command(
             "estimate-bins",
-            "bins",
+            "estimate_bins",
             "EstimateBins",
             "By duration",
-            "bins.durations.BinsReport",
+            "commands.estimate_bins.durations.BinsReport",
         ),
         Command(
             "estimate-bins-2d",
-            "bins",
+            "estimate_bins",
             "EstimateBins2d",
             "By duration and number of tokens",
-            "bins.two_d.Bins2dReport",
+            "commands.estimate_bins.two_d.Bins2dReport",
         ),
         Command(
             "estimate-token-bins",
-            "bins",
+            "estimate_bins",
             "EstimateTokenBins",
             "By number of tokens, for texts and conversations",
-            "bins.tokens.TokenBinsReport",
+            "commands.estimate_bins.tokens.TokenBinsReport",
         ),
         Command(
             "estimate-batch-sizes",
-            "batch_sizes",
+            "estimate_batch_sizes",
             "EstimateBatchSizes",
             "The largest batch of each bucket",
-            "batch_sizes.report.BatchSizesReport",
+            "commands.estimate_batch_sizes.report.BatchSizesReport",
         ),
     ),
     "Mix and index finished sets": (
         Command(
             "blend",
-            "blending",
+            "blend",
             "Blend",
             "Mix finished sets by weights in one input_cfg",
-            "blending.report.BlendReport",
+            "commands.blend.report.BlendReport",
         ),
         Command(
             "index",
-            "indexing",
+            "index",
             "Index",
             "Index sets that exist, to resume in mid-epoch",
-            "indexing.report.IndexReport",
+            "commands.index.report.IndexReport",
         ),
     ),
     "Look and check": (
         Command(
             "inspect",
-            "inspection",
+            "inspect",
             "Inspect",
             "Show what a file or a set holds, with examples",
-            "inspection.report.Inspection",
+            "commands.inspect.report.Inspection",
         ),
         Command(
             "status",
-            "engine",
+            "status",
             "ShowStatus",
             "Show how far commands are, and how to continue them",
-            "engine.status.Statuses",
-            "engine.status.Status",
+            "engine.run.status.Statuses",
+            "engine.run.status.Status",
         ),
         Command(
             "verify",
-            "verification",
+            "verify",
             "Verify",
             "Check that a set is complete and readable",
-            "verification.report.VerifyReport",
+            "commands.verify.report.VerifyReport",
         ),
     ),
 }

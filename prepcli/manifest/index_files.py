@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.engine.arrays import map_array
-from prepcli.engine.workspace import atomic_file, read_document, write_json
+from prepcli.engine.state.workspace import atomic_file, read_document, write_json
 from prepcli.errors import RejectReason
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
 from prepcli.manifest.parts import Columns, Part, Problem, WholeFile
 from prepcli.manifest.spool import is_whole
+from prepcli.planning.arrays import map_array
 from prepcli.storage.input_files import FileState
 
 INDEX_NAME = "index.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prepcli.engine.plan import InputFile, Unit
+from prepcli.engine.state.plan import InputFile, Unit
 from prepcli.manifest.missing import spread_over
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, open_bytes

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.claims import CLAIMS, Claims, do_together
-from prepcli.engine.stages import begin_stage
-from prepcli.engine.workspace import Workspace, read_document, write_json
+from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
+from prepcli.engine.ranks.stages import begin_stage
+from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import IndexBuilder, SourceFile, new_source
 from prepcli.manifest.index_files import (

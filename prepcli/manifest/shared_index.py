@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError
 from prepcli.manifest.index import ManifestIndex, columns_of, content_digest, index_manifests
 from prepcli.manifest.index_files import INDEX_NAME, StoredIndex, load_index, read_stored, save_stored

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prepcli.engine.ranks import Rank
 from prepcli.errors import UsageError
 from prepcli.interface.calls import Undo, keep_for_caller, set_environ_default
 from prepcli.models.faults import device_failure
+from prepcli.processes.ranks import Rank
 
 if TYPE_CHECKING:
     from torch import Tensor

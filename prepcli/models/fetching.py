@@ -16,12 +16,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from prepcli.engine.claims import Claims, do_together
-from prepcli.engine.owner import new_rank_id
-from prepcli.engine.report import format_bytes
+from prepcli.engine.ranks.claims import Claims, do_together
+from prepcli.engine.run.report import format_bytes
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.formats.tar import BLOCK
 from prepcli.interface.calls import tell
+from prepcli.processes.owner import new_rank_id
 from prepcli.storage.transfer import Part, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from prepcli.engine.crashes import MAX_CRASHES, crashes_folder
-from prepcli.engine.owner import Owner
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.run.crashes import MAX_CRASHES, crashes_folder
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason
+from prepcli.processes.owner import Owner
 
 _KEYS, _CRASHED = ".keys", ".crashed"
 """Suffixes of the two files of a process: what is in flight, and what `faulthandler` has written."""

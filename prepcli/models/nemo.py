@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.display.bars import bars_of_others
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.formats.yaml_text import MAX_BYTES, parse_yaml
+from prepcli.interface.bars import bars_of_others
 from prepcli.interface.calls import log_less
 from prepcli.models.fetching import fetching_once
 from prepcli.models.pretrained import problem_of

@@ -6,13 +6,13 @@ from dataclasses import replace
 from tempfile import TemporaryFile
 from typing import IO
 
-from prepcli.engine.job import AnyJob
-from prepcli.engine.launch import check_writable, spawn_ranks
-from prepcli.engine.options import JobOptions
-from prepcli.engine.report import Report
-from prepcli.engine.run import RunOptions
-from prepcli.engine.running import CONTINUE, After, conclude, run_command, with_continuation
-from prepcli.engine.workspace import Workspace, read_document
+from prepcli.engine.ranks.launch import check_writable, spawn_ranks
+from prepcli.engine.run.job import AnyJob
+from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import RunOptions
+from prepcli.engine.run.run_command import CONTINUE, After, conclude, run_command, with_continuation
+from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.interface.calls import shows_progress, tell, words_called
 from prepcli.models.devices import find_devices

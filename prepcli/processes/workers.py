@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 LIFELINE = "PREPCLI_LIFELINE"
 """Environment variable with a file descriptor that the parent process keeps open while it is alive.
 
-Only ranks that a command has started itself have it (`prepcli.engine.launch.spawn_ranks`).
+Only ranks that a command has started itself have it (`spawn_ranks`).
 """
 JOB_ID, RESTARTS = "PREPCLI_JOB_ID", "PREPCLI_RESTARTS"
 """Environment variables of these ranks: which job they belong to, and how often it, or the rank, was started again."""
@@ -42,7 +42,7 @@ def available_processors() -> int:
 
 
 def is_own_rank() -> bool:
-    """Whether the command itself has started this process as one of its ranks (`prepcli.engine.launch.spawn_ranks`)."""
+    """Whether the command itself has started this process as one of its ranks (`spawn_ranks`)."""
     return LIFELINE in os.environ
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.engine.hashing import GOLDEN, mix64
+from prepcli.planning.hashing import GOLDEN, mix64
 
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]

@@ -24,7 +24,7 @@ if [[ ${1:-} == --mini ]]; then
     LDC_ROOT=$WORK/ldc
     if [[ ! -e $LDC_ROOT ]]; then
         rm -rf "$LDC_ROOT.tmp"
-        "$python" -m tests.corpora.make_fisher "$LDC_ROOT.tmp" 20
+        "$python" -m tests.commands.download.make_fisher "$LDC_ROOT.tmp" 20
         mv "$LDC_ROOT.tmp" "$LDC_ROOT"
     fi
 fi

@@ -30,26 +30,26 @@ from prepcli.audio.read import segment_samples
 from prepcli.cli.building import build_command
 from prepcli.cli.hints import ExplainingCommand
 from prepcli.cli.mistakes import run_app
-from prepcli.corpora.speaker import speaker_name
-from prepcli.display.printing import printable
-from prepcli.engine.job import Advance
-from prepcli.engine.options import JobOptions
-from prepcli.engine.plan import Plan, Unit
-from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.rejects import merge_rejects
-from prepcli.engine.report import Report
-from prepcli.engine.running import run_command
-from prepcli.engine.workers import UnitJob
-from prepcli.engine.workspace import Workspace
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import merge_rejects
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.interface.calls import CONTINUE_WITH
 from prepcli.interface.options import Option
+from prepcli.interface.printing import printable
 from prepcli.interface.shared_options import AudioBaseDir, Manifest
+from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, file_identity
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, speaker_of
-from prepcli.records import AUDIO_BASE_DIRS, Records, file_identity
 
 RECORDS_A_UNIT = 4096
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import prepcli as library
-from prepcli.engine import launch
+from prepcli.engine.ranks import launch
 from prepcli.models import ranks
 from prepcli.models.devices import Devices
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
@@ -50,7 +50,7 @@ def test_a_run_from_python_that_was_killed_is_continued_by_the_command_of_status
     call = CALL.format(manifest="manifest.json", out=str(out), more="shuffle=True, shard_manifests=False")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine.publish import UnitWriter\n"
+        "from prepcli.engine.publishing.publish import UnitWriter\n"
         "publish = UnitWriter.publish\n"
         "def kill(self):\n"
         "    marker = publish(self)\n"

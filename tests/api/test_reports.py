@@ -10,8 +10,8 @@ import pytest
 
 import prepcli as library
 from prepcli.errors import TooManyRejectsError
+from tests.commands.download.conftest import Serve, archives, checksums, serve  # noqa: F401 - fixtures
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
-from tests.corpora.conftest import Serve, archives, checksums, serve  # noqa: F401 - fixtures
 from tests.support.running import prepcli
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
-from prepcli.codes.plan import find_input
-from prepcli.codes.shard_index import MemberDecoder, index_shard
+from prepcli.commands.extend_codec_codes.plan import find_input
+from prepcli.commands.extend_codec_codes.shard_index import MemberDecoder, index_shard
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.models.prefetch import SegmentDecoder
-from prepcli.records import Records
+from prepcli.jobs.prefetch import SegmentDecoder
+from prepcli.jobs.records import Records
 from tests.audio.signals import RATE, tones, written
 from tests.conftest import read_lines, write_lines
 from tests.support.running import prepcli

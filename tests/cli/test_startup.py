@@ -43,10 +43,10 @@ def test_a_signal_while_commands_are_imported(tmp_path: Path, number: signal.Sig
 
 
 WORK: list[tuple[str, str, list[object]]] = [
-    ("prepcli.inspection.inspect", "inspect", ["inspect", MANIFEST]),
-    ("prepcli.bins.durations", "estimate_bins", ["estimate-bins", MANIFEST]),
-    ("prepcli.verification.verify", "verify", ["verify", "."]),
-    ("prepcli.engine.status", "workspaces_of", ["status", "out", "--watch"]),
+    ("prepcli.commands.inspect.inspect", "inspect", ["inspect", MANIFEST]),
+    ("prepcli.commands.estimate_bins.durations", "estimate_bins", ["estimate-bins", MANIFEST]),
+    ("prepcli.commands.verify.verify", "verify", ["verify", "."]),
+    ("prepcli.engine.run.status", "workspaces_of", ["status", "out", "--watch"]),
     ("prepcli.manifest.sources", "expand_paths", ["manifest-to-shar", MANIFEST, "out"]),
 ]
 
@@ -93,7 +93,7 @@ def test_closed_standard_streams(tmp_path: Path, closed: str) -> None:
 def test_nothing_is_imported_from_the_current_folder(tmp_path: Path) -> None:
     for name in ("typer.py", "msgspec.py", "prepcli.py", "signal.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong one')")
-    code = "import sys; from prepcli.engine.launch import spawn_ranks; sys.exit(spawn_ranks(['--version'], 2))"
+    code = "import sys; from prepcli.engine.ranks.launch import spawn_ranks; sys.exit(spawn_ranks(['--version'], 2))"
     # With -c the current folder is the path's first entry as well: the parent must not find the files either.
     parent = f"import sys; sys.path.remove(''); {code}"
     ranks = run_process([sys.executable, "-c", parent], cwd=tmp_path, env=clean_environment(PYTHONPATH=str(ROOT)))

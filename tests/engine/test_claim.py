@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.engine.plan import FINISH_UNIT, StoredPlan, Unit
-from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.ranks import Rank
-from prepcli.engine.workspace import Workspace, publish_json_once, write_json
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan, Unit
+from prepcli.engine.state.workspace import Workspace, publish_json_once, write_json
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes.ranks import Rank
 from tests.conftest import tree
 from tests.engine.test_engine import reference, run
 from tests.engine.toy import ToyJob, damage

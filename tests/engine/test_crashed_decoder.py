@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from prepcli.engine import crashes
-from prepcli.engine.crashes import DECODING, MAX_CRASHES, Crashes, note_crash, survive_crashes
-from prepcli.engine.plan import Unit
-from prepcli.engine.publish import Marker
-from prepcli.engine.workspace import Workspace
+from prepcli.commands.manifest_to_shar import segments as shar_segments
+from prepcli.commands.manifest_to_tarred import job as tarred
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.run import crashes
+from prepcli.engine.run.crashes import DECODING, MAX_CRASHES, Crashes, note_crash, survive_crashes
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.interface.calls import called
-from prepcli.models.prefetch import Batch, DecodingPool
+from prepcli.jobs.prefetch import Batch, DecodingPool
 from prepcli.processes.in_hand import noting, read_note, take_in_hand
 from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import worker_context
-from prepcli.shar import segments as shar_segments
-from prepcli.tarred import job as tarred
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli
 

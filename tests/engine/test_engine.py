@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from prepcli.engine import launch
-from prepcli.engine.dry_run import dry_run_report
-from prepcli.engine.job import Execution
-from prepcli.engine.plan import Unit
-from prepcli.engine.progress import read_progress
-from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.ranks import Rank
-from prepcli.engine.rejects import Budget
-from prepcli.engine.run import RunOptions, run_job
-from prepcli.engine.signals import InterruptedBySignal
-from prepcli.engine.status import read_status
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.ranks import launch
+from prepcli.engine.ranks.progress import read_progress
+from prepcli.engine.run.dry_run import dry_run_report
+from prepcli.engine.run.job import Execution
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.status import read_status
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
+from prepcli.processes.ranks import Rank
+from prepcli.processes.signals import InterruptedBySignal
 from tests.conftest import folder_on_another_file_system, read_lines, tree
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from prepcli.engine.ranks import detect_rank
-from prepcli.engine.rejects import Budget
-from prepcli.engine.report import Report
-from prepcli.engine.run import RunOptions, run_job
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError
+from prepcli.processes.ranks import detect_rank
 from tests.conftest import tree
 from tests.engine.toy import ToyJob, damage
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from prepcli.engine.job import Execution
-from prepcli.engine.plan import Unit
-from prepcli.engine.publish import Marker
-from prepcli.engine.rejects import Budget
-from prepcli.engine.retry import MissingAudioError, MissingAudioWatch
-from prepcli.engine.run import RunOptions, run_job
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.job import Execution
+from prepcli.engine.run.retry import MissingAudioError, MissingAudioWatch
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.support.running import Outcome, prepcli
@@ -120,7 +120,7 @@ def test_a_retry_that_is_stopped_goes_on_without_the_option(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("prepcli.tarred.job.TarredJob.execute", full)
+        patch.setattr("prepcli.commands.manifest_to_tarred.job.TarredJob.execute", full)
         assert run(corpus, without_s05, "--retry-rejects").code == 1
     assert prepcli("status", without_s05, "--json").json["state"] == "stopped"
     assert run(corpus, without_s05).code == 0

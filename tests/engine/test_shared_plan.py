@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine import arrays, hashing
 from prepcli.manifest import shared_index
+from prepcli.planning import arrays, hashing
 from tests.conftest import MINI_CORPUS, tree
 from tests.support.running import prepcli
 

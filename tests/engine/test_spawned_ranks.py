@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine import launch
-from prepcli.engine.crashes import MAX_CRASHES
-from prepcli.engine.launch import spawn_ranks
-from prepcli.engine.ranks import Rank
+from prepcli.engine.ranks import launch
+from prepcli.engine.ranks.launch import spawn_ranks
+from prepcli.engine.run.crashes import MAX_CRASHES
+from prepcli.processes.ranks import Rank
 
 RANK = """
 import os, pathlib, signal, time

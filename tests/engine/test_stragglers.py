@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.plan import Unit
-from prepcli.engine.ranks import Rank
-from prepcli.engine.rejects import Budget
-from prepcli.engine.report import Report
-from prepcli.engine.run import RunOptions, run_job
-from prepcli.engine.status import Status, read_status
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.status import Status, read_status
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
+from prepcli.processes.ranks import Rank
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
 from tests.support.running import HANG_SECONDS, prepcli

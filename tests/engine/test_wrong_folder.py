@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from prepcli.engine.owner import Owner, start_time, this_place
-from prepcli.engine.plan import StoredPlan
-from prepcli.engine.progress import new_progress, progress_file
-from prepcli.engine.ranks import Rank
-from prepcli.engine.workspace import Workspace, write_json
+from prepcli.engine.ranks.progress import new_progress, progress_file
+from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.workspace import Workspace, write_json
+from prepcli.processes.owner import Owner, start_time, this_place
+from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import HANG_SECONDS, Outcome, prepcli
 

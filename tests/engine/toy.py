@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.job import Advance
-from prepcli.engine.plan import InputFile, Plan, Unit
-from prepcli.engine.publish import Marker, UnitWriter
-from prepcli.engine.rejects import Origin
-from prepcli.engine.workers import UnitJob
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import InputFile, Plan, Unit
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.storage.paths import NUMBER
 
@@ -73,7 +73,7 @@ class ToyJob(UnitJob[ToyUnit, None]):
         )
 
     def planned_rejects(self, plan: ToyPlan) -> Iterator[bytes]:
-        from prepcli.engine.rejects import reject_line
+        from prepcli.engine.publishing.rejects import reject_line
 
         yield reject_line(b"{oops", RecordRejected(RejectReason.BROKEN_JSON, "broken"), Origin(MANIFEST, 3))
 

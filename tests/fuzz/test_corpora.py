@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.make_fisher import make_fisher
-from tests.corpora.miniatures import Files, an4, checksum_list, librispeech, tar
+from tests.commands.download.make_fisher import make_fisher
+from tests.commands.download.miniatures import Files, an4, checksum_list, librispeech, tar
 from tests.fuzz.calls import check_call, check_report, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import Draw, mutated

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.manifest_to_tarred.test_job import make, shard
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 from tests.support.shar_sets import make as make_shar
-from tests.tarred.test_job import make, shard
 
 
 @pytest.fixture

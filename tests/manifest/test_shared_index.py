@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prepcli.engine.ranks import Rank
-from prepcli.engine.workspace import Workspace
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
 from prepcli.manifest import index_files, packs, pieces, reader, reading, scan, shared_index
@@ -27,6 +26,7 @@ from prepcli.manifest.index import ManifestIndex, content_digest, index_manifest
 from prepcli.manifest.index_files import StoredIndex, read_stored
 from prepcli.manifest.parts import Columns, FieldKey, KeyFunction, Part
 from prepcli.manifest.reader import LineReader
+from prepcli.processes.ranks import Rank
 from tests.conftest import folder_on_another_file_system
 
 RANGE = 3000
@@ -349,7 +349,7 @@ def test_other_keys_have_an_index_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_uses_the_index_and_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prepcli.engine.dry_run import temporary_workspace
+    from prepcli.engine.run.dry_run import temporary_workspace
 
     paths = mixed(tmp_path)
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")

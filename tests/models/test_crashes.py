@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prepcli.codes import shard_index
-from prepcli.codes.job import CodesJob, codes_workspace
-from prepcli.codes.options import CodesOptions
-from prepcli.codes.plan import find_input
-from prepcli.engine.crashes import MAX_CRASHES
-from prepcli.engine.rejects import Budget
-from prepcli.engine.report import Report
-from prepcli.engine.run import RunOptions, run_job
+from prepcli.commands.extend_codec_codes import shard_index
+from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
+from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.plan import find_input
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.crashes import MAX_CRASHES
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import RunOptions, run_job
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.models.in_flight import InFlight, crashed_notes, noting_in_flight

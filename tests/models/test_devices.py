@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from prepcli.engine.ranks import Rank, detect_rank
 from prepcli.models import devices
 from prepcli.models.devices import Devices, find_devices
 from prepcli.processes import workers as processes
+from prepcli.processes.ranks import Rank, detect_rank
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 

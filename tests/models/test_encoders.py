@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
+from prepcli.jobs.prefetch import SegmentDecoder
+from prepcli.jobs.records import Records
 from prepcli.models.batches import equal_length_batches
-from prepcli.models.prefetch import SegmentDecoder
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.resemblyzer import DIM, PARTIAL_FRAMES, ResemblyzerEncoder, num_partials, weights_file
 from prepcli.models.running import ModelRunner
 from prepcli.models.speakers import load_speaker_encoder
-from prepcli.records import Records
 from tests.conftest import real_speech
 from tests.support.lazy import lazy
 from tests.support.speaker_models import corpus_audio

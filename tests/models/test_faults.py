@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import prepcli as prepcli_library
-from prepcli.batch_sizes import steps
-from prepcli.batch_sizes.steps import ModelTrainer
-from prepcli.engine import launch
+from prepcli.commands.estimate_batch_sizes import steps
+from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
+from prepcli.engine.ranks import launch
 from prepcli.errors import IncompleteError
 from prepcli.models import ranks
 from prepcli.models.devices import Devices

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine import claims, launch
+from prepcli.engine.ranks import claims, launch
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.models.devices import Devices
 from prepcli.models.fetching import fetch_model
 from prepcli.storage import transfer
+from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, tree
-from tests.corpora.server import Site, serving
 from tests.support.forks import FORKING
 from tests.support.running import HANG_SECONDS, clean_environment, prepcli
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from prepcli.engine.ranks import Rank
 from prepcli.models import devices, pretrained
 from prepcli.models.nemo import notes_on_name
+from prepcli.processes.ranks import Rank
 from tests.conftest import MINI_CORPUS
 from tests.support.running import prepcli
 
@@ -67,7 +67,7 @@ def test_an_unknown_model_for_batch_sizes_leaves_no_folder(
 ) -> None:
     """Neither `batch_sizes` in the current folder, nor its records."""
     (tmp_path / "nemo/collections/asr/models/asr_model.py").write_text("class ASRModel(M):\n    pass\n")
-    monkeypatch.setattr("prepcli.batch_sizes.command.check_packages", lambda: None)
+    monkeypatch.setattr("prepcli.commands.estimate_batch_sizes.command.check_packages", lambda: None)
     words = ("--model", "unknown", "--buckets", "[1,2]", "--device", "cpu", "--gpu-memory", "64MiB")
     done = prepcli("estimate-batch-sizes", *words, cwd=tmp_path)
     assert (done.code, "--model unknown cannot be fetched: NeMo has no ASRModel" in done.error_line) == (2, True)

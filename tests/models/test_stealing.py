@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from prepcli.codes.job import CodesJob, codes_workspace
-from prepcli.codes.options import CodesOptions
-from prepcli.context.job import ContextJob
-from prepcli.context.options import ContextOptions
-from prepcli.engine.claims import Claims, holders
-from prepcli.engine.job import Execution
-from prepcli.engine.plan import Unit
-from prepcli.engine.progress import SharedCounter
-from prepcli.engine.ranks import Rank
-from prepcli.engine.report import Report
-from prepcli.engine.run import RunOptions, run_job
-from prepcli.engine.stealing import claims_folder, units_in_hand
-from prepcli.engine.workspace import Workspace
+from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
+from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_context_audio.job import ContextJob
+from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.engine.ranks.claims import Claims, holders
+from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
+from prepcli.engine.run.job import Execution
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
 from prepcli.models.running import ModelRunner
+from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
 from tests.support.shar_sets import make
@@ -108,7 +108,7 @@ def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
         assert launch.claimed(0) == [], "what is published is given back"
         other.give_up()
 
-    monkeypatch.setattr("prepcli.engine.share.time", SimpleNamespace(sleep=wait))
+    monkeypatch.setattr("prepcli.engine.run.share.time", SimpleNamespace(sleep=wait))
     report = launch.run(0)
     assert (report.status, report.units) == ("done", len(units))
     ((done, num_batches),) = waited

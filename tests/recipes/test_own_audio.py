@@ -36,7 +36,7 @@ def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
 
 
 def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
-    """Without the last check of `blend`, for which NeMo would be imported: `tests/blending` has it."""
+    """Without the last check of `blend`, for which NeMo would be imported: `tests/commands/blend` has it."""
     for name in ("s01", "s07"):
         shutil.copytree(MINI_CORPUS / name, tmp_path / name)
         for audio in list((tmp_path / name).glob("*.*")):

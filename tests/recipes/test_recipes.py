@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from tests.commands.download.miniatures import utterances
 from tests.conftest import Lines, read_lines, tree
-from tests.corpora.miniatures import utterances
 from tests.support.running import HANG_SECONDS, clean_environment, prepcli
 from tests.support.warm import LIGHT, TORCH, warm_python
 
@@ -226,7 +226,7 @@ def test_without_another_python_it_is_that_of_the_virtual_environment(tmp_path: 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("setup: up to date")
     calls = (tmp_path / "calls").read_text()
-    for command in ("tests.corpora.make_fisher", "prepcli download fisher", "prepcli verify"):
+    for command in ("tests.commands.download.make_fisher", "prepcli download fisher", "prepcli verify"):
         assert f"-m {command}" in calls
 
 

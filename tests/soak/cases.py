@@ -6,23 +6,23 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
+from tests.commands.download.miniatures import an4, tar_gz
+from tests.commands.download.server import Site, serving
 from tests.conftest import tree
-from tests.corpora.miniatures import an4, tar_gz
-from tests.corpora.server import Site, serving
 from tests.support.killing import Case
 from tests.support.running import prepcli
 
 MODULES = {
-    "tarred": "tests.tarred.test_kill_matrix",
-    "shar": "tests.shar.test_kill_matrix",
-    "wenet": "tests.wenet.test_kill_matrix",
-    "mels": "tests.mels.test_kill_matrix",
-    "parquet": "tests.parquet.test_kill_matrix",
-    "make-manifest": "tests.making.test_kill_matrix",
-    "context": "tests.context.test_kill_matrix",
-    "codes": "tests.codes.test_kill_matrix",
-    "codes-of-manifest": "tests.codes.test_kill_matrix:manifest_case",
-    "fisher": "tests.corpora.test_fisher_kill_matrix",
+    "tarred": "tests.commands.manifest_to_tarred.test_kill_matrix",
+    "shar": "tests.commands.manifest_to_shar.test_kill_matrix",
+    "wenet": "tests.commands.exports.wenet.test_kill_matrix",
+    "mels": "tests.commands.exports.mels.test_kill_matrix",
+    "parquet": "tests.commands.exports.parquet.test_kill_matrix",
+    "make-manifest": "tests.commands.make_manifest.test_kill_matrix",
+    "context": "tests.commands.extend_context_audio.test_kill_matrix",
+    "codes": "tests.commands.extend_codec_codes.test_kill_matrix",
+    "codes-of-manifest": "tests.commands.extend_codec_codes.test_kill_matrix:manifest_case",
+    "fisher": "tests.commands.download.test_fisher_kill_matrix",
 }
 """Where the case of a job is made: a module, and the function in it, unless that is `make_case`."""
 JOBS = (*MODULES, "an4")

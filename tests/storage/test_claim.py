@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.store_claim import Claim, StoreClaim
+from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.storage.paths import StorePath
 from tests.conftest import read_lines, tree, write_lines

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.engine import store_claim
-from prepcli.engine.store_claim import Claim, StoreClaim
+from prepcli.engine.state import store_claim
+from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.errors import UsageError
 from prepcli.storage import client
 from prepcli.storage.client import ObjectInfo
@@ -132,7 +132,7 @@ def test_of_two_that_hold_the_output_the_smaller_stays(
         del store.objects[f"{FOLDER}/{other}.held"]
 
     monkeypatch.setattr(store, "put", both)
-    monkeypatch.setattr("prepcli.engine.store_claim.time.sleep", withdraw)
+    monkeypatch.setattr("prepcli.engine.state.store_claim.time.sleep", withdraw)
     if stays:
         take(is_new=True)
     else:
@@ -176,8 +176,8 @@ def test_nobody_is_waited_for_without_end(
         now += 10
 
     monkeypatch.setattr(store, "put", announced)
-    monkeypatch.setattr("prepcli.engine.store_claim.time.sleep", wait)
-    monkeypatch.setattr("prepcli.engine.store_claim.time.monotonic", lambda: now)
+    monkeypatch.setattr("prepcli.engine.state.store_claim.time.sleep", wait)
+    monkeypatch.setattr("prepcli.engine.state.store_claim.time.monotonic", lambda: now)
     if stays:
         take()
     else:
@@ -195,7 +195,7 @@ def test_a_larger_candidate_is_waited_for(store: Store, monkeypatch: pytest.Monk
         if len(waited) == 2:
             del store.objects[address]
 
-    monkeypatch.setattr("prepcli.engine.store_claim.time.sleep", wait)
+    monkeypatch.setattr("prepcli.engine.state.store_claim.time.sleep", wait)
     take()
     assert waited == [[f"{OWN}.candidate", f"{OWN}.held", f"{LARGER}.candidate"]] * 2
     assert store.names() == [f"{OWN}.held"]

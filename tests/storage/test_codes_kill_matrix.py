@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.work_folder import work_folder
+from prepcli.engine.state.work_folder import work_folder
 from prepcli.storage.paths import StorePath
 from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.storage.buckets import Bucket

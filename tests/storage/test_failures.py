@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.owner import Owner, this_place
+from prepcli.processes.owner import Owner, this_place
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines

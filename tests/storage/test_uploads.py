@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.store_output import abort_left, abort_unknown, note_upload
+from prepcli.engine.state.store_output import abort_left, abort_unknown, note_upload
 from prepcli.storage import uploads
 from prepcli.storage.addresses import Address
 from prepcli.storage.paths import StorePath

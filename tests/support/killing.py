@@ -179,7 +179,7 @@ def kill_one_of_a_launch(case: Case, out: Path, victim: Victim, markers: int, dr
 class KillMatrix:
     """The tests of a module's fixture `case`; a subclass may name other moments.
 
-    What is the same for all jobs is tried at more of them in `tests/tarred/test_kill_matrix.py`.
+    What is the same for all jobs is tried at more of them in `tests/commands/manifest_to_tarred/test_kill_matrix.py`.
     """
 
     kills: tuple[tuple[Victim, int, int], ...] = ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 8, 5))

@@ -1,6 +1,6 @@
 """The seed of this run's random tests: printed at the start and with each failure, and given to replay one.
 
-PREPCLI_TEST_SEED=1234 scripts/test.sh --all tests/tarred -k kill
+PREPCLI_TEST_SEED=1234 scripts/test.sh --all tests/commands/manifest_to_tarred -k kill
 """
 
 import os

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prepcli.engine import arrays
-from prepcli.engine.publish import UnitWriter
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.manifest import index as index_module
 from prepcli.manifest import reading, scan, shared_index
+from prepcli.planning import arrays
 
 KILL_AT = "KILL_AT"
 MOMENTS = ("reading", "read", "planned", "at work")

@@ -53,7 +53,7 @@ class ToyVoice:
 
 def use_toy_voice(replace: Callable[[object, str, object], None]) -> None:
     """Put it in the place of all speaker models, by `setattr` or a monkeypatch's."""
-    from prepcli.context import job
+    from prepcli.commands.extend_context_audio import job
 
     replace(job, "check_speaker_model", lambda name: None)
     replace(job, "load_speaker_encoder", lambda name: ToyVoice())

@@ -1,0 +1,1 @@
+"""The commands: a package each, named as the command."""

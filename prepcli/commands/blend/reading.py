@@ -1,0 +1,272 @@
+"""From `NAME=SET[:WEIGHT]` to what stands in an `input_cfg`, and the hours in it."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from prepcli.audio.seconds import seconds_of
+from prepcli.commands.blend.nodes import Node
+from prepcli.engine.publishing.publish import read_marker
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.status import Status, read_status
+from prepcli.engine.state.file_output import workspace_of
+from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.state.versions import version_roots
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import UsageError
+from prepcli.formats.folders import advice_on_audio, numbered
+from prepcli.formats.names import brace_text, check_loadable
+from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
+from prepcli.formats.tarred import (
+    buckets_in,
+    check_buckets,
+    names_in_config,
+    newest_version,
+    shard_manifests,
+    shard_tars,
+    tar_numbers,
+)
+from prepcli.interface.calls import tell
+from prepcli.interface.printing import printable_command
+from prepcli.manifest.datasets import DataSet, Mix, Notes, parquet_files, parse_paths
+from prepcli.manifest.durations import read_input
+from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
+from prepcli.manifest.loader_keys import INHERITED_KEYS
+
+_NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
+
+
+def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
+    """The tree of the data sets.
+
+    Args:
+        sets: `NAME=SET[:WEIGHT]` each, or `NAME=:WEIGHT` for what another one names: a group, or a part of a set.
+        read: returns the node of a data set, given its name in its group and its path.
+
+    Raises:
+        UsageError: one has another form, is not there, is not finished, or has no records.
+    """
+    root = Node("", {})
+    weights: dict[str, float] = {}
+    for one in sets:
+        name, path, weight = _parse(one)
+        if weight is not None and weights.setdefault(name, weight) != weight:
+            raise UsageError(f"{name} has two weights, {weights[name]:g} and {weight:g}; give one")
+        if not path:
+            continue
+        group = root
+        *groups, leaf = name.split("/")
+        for part in groups:
+            found = next((child for child in group.children if child.name == part), None)
+            if found is None:
+                found = Node(part, {"type": "group"})
+                group.children.append(found)
+            elif found.entry != {"type": "group"}:
+                raise UsageError(f"{part} is a data set and a group; give one of them another name")
+            group = found
+        if any(child.name == leaf for child in group.children):
+            raise UsageError(f"the name {name} stands for two data sets; give one of them another name")
+        group.children.append(read(leaf, path))
+    for name, weight in weights.items():
+        node = find(root, name)
+        node.given, node.by_user = weight, True
+    root.total()
+    for name, leaf_node, _ in root.leaves():
+        if not leaf_node.records:
+            raise UsageError(f"{name} has no records")
+    return root
+
+
+def find(root: Node, name: str) -> Node:
+    """The data set or group with a name; "" is the root.
+
+    Raises:
+        UsageError: there is none.
+    """
+    node = root
+    for part in name.split("/") if name else ():
+        found = next((child for child in node.children if child.name == part), None)
+        if found is None:
+            raise UsageError(f"there is no set or group {name}")
+        node = found
+    return node
+
+
+def _parse(text: str) -> tuple[str, str, float | None]:
+    """The name, the path of the set ("" if only a weight is given), and the weight."""
+    name, equals, path = text.partition("=")
+    if not equals or not _NAME.fullmatch(name) or not path:
+        raise UsageError(f"{text}: give NAME=SET or NAME=SET:WEIGHT, such as en/books=books.json:0.7, or GROUP=:WEIGHT")
+    if os.path.exists(path):
+        return name, path, None
+    path, colon, weight = path.rpartition(":")
+    try:
+        number = float(weight)
+    except ValueError:
+        number = 0.0
+    if not colon or (path and not os.path.exists(path)):
+        shown = path if colon and number else text.partition("=")[2]
+        raise UsageError(f"{name}: there is no file or directory {shown}")
+    if not 0 < number < float("inf"):
+        raise UsageError(f"{name}: the weight must be a number above 0, not {weight}")
+    return name, path, number
+
+
+def read_set(name: str, path: str, num_workers: int) -> Node:
+    """A data set for NeMo, with its hours and records.
+
+    Raises:
+        UsageError: it has another form, is not finished, or cannot be read.
+    """
+    here = Path(path)
+    if path.endswith((".yaml", ".yml")):
+        return _read_config(name, path, (), num_workers)
+    reports = finished_reports(here)  # first: of a run that has not ended, tars may be missing, or all of them
+    if here.is_dir():
+        if (here / "cuts").is_dir() and numbered(here / "cuts", CUTS_FILE):
+            node = Node(name, {"type": "lhotse_shar", "shar_path": _shar_fields(here)}, is_tarred=True)
+        elif tar_numbers(here):
+            node = Node(name, _tarred_entry(here), is_tarred=True)
+        elif buckets := buckets_in(here):
+            check_buckets(here, buckets)
+            sets = [Node(bucket.name, _tarred_entry(bucket), is_tarred=True) for bucket in buckets.values()]
+            group = Node(name, {"type": "group"})
+            group.children = [_measured(node, num_workers) for node in sets]
+            return group
+        elif tables := parquet_files(here):
+            node = Node(
+                name, {"type": "parquet", "manifest_filepath": list(map(os.path.abspath, tables))}, is_tarred=True
+            )
+        else:
+            advice = advice_on_audio(here) or "; to mix sets for WeNet, write OUT.list"
+            raise UsageError(
+                f"{path} holds neither a tarred set (audio_0.tar, ...) nor Shar (cuts/cuts.*) nor Parquet files{advice}"
+            )
+        check_loadable(here)
+    elif path.endswith(".parquet"):
+        node = Node(name, {"type": "parquet", "manifest_filepath": _absolute(here)}, is_tarred=True)
+    else:
+        data = parse_paths({"manifest_filepath": path})
+        is_cuts = isinstance(data, DataSet) and data.cuts
+        entry = (
+            {"type": "lhotse", "cuts_path": _absolute(here)}
+            if is_cuts
+            else {
+                "type": "nemo",
+                "manifest_filepath": _absolute(here),
+            }
+        )
+        node = Node(name, entry, is_tarred=False)
+    node.seconds = sum(report.seconds for report in reports)
+    node.records = sum(report.records_out for report in reports)
+    return node if node.records and node.seconds else _measured(node, num_workers)
+
+
+def _tarred_entry(folder: Path) -> dict[str, Any]:
+    numbers = list(shard_tars(folder))
+    if numbers != list(range(len(numbers))) or not numbers:
+        raise UsageError(f"{folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {folder}")
+    has_manifests = len(shard_manifests(folder)) >= len(numbers)
+    tars, manifests = names_in_config(newest_version(folder), len(numbers), has_manifests)
+    return {
+        "type": "nemo_tarred",
+        "manifest_filepath": _absolute(folder / manifests),
+        "tarred_audio_filepaths": _absolute(folder / tars),
+    }
+
+
+def _shar_fields(folder: Path) -> dict[str, str]:
+    """Cuts and audio; and codec codes, if there are those of one codec."""
+    numbers = sorted(numbered(folder / "cuts", CUTS_FILE))
+    shards = brace_text(f"{numbers[0]:06d}", f"{numbers[-1]:06d}")
+    suffix = numbered(folder / "cuts", CUTS_FILE)[numbers[0]].name.partition(".jsonl")[2]
+    fields = {"cuts": _absolute(folder / f"cuts/cuts.{shards}.jsonl{suffix}")}
+    for field in ("target_audio", "context_audio"):
+        if numbered(folder / field, AUDIO_FILE):
+            fields[field] = _absolute(folder / field / f"recording.{shards}.tar")
+    codecs = sorted(folder.glob("codes_*"))
+    for codes in sorted(codecs[0].iterdir()) if len(codecs) == 1 else ():
+        fields[codes.name] = _absolute(codes / f"codes.{shards}.tar")
+    return fields
+
+
+def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int) -> Node:
+    """An `input_cfg` as a group; entries keep what they say, and their weights if they have some."""
+    group = Node(name, {"type": "group"})
+    group.children = [_config_entry(*entry, num_workers) for entry in _entries(path, seen)]
+    return group
+
+
+def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], str, tuple[str, ...]]]:
+    """The entries of an `input_cfg`, each with its name, its type and its chain of files.
+
+    Keys beside the entries that NeMo hands down to them go into each entry; others belong into a training config.
+    """
+    for number, (entry, kind, within, notes) in enumerate(config_entries(value, AUDIO_TYPES, seen, Notes())):
+        loader = {key: value for key, value in vars(notes.loader).items() if value is not None}
+        inherited = {key: getattr(notes, key) for key in INHERITED_KEYS if getattr(notes, key) is not None}
+        handed_down = {key: loader.pop(key) for key in INHERITED_KEYS if key in loader} | inherited
+        others = list(loader)
+        if others and not number:
+            tell(
+                f"note: {within[-1]}: {', '.join(others)} are not part of the blend; put them into the training config"
+            )
+        yield f"entry{number}", handed_down | entry, kind, within
+
+
+def _config_entry(name: str, entry: dict[str, Any], kind: str, seen: tuple[str, ...], num_workers: int) -> Node:
+    node = Node(name, entry, given=entry.get("weight"))
+    if kind != "group":
+        node.is_tarred = kind in ("nemo_tarred", "parquet") or entry.get("shar_path") is not None
+        return _measured(node, num_workers)
+    if entry.get("reweight_temperature") is not None:
+        raise UsageError(
+            f"a group{in_file(seen)} has a reweight_temperature, with which NeMo would change the weights of the "
+            "table; take it out, and give --temperature"
+        )
+    node.children = [_config_entry(*below, num_workers) for below in _entries(entry.get("input_cfg"), seen)]
+    return node
+
+
+def finished_reports(path: Path) -> list[Report]:
+    """The reports of the runs that made a set, which have its hours and records; none if there are none that hold.
+
+    Raises:
+        UsageError: a run has not finished.
+    """
+    own = workspace_of(path)
+    roots = [own.root, *version_roots(own.root)]
+    if not own.plan_file.is_file():
+        return []
+    reports = []
+    for root in roots:
+        workspace = own if root == own.root else Workspace(path, root)
+        plan, report = read_document(workspace.plan_file, StoredPlan), read_document(workspace.report_file, Report)
+        if plan is None or report is None or report.digest != plan.digest:
+            raise UsageError(f"{path} is not finished{'' if plan is None else _progress(read_status(workspace))}")
+        reports.append(report)
+        if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
+            return []  # its files are no longer those of the run
+    return reports
+
+
+def _progress(status: Status) -> str:
+    """What to do about a run that has not ended."""
+    if status.state in ("running", "finishing"):
+        return f", its run goes on; wait for its end: prepcli status --watch {status.out}"
+    command = printable_command(status.continue_with or "")
+    return f": {status.units_done} of {status.units} units are done; continue with: {command}"
+
+
+def _measured(node: Node, num_workers: int) -> Node:
+    """Read the durations of all records."""
+    data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
+    found = read_input(data, num_workers=num_workers, seconds_of=seconds_of)
+    node.seconds, node.records = float(found.seconds.sum()), len(found.seconds)
+    return node
+
+
+def _absolute(path: Path) -> str:
+    return str(path.absolute())

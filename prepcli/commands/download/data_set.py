@@ -1,0 +1,129 @@
+"""The definition of a corpus: its archives, their folders, and the utterances in them."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.download.fetch import Archive
+from prepcli.errors import RejectReason, UsageError
+
+
+@dataclass(slots=True)
+class Utterance:
+    """A future record: a line of a transcript and its recording. Paths are relative to the data root.
+
+    Attributes:
+        manifest: path of the manifest.
+        source: path of the recording as published; absolute where it is not in the data root.
+        fields: the fields of the record beside audio and duration.
+        where: the line of the transcript, `file:line`.
+        target: path of the WAV file to make of the recording; None: the recording is used as it is.
+        reason: why the utterance cannot be used, where that is known already.
+        detail: the details of the reason.
+    """
+
+    manifest: str
+    source: str
+    fields: dict[str, Any]
+    where: str
+    target: str | None = None
+    reason: RejectReason | None = None
+    detail: str = ""
+
+
+Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
+"""Makes more files (names, and lines without line ends) from (manifest, record) in the order of the manifests."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A part of a corpus that is fetched, converted and continued independently of others.
+
+    Attributes:
+        corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also that of its folder in D.prepcli/sets.
+        archive: what to fetch; None: the corpus is on the disk already.
+        trees: the folders in the archive, relative to the data root.
+        manifests: the manifests to write, relative to the data root.
+        read: returns the utterances, given the folder that contains `trees`; those of one manifest are consecutive.
+        converted: globs of the WAV files that are made, with any settings.
+        nested: a glob of archives within the archive, each unpacked in its folder.
+        derive: makes further files of the records.
+        derived: the names of these files.
+        settings: the options that the output depends on.
+    """
+
+    corpus: str
+    name: str
+    archive: Archive | None
+    trees: tuple[str, ...]
+    manifests: tuple[str, ...]
+    read: Callable[[Path], Iterator[Utterance]]
+    converted: tuple[str, ...] = ()
+    nested: str | None = None
+    derive: Derive | None = None
+    derived: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """The command of its run, e.g. `download librispeech dev_clean`."""
+        return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
+
+    def extracted(self, folder: Path, data_root: Path) -> "DataSet":
+        """The same data set of a copy that is unpacked in `folder`, or of which `folder` is a part.
+
+        As for a corpus without an archive, recordings that need no conversion are used where they are: their paths are
+        absolute, unless the copy is in the data root.
+
+        Raises:
+            UsageError: the copy is not there, or archives within it are not unpacked.
+        """
+        root = _root_of(folder, self.trees[0])
+        if root is None:
+            raise UsageError(
+                f"--extracted {folder} holds no {self.trees[0]}: give the folder in which the archive of "
+                f"{self.corpus} was unpacked"
+            )
+        nested = next(root.glob(self.nested), None) if self.nested else None
+        if nested is not None and not any(path.is_dir() for path in nested.parent.iterdir()):
+            raise UsageError(
+                f"{nested.parent} holds archives that are not unpacked, such as {nested.name}: unpack them there, too"
+            )
+        is_here = data_root.is_dir() and root.samefile(data_root)
+        read = self.read if is_here else partial(_read_elsewhere, self.read, root)
+        return replace(self, archive=None, trees=(), read=read)
+
+
+def _root_of(folder: Path, tree: str) -> Path | None:
+    """The folder that contains `tree`: the folder itself, or one above it, if the user has named a part of the tree."""
+    parts = Path(tree).parts
+    for named in (Path(os.path.abspath(folder)), Path(os.path.realpath(folder))):
+        for depth in range(len(parts) + 1):
+            root = named.parents[depth - 1] if depth and named.parts[-depth:] == parts[:depth] else named
+            if (root / tree).is_dir():
+                return root
+    return None
+
+
+def _read_elsewhere(read: Callable[[Path], Iterator[Utterance]], root: Path, _: Path) -> Iterator[Utterance]:
+    """The utterances in `root`, with absolute paths of their recordings."""
+    for utterance in read(root):
+        utterance.source = str(root / utterance.source) if utterance.source else ""
+        yield utterance
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a transcript that are not blank, with numbers from 1; invalid UTF-8 becomes U+FFFD."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line.strip()
+
+
+def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
+    """Yield the utterances of recordings that are in no transcript; they are rejected."""
+    for source in sources:
+        yield Utterance(manifest, source, {}, source, None, RejectReason.MISSING_FIELD, "no transcript names it")

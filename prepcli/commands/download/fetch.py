@@ -1,0 +1,126 @@
+"""Fetching an archive: from the first mirror that has it, and checked before it gets its final name."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prepcli.errors import UsageError
+from prepcli.interface.calls import tell
+from prepcli.interface.printing import printable
+from prepcli.storage.transfer import FetchError, Part, Progress, download
+
+MAX_LONGER = 4
+"""A server may send so many times the published size: mirrors may have other archives, with other checksums."""
+MAX_DAMAGED = 3
+"""The number of damaged downloads of an archive after which the command fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A published archive.
+
+    Attributes:
+        name: the file name.
+        urls: addresses, in the order to try.
+        num_bytes: the published size, for plans, and against servers that send without end (`MAX_LONGER`).
+        checksum: `sha256:<hex>` or `md5:<hex>`; None where none is published. Then the length that the server states,
+            the CRC in gzip and the end of the tar are checked.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    num_bytes: int | None = None
+    checksum: str | None = None
+
+    def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
+        """Return the archive with another address, and with the checksum of a list instead of the published one."""
+        urls = self.urls if base_url is None else (f"{base_url.rstrip('/')}/{self.name}",)
+        return replace(self, urls=urls, checksum=checksums.get(self.name, self.checksum))
+
+
+def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
+    """Fetch an archive into a folder; an interrupted download is continued.
+
+    A partial download is `<name>.part`; a file beside it identifies the version of the file on the server.
+
+    Returns:
+        The path of the archive.
+
+    Raises:
+        FetchError: no server has it, or it was damaged each time.
+        IncompleteError: the servers cannot be reached, or the connections break; what was fetched is kept.
+        UsageError: an address is not valid.
+    """
+    target = folder / archive.name
+    part_file = folder / f"{archive.name}.part"
+    folder.mkdir(parents=True, exist_ok=True)
+    urls = list(archive.urls)
+    for _ in range(MAX_DAMAGED):
+        with Part(part_file, algorithm_of(archive.checksum)) as part:
+            url = download(
+                archive.name,
+                urls,
+                archive.checksum is not None,
+                part,
+                _bounded(progress, archive, part),
+                otherwise="give --base-url or --archive",
+            )
+            found = part.finish()
+        if archive.checksum in (None, found):
+            os.replace(part_file, target)
+            part.forget()
+            return target
+        part_file.unlink()
+        part.forget()
+        note(f"{archive.name} from {url} is damaged ({found} instead of {archive.checksum}): fetching it again")
+        urls.append(urls.pop(urls.index(url)))  # another one may have it undamaged
+    raise FetchError(
+        f"{archive.name} was damaged {MAX_DAMAGED} times (it should be {archive.checksum}); give another "
+        "--base-url, or a good copy with --archive"
+    )
+
+
+def _bounded(progress: Progress, archive: Archive, part: Part) -> Progress:
+    """`progress`, which also discards the part and raises `FetchError` once far more has come than was published."""
+
+    def bounded(num_bytes: int, total: int | None) -> None:
+        if archive.num_bytes is not None and num_bytes > MAX_LONGER * archive.num_bytes:
+            part.restart()
+            raise FetchError(f"it sends more than {MAX_LONGER} times the published {archive.num_bytes:,} bytes")
+        progress(num_bytes, total)
+
+    return bounded
+
+
+def algorithm_of(checksum: str | None) -> str:
+    """Return the algorithm of a checksum, such as `md5` of `md5:<hex>`; SHA-256 where there is no checksum."""
+    return checksum.partition(":")[0] if checksum else "sha256"
+
+
+def read_checksums(path: Path) -> dict[str, str]:
+    """Read a list as printed by `md5sum` or `sha256sum`: file name -> `md5:<hex>` or `sha256:<hex>`.
+
+    Raises:
+        UsageError: the list cannot be read, or has other lines.
+    """
+    kinds = {32: "md5", 64: "sha256"}
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--checksums {path} cannot be read: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        digest, _, name = line.strip().partition(" ")
+        kind = kinds.get(len(digest))
+        if kind is None or set(digest.lower()) - set("0123456789abcdef") or not name.strip(" *"):
+            if line.strip():
+                raise UsageError(f"{path}:{number}: not a line of md5sum or sha256sum")
+            continue
+        found[Path(name.strip(" *")).name] = f"{kind}:{digest.lower()}"
+    return found
+
+
+def note(message: str) -> None:
+    """Print one line for the user on stderr."""
+    tell(f"prepcli: {printable(message)}")

@@ -1,0 +1,186 @@
+"""The index of a data set: a line per utterance, written once, for planning and for processing."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.commands.download.data_set import DataSet, Utterance
+from prepcli.engine.run.retry import RETRYABLE
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import atomic_file
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+UNIT_LINES = 64
+"""Maximum number of utterances per unit of work; an interrupted run repeats at most so many per worker."""
+
+
+class IndexLine(msgspec.Struct, omit_defaults=True):
+    """An utterance; see `Utterance` for the fields. `duration` is in seconds; with a `reason` it cannot be used."""
+
+    manifest: str
+    source: str
+    fields: dict[str, Any]
+    where: str
+    duration: float = 0.0
+    target: str | None = None
+    reason: RejectReason | None = None
+    detail: str = ""
+
+    def original(self) -> bytes:
+        """Return the record for a line of rejects, with the recording as it was published."""
+        return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
+
+    def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
+        """Return why the utterance is rejected, with its place in the corpus."""
+        if rejected is None:
+            assert self.reason is not None
+            rejected = RecordRejected(self.reason, self.detail)
+        return RecordRejected(rejected.reason, f"{self.where}: {rejected.detail}")
+
+
+def write_index(data_set: DataSet, root: Path, file: Path) -> int:
+    """Read the utterances in `root` and write their index, completely or not at all.
+
+    Returns:
+        The number of utterances.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    count, targets = 0, set[str]()
+    with atomic_file(file, durable=False) as out:
+        for utterance in data_set.read(root):
+            out.write(msgspec.json.encode(_index_line(utterance, root, targets)) + b"\n")
+            count += 1
+    return count
+
+
+def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLine:
+    line = IndexLine(
+        utterance.manifest,
+        utterance.source,
+        utterance.fields,
+        utterance.where,
+        target=utterance.target,
+        reason=utterance.reason,
+        detail=utterance.detail,
+    )
+    if line.reason is not None:
+        return line
+    if any("\ufffd" in str(value) for value in utterance.fields.values()):
+        line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
+    elif "\0" in line.source or (".." in line.source.split("/") and not os.path.isabs(line.source)):
+        line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
+    elif line.target in targets:
+        line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
+    if line.reason is not None:
+        return line
+    if line.target is not None:
+        targets.add(line.target)
+    try:
+        line.duration = probe_file(root / line.source).duration
+    except RecordRejected as rejected:
+        # While a corpus is unpacked, it is in another folder: messages must have the final path.
+        line.reason, line.detail = rejected.reason, rejected.detail.replace(f"{root}/", "")
+    return line
+
+
+def only_audio_came_back(before: Path, now: Path) -> bool:
+    """Compare two indexes of a corpus: whether they differ, and only in utterances without usable audio in `before`."""
+    known: dict[tuple[str, str], tuple[bytes, str | None]] = {}
+    for raw, line in _raw_lines(before):
+        retryable = line.reason is not None and line.reason.value in RETRYABLE
+        known[line.manifest, line.where] = sha256(raw).digest(), line.fields.get("text") if retryable else None
+    differ = False
+    for raw, line in _raw_lines(now):
+        digest, text = known.pop((line.manifest, line.where), (b"", None))
+        if sha256(raw).digest() == digest:
+            continue
+        differ = True
+        is_new_reject = not digest and line.reason is not None  # a recording that no transcript names
+        if not is_new_reject and (text is None or text != line.fields.get("text")):
+            return False
+    return differ and not known
+
+
+def _raw_lines(file: Path) -> Iterator[tuple[bytes, IndexLine]]:
+    decoder = msgspec.json.Decoder(IndexLine)
+    with file.open("rb") as lines:
+        for raw in lines:
+            yield raw, decoder.decode(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Unit):
+    """The lines of a unit: their byte offset in the index, the number of the first, their count and manifest."""
+
+    offset: int
+    first: int
+    count: int
+    manifest: str
+
+
+class Index:
+    """An index, divided into units of work. It needs memory for four numbers per unit."""
+
+    def __init__(self, file: Path) -> None:
+        """Read the index once.
+
+        Raises:
+            UsageError: the index does not exist, or is damaged.
+        """
+        self.file = file
+        self.batches: list[Batch] = []
+        self.records = 0
+        self.rejects: dict[str, int] = {}
+        digest = sha256()
+        decoder = msgspec.json.Decoder(IndexLine)
+        begin, first, manifest, seconds, usable = 0, 1, "", 0.0, 0
+        offset = 0
+        try:
+            with file.open("rb") as lines:
+                for number, raw in enumerate(lines, start=1):
+                    line = decoder.decode(raw)
+                    digest.update(raw)
+                    if line.manifest != manifest or number - first >= UNIT_LINES:
+                        self._add(seconds, usable, begin, first, number - first, manifest)
+                        begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
+                    if line.reason is None:
+                        seconds += line.duration
+                        usable += 1
+                    else:
+                        self.rejects[line.reason.value] = self.rejects.get(line.reason.value, 0) + 1
+                    offset += len(raw)
+                    self.records = number
+        except (OSError, msgspec.DecodeError) as error:
+            raise UsageError(f"{file} cannot be read ({error}); give --overwrite to make it again") from error
+        self._add(seconds, usable, begin, first, self.records + 1 - first, manifest)
+        self.sha256 = digest.hexdigest()
+
+    def _add(self, seconds: float, usable: int, offset: int, first: int, count: int, manifest: str) -> None:
+        if usable:
+            number = len(self.batches)
+            self.batches.append(Batch(f"batch_{number:05d}", seconds, usable, offset, first, count, manifest))
+
+    def lines(self, batch: Batch) -> Iterator[tuple[int, IndexLine]]:
+        """Yield the usable lines of a unit, with their numbers from 1."""
+        with self.file.open("rb") as file:
+            file.seek(batch.offset)
+            for number in range(batch.first, batch.first + batch.count):
+                line = msgspec.json.decode(file.readline(), type=IndexLine)
+                if line.reason is None:
+                    yield number, line
+
+    def unusable(self) -> Iterator[tuple[int, IndexLine]]:
+        """Yield the lines that cannot be used, with their numbers from 1."""
+        with self.file.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                line = msgspec.json.decode(raw, type=IndexLine)
+                if line.reason is not None:
+                    yield number, line

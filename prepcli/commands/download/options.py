@@ -1,0 +1,240 @@
+"""The options of `download`: those that all corpora share, and a dataclass for each corpus."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.prepare import Fetching
+    from prepcli.engine.run.run import RunOptions
+
+DataRoot = Annotated[Path, Option("Folder for the corpus, its audio and its manifests.", shapes_output=False)]
+DestRoot = Annotated[Path, Option("Directory of the slices and manifests.", shapes_output=False)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchOptions(JobOptions):
+    """The source of archives, and whether to stop after fetching."""
+
+    base_url: Annotated[
+        str | None,
+        Option(
+            "Fetch from this address; the name of the archive is appended.",
+            shown_default="the publisher's",
+            shapes_output=False,
+        ),
+    ] = None
+    archive: Annotated[
+        tuple[Path, ...],
+        Option(
+            "An existing archive with its published name; it is checked like a fetched one. Repeatable.",
+            metavar="FILE",
+            must_exist="file",
+            shown_default="",
+            shapes_output=False,
+        ),
+    ] = ()
+    extracted: Annotated[
+        Path | None,
+        Option(
+            "Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no conversion "
+            "stay there.",
+            metavar="DIR",
+            must_exist="folder",
+            shapes_output=False,
+            disables=("base_url", "archive", "checksums", "keep_archives", "fetch_only"),
+        ),
+    ] = None
+    checksums: Annotated[
+        Path | None,
+        Option(
+            "Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other archives.",
+            metavar="FILE",
+            shapes_output=False,
+        ),
+    ] = None
+    keep_archives: Annotated[bool, Option("Keep the archives, in D/archives.", shapes_output=False)] = False
+    fetch_only: Annotated[
+        bool,
+        Option("Only fetch and unpack; a later call does the rest, with any number of ranks.", shapes_output=False),
+    ] = False
+
+    def fetching(self, engine: "RunOptions") -> "Fetching":
+        """The options as `prepcli.commands.download.prepare` takes them.
+
+        Raises:
+            UsageError: the address is not one, or the file of checksums cannot be read.
+        """
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
+            raise UsageError(f"--base-url {self.base_url} is not an address: it begins with http:// or https://")
+        from prepcli.commands.download.fetch import read_checksums
+        from prepcli.commands.download.prepare import Fetching
+
+        return Fetching(
+            base_url=self.base_url,
+            archives=self.archive,
+            checksums=read_checksums(self.checksums) if self.checksums else {},
+            keep_archives=self.keep_archives,
+            overwrite=engine.overwrite,  # of a requeued job as well: what has been fetched is not fetched again
+            num_workers=engine.num_workers,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLibrispeech(FetchOptions):
+    """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
+
+    Writes D/LibriSpeech/<set>-processed/*.wav and D/<data_set>.json with audio_filepath, duration, lower-case text,
+    speaker and chapter. Paths are relative to the manifest. The archives are checked with the published checksums.
+
+    Run the same command again to continue, also in the middle of an archive; other data sets can be added later.
+
+    Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
+    """
+
+    data_root: DataRoot
+    data_sets: Annotated[
+        str,
+        Option(
+            "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500, "
+            "separated by commas; ALL of these; or mini (dev_clean_2 and train_clean_5)."
+        ),
+    ] = "dev_clean"
+    audio_format: Annotated[
+        Literal["wav", "flac"], Option("wav: convert the published FLAC; flac: use it unchanged.")
+    ] = "wav"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadAn4(FetchOptions):
+    """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
+
+    Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav next to each .sph. There is no published
+    checksum of the archive: its length, its CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download an4 --data-root data/
+    """
+
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadAishell(FetchOptions):
+    """Fetch AISHELL-1 and make NeMo manifests of it.
+
+    Writes D/data_aishell/train.json, dev.json and test.json, and vocab.txt with the characters of all texts, the most
+    frequent first. The recordings stay unchanged. Texts contain no spaces.
+
+    Run the same command again to continue.
+
+    Example: prepcli download aishell --data-root data/
+    """
+
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadAishell2(JobOptions):
+    """Make NeMo manifests of a copy of AISHELL-2.
+
+    Writes D/train.json, dev.json and test.json (those that the copy has), and D/vocab.txt with the characters of the
+    training texts, the most frequent first. The recordings stay where they are; the manifests have absolute paths.
+
+    Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
+    """
+
+    audio_folder: Annotated[
+        Path,
+        Option(
+            "Folder of the corpus; it contains iOS/data, or transcript/ and wav/.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ]
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLjspeech(FetchOptions):
+    """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
+
+    Writes D/LJSpeech-1.1/{train,val,test}_manifest.json with text and normalized_text, and
+    D/filelists/ljs_audio_text_{train,val,test}_filelist.txt with lines path|normalised text, paths relative
+    to D. The recordings stay unchanged.
+
+    Run the same command again to continue.
+
+    Example: prepcli download ljspeech --data-root data/
+    """
+
+    data_root: DataRoot
+    val_size: Annotated[int, Option("Number of utterances in the validation part.", minimum=0)] = 100
+    test_size: Annotated[int, Option("Number of utterances in the test part.", minimum=0)] = 500
+    split_seed: Annotated[int, Option("Seed of the split; a seed gives the same split on every machine.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadFisher(JobOptions):
+    """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
+
+    Reads LDC2004S13-Part1 and LDC2005S13-Part2 as the LDC ships them, or one of the two. Writes
+    DEST/{train,val,test}/fe_03_NNNNN_A_001.wav (8 kHz, 16 bits) and DEST/manifest_{train,val,test}.json: 80, 10 and
+    10 % of the conversations by their sorted numbers.
+
+    A slice joins utterances of one speaker, without the silence between them, until --min-slice-duration is reached;
+    the remainder at the end of a conversation is listed as a reject. A record is a line of a transcript. Recordings
+    that are compressed with shorten need sph2pipe (`lhotse install-sph2pipe`); the others are read directly.
+
+    Memory per worker: one slice, or one whole conversation (80 MB) if it is compressed. Run the same command again to
+    continue after an interruption.
+
+    Example: prepcli download fisher --ldc-root /corpora/LDC --dest-root fisher/ --remove-noises
+    """
+
+    ldc_root: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Folder with LDC2004S13, LDC2005S13 or both, and their transcripts. Repeatable.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ]
+    dest_root: DestRoot
+    min_slice_duration: Annotated[float, Option("Minimum seconds of speech per slice.", minimum=0)] = 10.0
+    keep_low_conf: Annotated[bool, Option("Keep lines with (( )), where the transcriber was not sure.")] = False
+    remove_noises: Annotated[bool, Option("Remove [laughter], [noise] and similar marks from the text.")] = False
+    noises_to_emoji: Annotated[bool, Option("Write laughter and other noises as emoji.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadHub5(JobOptions):
+    """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
+
+    Reads hub5e_00/english/*.sph and the reference hub5e00.english.000405.stm, without the segments that it
+    excludes from scoring. Writes DEST/audio/en_4156_a_001.wav (8 kHz, 16 bits), DEST/manifest_hub5.json and
+    DEST/vocab.txt, the characters of the texts.
+
+    Slices are made as in `download fisher`. Recordings that are compressed with shorten need sph2pipe
+    (`lhotse install-sph2pipe`). Run the same command again to continue after an interruption.
+
+    Example: prepcli download hub5 --data-root /corpora/LDC --dest-root hub5/
+    """
+
+    data_root: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Folder with LDC2002S09 and LDC2002T43. Repeatable.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ]
+    dest_root: DestRoot
+    min_slice_duration: Annotated[
+        float, Option("Minimum seconds of speech per slice; 0: one slice per utterance.", minimum=0)
+    ] = 10.0

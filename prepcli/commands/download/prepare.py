@@ -1,0 +1,300 @@
+"""The first half of `download`: one process fetches and unpacks the archive of a data set, and indexes it."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
+from prepcli.commands.download.data_set import DataSet
+from prepcli.commands.download.fetch import Archive, note
+from prepcli.commands.download.index import Index, only_audio_came_back, write_index
+from prepcli.commands.download.job import INDEX_NAME, workspace_of
+from prepcli.engine.run.report import format_bytes
+from prepcli.engine.run.retry import num_retryable
+from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes.signals import stop_on_signals
+from prepcli.storage.input_files import same_file
+from prepcli.storage.transfer import FetchError
+
+ARCHIVES = "archives"
+"""Folder in the data root for archives, while they are needed or with `--keep-archives`."""
+
+
+class UnpackedMarker(msgspec.Struct):
+    """`unpacked.json` of a data set: its archive is unpacked, and indexed with `settings`."""
+
+    trees: list[str]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """Where archives come from; the output does not depend on it.
+
+    Attributes:
+        base_url: address of another server.
+        archives: files of `--archive`.
+        checksums: name -> checksum, instead of the published ones.
+        keep_archives: keep archives after unpacking.
+        overwrite: replace files that prepcli has not made.
+        num_workers: processes for unpacking archives within the archive.
+    """
+
+    base_url: str | None = None
+    archives: Sequence[Path] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    keep_archives: bool = False
+    overwrite: bool = False
+    num_workers: int = 1
+
+
+def is_ready(data_set: DataSet, data_root: Path) -> bool:
+    """Return whether the data set has been unpacked completely, and indexed with its settings.
+
+    Converting needs nothing else. For a corpus that is on the disk already, each process makes the index.
+    """
+    workspace = workspace_of(data_set, data_root)
+    marker = _marker(workspace)
+    return data_set.archive is None or (
+        marker is not None and marker.settings == data_set.settings and not staging_of(workspace).exists()
+    )
+
+
+def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dict[str, Any]:
+    """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown) and bytes fetched already."""
+    assert data_set.archive is not None
+    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    given = _given(data_set, fetching)
+    there = given or data_root / ARCHIVES / archive.name
+    part = there if there.exists() else there.with_name(f"{archive.name}.part")
+    return {
+        "archive": archive.name,
+        "from": str(given) if given else archive.urls[0],
+        "num_bytes": archive.num_bytes,
+        "num_bytes_there": part.stat().st_size if part.exists() else 0,
+        "checksum": archive.checksum,
+    }
+
+
+def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+    """Print a note before fetching if the disk does not have enough space for the published sizes.
+
+    Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
+    error, because some network file systems report wrong values; nothing is lost when a disk is full.
+    """
+    trees, archives = 0, [0]
+    for data_set in data_sets:
+        if data_set.archive is not None and not is_ready(data_set, data_root):
+            size = data_set.archive.num_bytes or 0
+            trees += size
+            if _given(data_set, fetching) is None:
+                archives.append(max(size - plan_fetching(data_set, data_root, fetching)["num_bytes_there"], 0))
+    needed = trees + (sum(archives) if fetching.keep_archives else max(archives))
+    there = next(folder for folder in (data_root.absolute(), *data_root.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        note(
+            f"fetching and unpacking this takes at least {format_bytes(needed)}, {data_root} has {format_bytes(free)} "
+            "free; make room, or choose another --data-root"
+        )
+
+
+def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> None:
+    """Fetch, check and unpack what is not there yet; afterwards the archive is not needed any more.
+
+    The archive is unpacked in another folder, and moved to the data root when it is complete. The marker is written
+    before that, and the next process moves what a killed one did not.
+
+    Raises:
+        FetchError: no server has the archive, or it is damaged.
+        UnsafeArchiveError: the archive is not safe to unpack.
+        IncompleteError: the servers cannot be reached; the same command continues.
+        UsageError: other files are in the data root, or the file of `--archive` is damaged.
+        PrepcliError: the disk is full, and the like.
+    """
+    if data_set.archive is None:
+        return
+    workspace = workspace_of(data_set, data_root)
+    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    try:
+        with stop_on_signals(), exclusive_lock(workspace, data_set):
+            _ensure(data_set, archive, workspace, fetching)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise PrepcliError(
+            f"{where}{error.strerror or error}; no incomplete file has a final name. Correct this and run the "
+            "same command again to continue"
+        ) from error
+
+
+def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
+    data_root = workspace.out
+    marker = _marker(workspace)
+    if marker is not None:
+        move_in(data_set, workspace)
+        if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
+            marker = None
+    if marker is None:
+        _refuse_foreign(data_set, workspace, fetching.overwrite)
+        staging, there, given = staging_of(workspace), data_root / ARCHIVES / archive.name, _given(data_set, fetching)
+        get_unpacked(archive, given, there, staging)
+        unpack_nested(data_set, archive, staging, fetching.num_workers)
+        missing = f"an utterance of {data_set.name}"
+        try:
+            found = write_index(data_set, staging, workspace.root / INDEX_NAME)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            found, missing = 0, os.path.relpath(error.filename, staging)
+        if not found:
+            shutil.rmtree(staging)
+            _remove_fetched(there, given)
+            raise FetchError(f"{archive.name} is not the published archive: {missing} is not in it")
+        os.sync()  # for thousands of small files far cheaper than fsync for each
+        _mark(data_set, workspace)
+        move_in(data_set, workspace)
+    elif marker.settings != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
+        write_index(data_set, data_root, workspace.root / INDEX_NAME)
+        _mark(data_set, workspace)
+    if not fetching.keep_archives:
+        _remove_fetched(data_root / ARCHIVES / archive.name, _given(data_set, fetching))
+        with contextlib.suppress(OSError):
+            (data_root / ARCHIVES).rmdir()
+
+
+def _remove_fetched(archive: Path, given: Path | None) -> None:
+    """Remove an archive that was fetched, but never a file of `--archive`, which belongs to the user."""
+    if given is None or same_file([archive], [given]) is None:
+        archive.unlink(missing_ok=True)
+
+
+def ensure_index(data_set: DataSet, data_root: Path, folder: Path, replace: bool = True) -> Path:
+    """Return the index of the data set; for a corpus that is on the disk already it is made now, in `folder`.
+
+    Unless `replace`, the index that the plan was made of stays: if the corpus has another one now, that is beside it,
+    for the engine to refuse.
+    """
+    if data_set.archive is not None:
+        return workspace_of(data_set, data_root).root / INDEX_NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
+    write_index(data_set, data_root, now)
+    plan = None if replace else read_document(workspace_of(data_set, data_root).plan_file, StoredPlan)
+    if plan is not None and planned.exists() and Index(planned).sha256 == _planned_digest(plan):
+        if Index(now).sha256 != _planned_digest(plan):
+            return now
+        now.unlink()
+        return planned
+    now.replace(planned)
+    return planned
+
+
+def _planned_digest(plan: StoredPlan) -> str | None:
+    return plan.inputs[0].get("sha256") if plan.inputs else None
+
+
+def has_audio_come_back(data_set: DataSet, data_root: Path) -> bool:
+    """Whether audio was missing when a corpus on the disk was indexed, and nothing but that has changed since."""
+    workspace = workspace_of(data_set, data_root)
+    plan = read_document(workspace.plan_file, StoredPlan)
+    planned = workspace.root / INDEX_NAME
+    if data_set.archive is not None or plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
+        return False
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
+        now = ensure_index(data_set, data_root, Path(scratch))
+        if Index(planned).sha256 == _planned_digest(plan):
+            return only_audio_came_back(planned, now)
+        return Index(now).sha256 != _planned_digest(plan)  # another rank has seen it, and replaced the index
+
+
+def _mark(data_set: DataSet, workspace: Workspace) -> None:
+    write_json(workspace.root / "unpacked.json", UnpackedMarker(list(data_set.trees), data_set.settings))
+
+
+def _marker(workspace: Workspace) -> UnpackedMarker | None:
+    marker = read_document(workspace.root / "unpacked.json", UnpackedMarker)
+    return marker if (workspace.root / INDEX_NAME).exists() else None
+
+
+@contextlib.contextmanager
+def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
+    """Hold the lock of a data set, which one process may fetch; it ends with the process.
+
+    Raises:
+        UsageError: another process has the lock, or the folder cannot be written.
+    """
+    made = [one for one in (workspace.out, workspace.root, *workspace.root.parents) if not one.exists()]
+    try:
+        workspace.out.mkdir(parents=True, exist_ok=True)  # first: where it cannot be made, nothing is left
+        workspace.root.mkdir(parents=True, exist_ok=True)
+        lock = (workspace.root / "lock").open("w")
+    except OSError as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise UsageError(f"cannot write to {error.filename}: {why}; choose another --data-root") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another process is fetching {data_set.name} for {workspace.out}; let it finish"
+            ) from error
+        except OSError:
+            pass  # a file system without locks
+        try:
+            yield
+        except UsageError:
+            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:  # the lock: nothing was begun
+                Path(lock.name).unlink()
+                with contextlib.suppress(OSError):
+                    for folder in made:
+                        folder.rmdir()
+            raise
+
+
+def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
+    """Refuse to replace files that prepcli has not made, before hours of fetching.
+
+    With `overwrite`, trees are moved aside.
+    """
+    if read_document(workspace.plan_file, StoredPlan) is not None:
+        return
+    trees = () if overwrite else (*data_set.trees, *data_set.converted)
+    foreign = next(workspace.outputs((*trees, *data_set.manifests, *data_set.derived)), None)
+    if foreign is not None:
+        raise UsageError(
+            f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another --data-root, "
+            f"move it away, or give --extracted {workspace.out} if it is the corpus, unpacked"
+        )
+
+
+def check_given(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+    """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
+
+    Raises:
+        UsageError: there is such a file.
+    """
+    used = [_given(data_set, fetching) for data_set in data_sets]
+    for path, tree in ((path, tree) for path in fetching.archives for data_set in data_sets for tree in data_set.trees):
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(data_root / tree)):
+            raise UsageError(f"--archive {path} is in {data_root / tree}, which may be replaced; move it elsewhere")
+    names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
+    for path in fetching.archives:
+        if path not in used:
+            raise UsageError(f"--archive {path} is not one of the archives of this command: {names}")
+
+
+def _given(data_set: DataSet, fetching: Fetching) -> Path | None:
+    """Return the file of `--archive` for a data set: by the published name, or any for a corpus of one archive."""
+    if data_set.archive is None:
+        return None
+    named = [path for path in fetching.archives if path.name == data_set.archive.name]
+    alone = data_set.name == data_set.corpus and len(fetching.archives) == 1
+    return named[0] if named else fetching.archives[0] if alone else None

@@ -1,0 +1,84 @@
+"""AISHELL-2: 1,000 hours of read Mandarin, 16 kHz WAV, available to universities on request; read from a local copy."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.published.aishell import PARTS, vocabulary
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason, UsageError
+
+# The folders with trans.txt: as published (with the archive's folder or without), or as NeMo's script expects it.
+_FOLDERS = {
+    "train": ("iOS/data", "AISHELL-2/iOS/data", "transcript/train"),
+    "dev": ("iOS/dev", "AISHELL-2/iOS/dev", "AISHELL-DEV-TEST-SET/iOS/dev", "transcript/dev"),
+    "test": ("iOS/test", "AISHELL-2/iOS/test", "AISHELL-DEV-TEST-SET/iOS/test", "transcript/test"),
+}
+
+
+def data_set(audio_folder: Path) -> DataSet:
+    """The existing ones of train, dev and test. Recordings are not copied; manifests have absolute paths.
+
+    Raises:
+        UsageError: none of the parts exists.
+    """
+    found = {
+        part: folder
+        for part in PARTS
+        for folder in [next((name for name in _FOLDERS[part] if (audio_folder / name / "trans.txt").exists()), None)]
+        if folder is not None
+    }
+    if not found:
+        raise UsageError(
+            f"{audio_folder} holds no part of AISHELL-2: looked for iOS/data/trans.txt, iOS/dev/trans.txt, "
+            "transcript/train/trans.txt, …"
+        )
+    return DataSet(
+        corpus="aishell2",
+        name="aishell2",
+        archive=None,
+        trees=(),
+        manifests=tuple(f"{part}.json" for part in found),
+        read=partial(_read, folders=found, audio_folder=audio_folder.absolute()),
+        derive=_derive,
+        derived=("vocab.txt",),
+    )
+
+
+def _read(_: Path, folders: dict[str, str], audio_folder: Path) -> Iterator[Utterance]:
+    """`trans.txt` has lines `ID0012W0030 TEXT`; the recordings are those in `wav.scp` beside it, or all below `wav`."""
+    for part, folder in folders.items():
+        transcript = audio_folder / folder / "trans.txt"
+        recordings = _recordings(audio_folder, folder, part)
+        for number, line in lines_of(transcript):
+            id, *words = line.split()
+            path = recordings.pop(id, None)
+            text = " ".join(words).upper()
+            utterance = Utterance(
+                f"{part}.json",
+                str(path or f"{id}.wav"),
+                {"text": text, "speaker": speaker_name("zh", "AISHELL-2", path.parent.name if path else "unknown")},
+                f"{transcript}:{number}",
+            )
+            if path is None:
+                utterance.reason, utterance.detail = RejectReason.MISSING_AUDIO, f"there is no recording {id}.wav"
+            elif not text:
+                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
+            yield utterance
+        yield from unmatched(f"{part}.json", map(str, sorted(recordings.values())))
+
+
+def _recordings(audio_folder: Path, folder: str, part: str) -> dict[str, Path]:
+    """The recordings of a part by their ids."""
+    scp = audio_folder / folder / "wav.scp"
+    if scp.exists():
+        rows = (line.split(maxsplit=1) for _, line in lines_of(scp))
+        return {row[0]: scp.parent / row[1] for row in rows if len(row) == 2}
+    wavs = audio_folder / "wav" / part if folder.startswith("transcript/") else audio_folder / folder / "wav"
+    return {path.stem: path for path in sorted(wavs.glob("**/*.wav"))}
+
+
+def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:
+    yield "vocab.txt", vocabulary(record["text"] for manifest, record in records if manifest == "train.json")

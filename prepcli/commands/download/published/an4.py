@@ -1,0 +1,68 @@
+"""AN4, CMU's alphanumeric ("census") database of 1991: SPHERE, 16 kHz, 948 + 130 utterances."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from prepcli.commands.download.data_set import DataSet, Utterance, lines_of
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason
+
+# NVIDIA's copy, which NeMo's tutorials use. CMU's own is served by plain HTTP only, and neither has a checksum, so a
+# download from there cannot be verified. Users who want it anyway can pass its address as `--base-url`.
+URLS = ("https://dldata-public.s3.us-east-2.amazonaws.com/an4_sphere.tar.gz",)
+_PARTS = {"train": "an4_clstk", "test": "an4test_clstk"}
+# `<s> ERASE C Q Q F SEVEN </s> (an253-fash-b)`; the lines of the test part come without <s> and </s>.
+_LINE = re.compile(r"^(.*?)\(([^()\s]+)\)$")
+_MARKS = re.compile(r"</?s>", re.IGNORECASE)
+
+
+def data_set() -> DataSet:
+    """The whole corpus: train and test."""
+    return DataSet(
+        corpus="an4",
+        name="an4",
+        archive=Archive("an4_sphere.tar.gz", URLS),
+        trees=("an4",),
+        manifests=tuple(_manifest(part) for part in _PARTS),
+        read=_read,
+        converted=tuple(f"an4/wav/{folder}/**/*.wav" for folder in _PARTS.values()),
+    )
+
+
+def _manifest(part: str) -> str:
+    return f"an4/{part}_manifest.json"
+
+
+def _read(root: Path) -> Iterator[Utterance]:
+    """`an4/etc/an4_train.transcription`; `an253-fash-b` was recorded in `an4/wav/an4_clstk/fash/an253-fash-b.sph`."""
+    for part, folder in _PARTS.items():
+        transcript = f"an4/etc/an4_{part}.transcription"
+        for number, line in lines_of(root / transcript):
+            found = _LINE.match(line)
+            if found is None:
+                yield Utterance(
+                    _manifest(part),
+                    "",
+                    {"text": line},
+                    f"{transcript}:{number}",
+                    None,
+                    RejectReason.MISSING_FIELD,
+                    "the line does not end with a file id in brackets",
+                )
+                continue
+            id = found[2]
+            speaker = id[id.find("-") + 1 : id.rfind("-")]
+            audio = f"an4/wav/{folder}/{speaker}/{id}"
+            text = " ".join(_MARKS.sub(" ", found[1]).lower().split())
+            utterance = Utterance(
+                _manifest(part),
+                f"{audio}.sph",
+                {"text": text, "speaker": speaker_name("en", "AN4", speaker)},
+                f"{transcript}:{number}",
+                f"{audio}.wav",
+            )
+            if not text:
+                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
+            yield utterance

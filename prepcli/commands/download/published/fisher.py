@@ -1,0 +1,129 @@
+"""Fisher English Training Speech: LDC2004S13 and LDC2005S13 with their transcripts, as distributed by the LDC.
+
+Under the roots given, wherever they lie: recordings `fe_03_NNNNN.sph` (two channels, mu-law at 8 kHz, also
+compressed with shorten), transcripts `fe_03_NNNNN.txt` with lines of `start end A: text`, and
+`fe_03_p?_calldata.tbl`, which tells the speakers' numbers.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from prepcli.commands.download.conversations import Conversation, Utterance, decode_line, parse_span
+from prepcli.commands.download.files import find_files, transcript_lines
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.commands.download.spoken_text import Noises, spoken_text
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+_AUDIO = re.compile(r"(fe_03_\d{5})\.(?:sph|wav)", re.IGNORECASE)
+_TRANSCRIPT = re.compile(r"(fe_03_\d{5})\.txt", re.IGNORECASE)
+_TABLE = re.compile(r"(fe_03_p\d+)_calldata\.tbl", re.IGNORECASE)
+_LINE = re.compile(r"(\S+)\s+(\S+)\s+([AB])\s*:\s*(.*)", re.DOTALL)
+
+# Known errors in the transcripts, by conversation, channel and centiseconds of start and end: the correct text,
+# or None for an unusable line. From Mozilla's DeepSpeech import, by way of NeMo's process_fisher_data.py.
+_CORRECTIONS: dict[tuple[str, str, int, int], str | None] = {
+    ("fe_03_00265", "B", 3353, 3381): "correct",
+    ("fe_03_00991", "B", 52739, 52829): "that's one of those",
+    ("fe_03_10282", "A", 34442, 34484): "they don't want",
+    (
+        "fe_03_10677",
+        "B",
+        10104,
+        10641,
+    ): "uh my mine yeah the german shepherd pitbull mix he snores almost as loud as i do",
+    ("fe_03_00027", "B", 39380, 39405): None,
+    ("fe_03_11487", "B", 3109, 23406): None,
+    ("fe_03_01326", "A", 30742, 30793): None,
+}
+
+
+class Fisher:
+    """The corpus under `roots`; implements `prepcli.commands.download.conversations.Corpus`.
+
+    Conversations are split by their sorted ids: the first 80 % to train, the next 10 % to val, the rest to test.
+    """
+
+    folders: ClassVar[Mapping[str, str]] = {"train": "train", "val": "val", "test": "test"}
+    times: ClassVar[tuple[int, int]] = (0, 1)
+    has_vocabulary: ClassVar[bool] = False
+
+    def __init__(self, roots: Sequence[Path], keep_low_conf: bool, noises: Noises) -> None:
+        self.roots = roots
+        self.keep_low_conf = keep_low_conf
+        self.noises = noises
+        self.tables: Sequence[str] = []
+        self.notes: Sequence[str] = []
+        self._speakers: dict[tuple[str, str], str] = {}
+
+    def conversations(self) -> list[Conversation]:
+        """All conversations that have a transcript, by id."""
+        recordings, transcripts, tables = find_files(self.roots, (_AUDIO, _TRANSCRIPT, _TABLE))
+        named = ", ".join(map(str, self.roots))
+        if not transcripts:
+            raise UsageError(
+                f"no Fisher transcripts (fe_03_NNNNN.txt) under {named}; --ldc-root takes LDC2004S13 or more"
+            )
+        if not recordings:
+            raise UsageError(
+                f"no Fisher recordings (fe_03_NNNNN.sph) under {named}; --ldc-root takes LDC2004S13 or more"
+            )
+        self.tables = [tables[name] for name in sorted(tables)]
+        self._speakers = {}
+        for table in self.tables:
+            self._speakers.update(_speakers(table))
+        ids = sorted(transcripts)
+        untold = len(set(recordings) - set(ids))
+        self.notes = [f"{untold:,} recordings have no transcript; they are left out"] if untold else []
+        val, test = len(ids) * 8 // 10, len(ids) * 9 // 10
+        return [
+            Conversation(
+                name,
+                "train" if number < val else "val" if number < test else "test",
+                recordings.get(name, f"{name}.sph"),
+                transcripts[name],
+            )
+            for number, name in enumerate(ids)
+        ]
+
+    def lines(self, conversation: Conversation) -> Iterator[tuple[int, bytes]]:
+        """The lines that are neither empty nor comments."""
+        return transcript_lines(conversation.transcript, comment=b"#")
+
+    def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
+        """Parse a line `start end A: text`."""
+        matched = _LINE.fullmatch(decode_line(line).strip())
+        if matched is None:
+            raise RecordRejected(RejectReason.BAD_FIELD, "the line is not of the form 'start end A: text'")
+        start, end = parse_span(matched[1], matched[2])
+        name, channel, text = conversation.id, matched[3], matched[4]
+        correction = _CORRECTIONS.get((name, channel, round(start * 100), round(end * 100)), "")
+        if correction is None:
+            raise RecordRejected(RejectReason.BAD_FIELD, "a known mistake of the published transcript")
+        if "((" in text and not correction and not self.keep_low_conf:
+            raise RecordRejected(RejectReason.LOW_CONFIDENCE, "the transcriber was not sure: (( ))")
+        spoken = spoken_text(correction or text, self.noises)
+        if not spoken:
+            raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
+        label = f"{name}_{channel}"
+        speaker = speaker_name("en", "Fisher", self._speakers.get((name, channel), label))
+        return Utterance(label, speaker, "AB".index(channel), start, end, spoken)
+
+
+def _speakers(table: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """The speaker's number by conversation and channel, from the columns CALL_ID, APIN and BPIN."""
+    with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
+        rows = csv.DictReader(file)
+        try:
+            if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
+                raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
+            for row in rows:
+                call = (row["CALL_ID"] or "").strip()
+                for channel in "AB":
+                    pin = (row[f"{channel}PIN"] or "").strip()
+                    if call and pin:
+                        yield (f"fe_03_{call:0>5}", channel), pin
+        except csv.Error as error:
+            raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None

@@ -1,0 +1,92 @@
+"""2000 HUB5 English Evaluation: speech LDC2002S09, transcripts LDC2002T43.
+
+Under the root, wherever they lie: recordings such as `hub5e_00/english/en_4156.sph` and the reference
+`hub5e00.english.000405.stm`, with lines of `file channel speaker start end <labels> text`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from prepcli.commands.download.conversations import Conversation, Utterance, decode_line, parse_span
+from prepcli.commands.download.files import find_files, transcript_lines
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.commands.download.spoken_text import Noises, spoken_text
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+_AUDIO = re.compile(r"((?:en|sw)_?\w+)\.(?:sph|wav)", re.IGNORECASE)
+_REFERENCE = re.compile(r"(hub5e00\.english\.[\w.]*)stm", re.IGNORECASE)
+_LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+<(?![BE]_ASIDE)[^<>]*>)?(?:\s+(.*))?", re.DOTALL | re.I)
+_IGNORED = b"ignore_time_segment"
+_CHANNELS = {"a": 0, "1": 0, "b": 1, "2": 1}
+_ASIDE = re.compile(r"<[be]_aside>", re.IGNORECASE)
+# { a / b }: both are correct, the first is used; @ means an empty alternative.
+_ALTERNATIVES = re.compile(r"\{([^{}/]*)/[^{}]*\}")
+_FILLED_PAUSE = re.compile(r"%(\w+)")
+_PAUSE_WORDS = {"hesitation": "uh", "ah": "uh"}
+# By recording, channel and centiseconds, as in NeMo's process_hub5_data.py.
+_CORRECTIONS = {("en_4622", 1, 12079, 12187): "kind of weird but"}
+
+
+class Hub5:
+    """The corpus under `roots`; implements `prepcli.commands.download.conversations.Corpus`."""
+
+    folders: ClassVar[Mapping[str, str]] = {"hub5": "audio"}
+    times: ClassVar[tuple[int, int]] = (3, 4)
+    has_vocabulary: ClassVar[bool] = True
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = roots
+        self.tables: Sequence[str] = []
+        self.notes: Sequence[str] = []
+        self._lines: dict[str, list[tuple[int, bytes]]] = {}
+
+    def conversations(self) -> list[Conversation]:
+        """All recordings in the reference, by name."""
+        recordings, references = find_files(self.roots, (_AUDIO, _REFERENCE))
+        named = ", ".join(map(str, self.roots))
+        if not references:
+            raise UsageError(
+                f"no reference (hub5e00.english.000405.stm) under {named}; --data-root takes LDC2002T43 too"
+            )
+        if not recordings:
+            raise UsageError(f"no recordings (english/*.sph) under {named}; --data-root takes LDC2002S09 too")
+        reference = references[min(references)]
+        lines = defaultdict(list)
+        for number, line in transcript_lines(reference, comment=b";;"):
+            if _IGNORED not in line.lower():
+                lines[line.split()[0].decode("utf-8", "replace").lower()].append((number, line))
+        if not lines:
+            raise UsageError(f"{reference} has no line that is to be scored")
+        self._lines = dict(lines)
+        untold = len(set(recordings) - set(lines))
+        self.notes = [f"{untold:,} recordings are not in the reference; they are left out"] if untold else []
+        return [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in sorted(lines)]
+
+    def lines(self, conversation: Conversation) -> list[tuple[int, bytes]]:
+        """The lines of the reference for this recording that are to be scored."""
+        return self._lines[conversation.id]
+
+    def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
+        """Parse a line `file channel speaker start end <labels> text`."""
+        matched = _LINE.fullmatch(decode_line(line))
+        if matched is None:
+            raise RecordRejected(
+                RejectReason.BAD_FIELD, "the line is not 'file channel speaker start end <labels> text'"
+            )
+        channel = _CHANNELS.get(matched[2].lower())
+        if channel is None:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"channel {matched[2]} is not one of A, B, 1, 2")
+        start, end = parse_span(matched[4], matched[5])
+        text = _CORRECTIONS.get((conversation.id, channel, round(start * 100), round(end * 100)), matched[6] or "")
+        text = _ALTERNATIVES.sub(lambda found: found[1].replace("@", " "), _ASIDE.sub(" ", text))
+        text = _FILLED_PAUSE.sub(lambda found: _PAUSE_WORDS.get(found[1].lower(), found[1]), text)
+        spoken = spoken_text(text, Noises.KEEP)
+        if not spoken:
+            raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
+        label = re.sub(r"[^\w-]", "_", matched[3].lower())
+        if not label.startswith(conversation.id):
+            label = f"{conversation.id}_{label}"
+        return Utterance(label, speaker_name("en", "HUB5", label), channel, start, end, spoken)

@@ -1,0 +1,97 @@
+"""LibriSpeech (openslr.org/12) and Mini LibriSpeech (openslr.org/31): read English audio books, FLAC at 16 kHz."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason, UsageError
+
+MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
+
+# Name of the archive without .tar.gz -> OpenSLR's resource, bytes, checksum.
+# Bytes: the archives' sizes in Kaldi's egs/librispeech and egs/mini_librispeech, local/download_and_untar.sh.
+# SHA-256 of 12: torchaudio/datasets/librispeech.py. MD5 of 31: openslr.org/resources/31/md5sum.txt.
+_ARCHIVES = {
+    "dev-clean": (12, 337926286, "sha256:76f87d090650617fca0cac8f88b9416e0ebf80350acb97b343a85fa903728ab3"),
+    "dev-other": (12, 314305928, "sha256:12661c48e8c3fe1de2c1caa4c3e135193bfb1811584f11f569dd12645aa84365"),
+    "test-clean": (12, 346663984, "sha256:39fde525e59672dc6d1551919b1478f724438a95aa55f874b576be21967e6c23"),
+    "test-other": (12, 328757843, "sha256:d09c181bba5cf717b3dee7d4d592af11a3ee3a09e08ae025c5506f6ebe961c29"),
+    "train-clean-100": (12, 6387309499, "sha256:d4ddd1d5a6ab303066f14971d768ee43278a5f2a0aa43dc716b0e64ecbbbf6e2"),
+    "train-clean-360": (12, 23049477885, "sha256:146a56496217e96c14334a160df97fffedd6e0a04e66b9c5af0d40be3c792ecf"),
+    "train-other-500": (12, 30593501606, "sha256:ddb22f27f96ec163645d53215559df6aa36515f26e01dd70798188350adcb6d2"),
+    "dev-clean-2": (31, 126046265, "md5:6d7ab67ac6a1d2c993d050e16d61080d"),
+    "train-clean-5": (31, 332954390, "md5:5df7d4e78065366204ca6845bb08f490"),
+}
+NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
+"""The data sets, with NeMo's names."""
+_GROUPS = {"ALL": NAMES[:7], "mini": NAMES[7:]}
+
+
+def data_sets(names: str, audio_format: str) -> list[DataSet]:
+    """The data sets of a list such as `dev_clean,dev_other`, `ALL` or `mini`; audio becomes `wav` or stays `flac`.
+
+    Raises:
+        UsageError: the data set does not exist.
+    """
+    wanted: dict[str, None] = {}
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        for one in _GROUPS.get(name, (name.replace("-", "_"),)):
+            if one not in NAMES:
+                raise UsageError(f"LibriSpeech has no data set {name}; choose of {', '.join(NAMES)}, ALL, mini")
+            wanted[one] = None
+    if not wanted:
+        raise UsageError("--data-sets names no data set")
+    return [_data_set(name, audio_format) for name in wanted]
+
+
+def _data_set(name: str, audio_format: str) -> DataSet:
+    folder = name.replace("_", "-")
+    resource, num_bytes, checksum = _ARCHIVES[folder]
+    archive = f"{folder}.tar.gz"
+    urls = tuple(f"{mirror}/resources/{resource}/{archive}" for mirror in MIRRORS)
+    manifest = f"{name}.json"
+    processed = f"LibriSpeech/{folder}-processed"
+    return DataSet(
+        corpus="librispeech",
+        name=name,
+        archive=Archive(archive, urls, num_bytes, checksum),
+        trees=(f"LibriSpeech/{folder}",),
+        manifests=(manifest,),
+        read=partial(
+            _read,
+            tree=f"LibriSpeech/{folder}",
+            manifest=manifest,
+            processed=processed if audio_format == "wav" else None,
+        ),
+        converted=(f"{processed}/*.wav",),
+        settings={"data_set": name, "audio_format": audio_format},
+    )
+
+
+def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterator[Utterance]:
+    """Chapter by chapter: `<tree>/84/121123/84-121123.trans.txt` has lines `84-121123-0000 GO DO YOU HEAR`."""
+    for transcript in sorted((root / tree).glob("*/*/*.trans.txt")):
+        speaker, chapter = transcript.parts[-3:-1]
+        folder = f"{tree}/{speaker}/{chapter}"
+        unseen = {path.stem for path in transcript.parent.glob("*.flac")}
+        for number, line in lines_of(transcript):
+            id, _, text = line.partition(" ")
+            unseen.discard(id)
+            utterance = Utterance(
+                manifest,
+                f"{folder}/{id}.flac",
+                {
+                    "text": text.strip().lower(),
+                    "speaker": speaker_name("en", "LibriSpeech", speaker),
+                    "chapter": chapter,
+                },
+                f"{folder}/{transcript.name}:{number}",
+                f"{processed}/{id}.wav" if processed else None,
+            )
+            if not text.strip():
+                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
+            yield utterance
+        yield from unmatched(manifest, (f"{folder}/{id}.flac" for id in sorted(unseen)))

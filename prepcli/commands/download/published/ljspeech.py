@@ -1,0 +1,102 @@
+"""LJSpeech 1.1: one reader, 24 hours of audio books for TTS, 22.05 kHz WAV."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason, UsageError
+
+_TREE = "LJSpeech-1.1"
+_METADATA = f"{_TREE}/metadata.csv"
+_SPEAKER = speaker_name("en", "LJSpeech", "LJ")
+# The file names that Tacotron 2 and WaveGlow expect.
+_LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("train", "val", "test")}
+_SUBSETS = {size: f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt" for size in (300, 625, 1250, 2500)}
+
+
+def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
+    """The whole corpus in three parts. The recordings are used unchanged."""
+    return DataSet(
+        corpus="ljspeech",
+        name="ljspeech",
+        archive=Archive(
+            "LJSpeech-1.1.tar.bz2",
+            ("https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",),
+            2748572632,  # what that server says
+            # torchaudio/datasets/ljspeech.py
+            "sha256:be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
+        ),
+        trees=(_TREE,),
+        manifests=tuple(_manifest(part) for part in _LISTS),
+        read=partial(_read, sizes={"val": val_size, "test": test_size}, seed=split_seed),
+        derive=partial(_derive, seed=split_seed),
+        derived=(*_LISTS.values(), *_SUBSETS.values()),
+        settings={"val_size": val_size, "test_size": test_size, "split_seed": split_seed},
+    )
+
+
+def _manifest(part: str) -> str:
+    return f"{_TREE}/{part}_manifest.json"
+
+
+def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
+    """`metadata.csv` has lines `LJ001-0001|text|normalised text`, without quoting."""
+    rows = dict(_rows(root))
+    shuffled = sorted(rows, key=lambda id: _place(id, seed))
+    num_val, num_test = sizes["val"], sizes["test"]
+    if num_val + num_test >= len(rows):
+        raise UsageError(f"--val-size and --test-size leave nothing of the {len(rows)} utterances to train on")
+    part_of = dict.fromkeys(shuffled[:num_val], "val") | dict.fromkeys(shuffled[num_val : num_val + num_test], "test")
+    for part in _LISTS:
+        for id, utterance in rows.items():
+            if part_of.get(id, "train") == part:
+                utterance.manifest = _manifest(part)
+                yield utterance
+    recordings = ((path.stem, path.relative_to(root).as_posix()) for path in (root / _TREE / "wavs").glob("*.wav"))
+    yield from unmatched(_manifest("test"), sorted(source for id, source in recordings if id not in rows))
+
+
+def _place(id: str, seed: int) -> bytes:
+    """The key that shuffles ids: the same on every machine, and nearly independent of the other utterances."""
+    return hashlib.sha256(f"{seed}:{id}".encode()).digest()
+
+
+def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
+    for number, line in lines_of(root / _METADATA):
+        columns = line.split("|")
+        id = columns[0]
+        utterance = Utterance("", f"{_TREE}/wavs/{id}.wav", {}, f"{_METADATA}:{number}")
+        if len(columns) != 3 or not columns[2].strip():
+            utterance.fields = {"text": line}
+            utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not id|text|normalised text"
+        else:
+            utterance.fields = {
+                "text": columns[1].strip(),
+                "normalized_text": columns[2].strip(),
+                "speaker": _SPEAKER,
+            }
+        yield id, utterance
+
+
+def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:
+    """`path|text`: the path is relative to the parent of LJSpeech-1.1, the text is normalized.
+
+    The subsets of the train part are in random order, and a smaller one is the beginning of a larger one.
+    """
+    lines: dict[str, dict[str, str]] = {part: {} for part in _LISTS}
+    for manifest, record in records:
+        part = Path(manifest).stem.removesuffix("_manifest")
+        path = os.path.join(_TREE, record["audio_filepath"])  # that of a copy elsewhere is absolute
+        lines[part][Path(path).stem] = f"{path}|{record['normalized_text']}"
+    for part, name in _LISTS.items():
+        yield name, lines[part].values()
+    shuffled = sorted(lines["train"], key=lambda id: _place(id, seed))
+    for size, name in _SUBSETS.items():
+        if size < len(shuffled):
+            yield name, [lines["train"][id] for id in shuffled[:size]]

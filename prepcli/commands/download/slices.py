@@ -1,0 +1,245 @@
+"""download fisher, download hub5: cut transcribed conversations into single-speaker slices, and write manifests.
+
+Slices are cut straight from the recordings as they lie on the disk; no copy of the corpus is made.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.encode import encode
+from prepcli.audio.read import segment_samples
+from prepcli.commands.download.conversations import Conversation, Corpus, Utterance, runs
+from prepcli.commands.download.recording import Recording, open_recording
+from prepcli.commands.download.survey import Surveyed, input_file, survey
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.storage.input_files import check_unchanged
+
+CONVERSATIONS_PER_UNIT = 4
+SLICES = "slices"
+"""Counts of the units in addition to records (utterances)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An utterance and its position in the recording, in samples."""
+
+    utterance: Utterance
+    start: int
+    num_samples: int
+    line: bytes
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk(Unit):
+    """A few conversations that go into one manifest."""
+
+    surveyed: Sequence[Surveyed]
+
+    @property
+    def part(self) -> str:
+        """The manifest's part of the corpus."""
+        return self.surveyed[0].conversation.part
+
+
+SlicingPlan = Plan[Chunk, None]
+
+
+class SlicingJob(UnitJob[Chunk, None]):
+    """A record is a line of a transcript; several records make one line of a manifest.
+
+    Args:
+        corpus: how the conversations are found and read.
+        min_slice_duration: minimum seconds of speech in a slice; 0 makes each utterance a slice.
+        options: the corpus's own options, under their command-line names.
+    """
+
+    shares_out = True  # the destination of several corpora may be one
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        min_slice_duration: float,
+        options: Mapping[str, Any] = MappingProxyType({}),
+        num_workers: int = 1,
+    ) -> None:
+        if not 0 <= min_slice_duration < float("inf"):
+            raise UsageError(f"--min-slice-duration takes seconds, not {min_slice_duration}")
+        self.corpus = corpus
+        self.min_slice_duration = min_slice_duration
+        self.options = options
+        self._num_workers = num_workers
+
+    def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
+        """Manifests and the vocabulary."""
+        return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
+
+    def settings(self, plan: SlicingPlan) -> dict[str, Any]:
+        """Every option that shapes the output."""
+        return {"min-slice-duration": self.min_slice_duration} | dict(self.options)
+
+    def plan(self, workspace: Workspace) -> SlicingPlan:
+        """Read all transcripts for lines and seconds of speech, and check that the recordings can be decoded.
+
+        A unit is a few conversations that go into one manifest.
+        """
+        conversations = self.corpus.conversations()
+        surveyed = survey(self.corpus, conversations, self._num_workers)
+        inputs = [input_file(path) for path in self.corpus.tables]
+        inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
+        units = list(_chunks(surveyed))
+        records = sum(unit.num_records for unit in units)
+        return Plan(units, records, contents=None, inputs=inputs, notes=list(self.corpus.notes))
+
+    def input_files(self, plan: SlicingPlan) -> list[str]:
+        """The transcripts, and the recordings."""
+        audio = [one.conversation.audio for unit in plan.units for one in unit.surveyed]
+        return [*(file.path for file in plan.inputs), *audio]
+
+    def process(self, plan: SlicingPlan, unit: Chunk, writer: UnitWriter, advance: Advance) -> None:
+        """Slice a few conversations, one after the other."""
+        manifest = writer.open_part(f"parts/{unit.id}.json")
+        for surveyed in unit.surveyed:
+            conversation = surveyed.conversation
+            lines = [
+                (line, Origin(conversation.transcript, number)) for number, line in self.corpus.lines(conversation)
+            ]
+            if surveyed.transcript.state is not None:
+                check_unchanged(
+                    conversation.transcript,
+                    surveyed.transcript.state,
+                    same_content=surveyed.transcript.has_same_content,
+                )
+            try:
+                recording = open_recording(conversation.audio)
+            except RecordRejected as rejected:
+                for line, origin in lines:
+                    writer.reject(line, rejected, origin)
+            else:
+                for record in self._slices(conversation, recording, lines, writer):
+                    manifest.write(msgspec.json.encode(record) + b"\n")
+            advance(surveyed.num_lines, surveyed.seconds)
+
+    def _slices(
+        self,
+        conversation: Conversation,
+        recording: Recording,
+        lines: Sequence[tuple[bytes, Origin]],
+        writer: UnitWriter,
+    ) -> Iterator[dict[str, Any]]:
+        """Write the slices of a conversation, and yield their manifest records: by label, then by time."""
+        folder = self.corpus.folders[conversation.part]
+        rate = recording.info.sampling_rate
+        for label, pieces in sorted(self._pieces(conversation, recording, lines, writer).items()):
+            count = 0
+            for run in runs(((piece, piece.num_samples / rate) for piece in pieces), self.min_slice_duration):
+                try:
+                    if run.seconds < self.min_slice_duration - 1e-6:
+                        detail = f"the last {len(run.items)} utterances of {label} have {run.seconds:.2f} s together"
+                        raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
+                    audio, num_samples = _join(recording, run.items)
+                except RecordRejected as rejected:
+                    for piece in run.items:
+                        writer.reject(piece.line, rejected, piece.origin)
+                    continue
+                count += 1
+                name = f"{folder}/{label}_{count:03d}.wav"
+                writer.add(name, audio)
+                writer.count(len(run.items), num_samples / rate)
+                writer.extra[SLICES] += 1
+                yield {
+                    "audio_filepath": name,
+                    "duration": num_samples / rate,
+                    "text": " ".join(piece.utterance.text for piece in run.items),
+                    "speaker": run.items[0].utterance.speaker,
+                }
+
+    def _pieces(
+        self,
+        conversation: Conversation,
+        recording: Recording,
+        lines: Sequence[tuple[bytes, Origin]],
+        writer: UnitWriter,
+    ) -> dict[str, list[_Piece]]:
+        """The usable utterances of a conversation by label, in the order of time."""
+        pieces: dict[str, list[_Piece]] = defaultdict(list)
+        info = recording.info
+        for line, origin in lines:
+            try:
+                said = self.corpus.utterance(conversation, line)
+                if said.channel >= info.num_channels:
+                    detail = f"channel {said.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
+                    raise RecordRejected(RejectReason.BAD_FIELD, detail)
+                start, num_samples = segment_samples(info, said.start, said.end - said.start)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, origin)
+            else:
+                pieces[said.label].append(_Piece(said, start, num_samples, line, origin))
+        for label in pieces:
+            pieces[label].sort(key=lambda piece: piece.start)
+        return pieces
+
+    def finish(self, plan: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the manifests of the units for each part, in the order of the conversations; parts may be empty."""
+        details: dict[str, Any] = {SLICES: int(sum(marker.extra.get(SLICES, 0) for marker in markers))}
+        characters: set[str] = set()
+        decoder = msgspec.json.Decoder(dict[str, Any])
+        for part in self.corpus.folders:
+            manifest = writer.open(_manifest_name(part))
+            for unit in plan.units:
+                if unit.part == part:
+                    data = (writer.workspace.root / f"parts/{unit.id}.json").read_bytes()
+                    manifest.write(data)
+                    if self.corpus.has_vocabulary:
+                        characters.update(*(decoder.decode(line)["text"] for line in data.splitlines()))
+            details[f"manifest_{part}"] = writer.workspace.out / _manifest_name(part)
+        if self.corpus.has_vocabulary:
+            writer.add("vocab.txt", "".join(f"{character}\n" for character in sorted(characters)).encode())
+        return details
+
+
+class FisherJob(SlicingJob):
+    """`download fisher`."""
+
+    command = "download fisher"
+
+
+class Hub5Job(SlicingJob):
+    """`download hub5`."""
+
+    command = "download hub5"
+
+
+def _manifest_name(part: str) -> str:
+    return f"manifest_{part}.json"
+
+
+def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
+    for part, members in groupby(surveyed, key=lambda one: one.conversation.part):
+        conversations = list(members)
+        for number, first in enumerate(range(0, len(conversations), CONVERSATIONS_PER_UNIT)):
+            chunk = conversations[first : first + CONVERSATIONS_PER_UNIT]
+            seconds, num_lines = sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk)
+            yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
+
+
+def _join(recording: Recording, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
+    """The pieces in one WAV file (16 bits, one channel), and the number of samples."""
+    import numpy as np
+
+    samples = np.concatenate(
+        [recording.read(piece.start, piece.num_samples, piece.utterance.channel) for piece in pieces]
+    )
+    return encode(samples, recording.info.sampling_rate, "wav"), len(samples)

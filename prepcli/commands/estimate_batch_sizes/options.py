@@ -1,0 +1,208 @@
+"""The options of `estimate-batch-sizes`."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+
+DEFAULT_WORK = "batch_sizes"
+_UNITS = {"": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateBatchSizes(JobOptions):
+    """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
+
+    The answers are those of NeMo's OOMptimizer, with fewer steps. A step runs in a process of its own: one that runs
+    out of memory, crashes or hangs is a result. With --device cpu and --gpu-memory, the bytes of small steps on the CPU
+    are counted and extrapolated instead, and every number is marked as an estimate.
+
+    Example: prepcli estimate-batch-sizes --model stt.nemo --buckets-from train.yaml --write-config train.yaml
+    """
+
+    model: Annotated[
+        str | None,
+        Option(
+            "A .nemo file, or the name of a pretrained model.",
+            names=("--model", "-n"),
+            metavar="FILE.nemo|NAME",
+            may_be_path=True,
+        ),
+    ] = None
+    model_class: Annotated[
+        str | None,
+        Option(
+            "The class of the model, such as nemo.collections.asr.models.EncDecMultiTaskModel. With --config: a model "
+            "without weights.",
+            names=("--model-class", "-m"),
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        Option("The training config of --model-class.", names=("--config", "-c"), must_exist="file"),
+    ] = None
+    buckets: Annotated[
+        str | None,
+        Option(
+            "The upper bound of each bucket in seconds, [5.0,10.0,20.0], or pairs of seconds and tokens, "
+            "[[5.0,30],[5.0,45],[10.0,60]].",
+            names=("--buckets", "-b"),
+            metavar="[BOUND,...]",
+            shown_default="[5.0,10.0,15.0,20.0,25.0,30.0]",
+        ),
+    ] = None
+    buckets_from: Annotated[
+        Path | None,
+        Option(
+            "Take bucket_duration_bins from a training config. max_duration is added as the last bucket where the bins "
+            "end before it, as those of estimate-bins do.",
+            metavar="CONFIG.yaml",
+            must_exist="file",
+            shapes_output=False,
+        ),
+    ] = None
+    memory_fraction: Annotated[
+        float,
+        Option("The share of the GPU's memory that training may use.", names=("--memory-fraction", "-f")),
+    ] = 0.9
+    dtype: Annotated[
+        Literal["bfloat16", "float16", "float32"], Option("The precision of autocast.", names=("--dtype", "-y"))
+    ] = "bfloat16"
+    start_batch_size: Annotated[
+        int, Option("The first batch size of the search.", names=("--start-batch-size", "-s"), minimum=1)
+    ] = 32
+    threshold: Annotated[
+        float,
+        Option(
+            "Stop when the smallest size that fails is larger than the largest that fits by at most this share.",
+            names=("--threshold", "-t"),
+        ),
+    ] = 0.05
+    ratio: Annotated[
+        float,
+        Option(
+            "Output tokens per second of audio; ignored for buckets that are pairs.",
+            names=("--ratio", "-r"),
+        ),
+    ] = 12.0
+    optimizer: Annotated[str, Option("The optimizer, by NeMo's name.", names=("--optimizer", "-o"))] = "adamw"
+    ddp: Annotated[
+        bool,
+        Option(
+            "Reserve memory for one more copy of the model, as distributed training does.", names=("--ddp/--no-ddp",)
+        ),
+    ] = True
+    device: Annotated[
+        str,
+        Option(
+            "The GPU, such as cuda:0, or cpu for an estimate (with --gpu-memory).",
+            names=("--device", "-d"),
+            shown_default="the GPU of this rank",
+        ),
+    ] = "cuda"
+    gpu_memory: Annotated[
+        str | None,
+        Option(
+            "The memory of the GPU to estimate for, such as 80GiB. With a GPU: at most its own memory.",
+            metavar="SIZE",
+        ),
+    ] = None
+    work: Annotated[
+        Path | None,
+        Option(
+            "Folder for the result; WORK.prepcli/ beside it has what a stopped search continues with.",
+            shown_default=DEFAULT_WORK,
+            shapes_output=False,
+        ),
+    ] = None
+    probe_timeout: Annotated[
+        float,
+        Option("Seconds after which a step counts as one that does not fit.", minimum=1, shapes_output=False, order=1),
+    ] = 600.0
+    verify: Annotated[
+        bool,
+        Option(
+            "Run steps of the largest bucket, the smallest, and all in mixed order, in one process.",
+            shapes_output=False,
+        ),
+    ] = False
+    write_config: Annotated[
+        Path | None,
+        Option(
+            "Write both lists into a training config, as estimate-bins --write-config does.",
+            metavar="FILE.yaml",
+            names_file=True,
+            shapes_output=False,
+        ),
+    ] = None
+    plot: Annotated[
+        Path | None,
+        Option("Plot memory over batch size for each bucket.", metavar="FILE.png", shapes_output=False),
+    ] = None
+
+    # There are no records and no workers here, so these options of a job are left out.
+    max_rejects: float = field(init=False, default=0.05)
+    retry_rejects: bool = field(init=False, default=False)
+    verify_inputs: bool = field(init=False, default=False)
+    num_workers: int | None = field(init=False, default=None)
+    no_steal: bool = field(init=False, default=False)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether there is no GPU, and the sizes are extrapolated."""
+        return self.device == "cpu"
+
+    def check(self) -> None:
+        """Check before the work what would fail after it.
+
+        Raises:
+            UsageError: options that do not go together, or a file that cannot be written.
+        """
+        if (self.model is None) == (self.config is None):
+            raise UsageError("give --model (a .nemo file or a name), or --model-class and --config")
+        if self.config is not None and self.model_class is None:
+            raise UsageError("--config needs --model-class, such as nemo.collections.asr.models.EncDecCTCModelBPE")
+        if self.buckets is not None and self.buckets_from is not None:
+            raise UsageError("give one of --buckets and --buckets-from")
+        if re.fullmatch(r"cpu|cuda(:\d+)?", self.device) is None:
+            raise UsageError(f"--device takes cpu, cuda or cuda:N, not {self.device}")
+        if self.is_estimate and self.gpu_memory is None:
+            raise UsageError("--device cpu estimates for a GPU: give its memory, --gpu-memory 80GiB")
+        if not 0 < self.memory_fraction <= 1:
+            raise UsageError(f"--memory-fraction must be above 0 and at most 1, not {self.memory_fraction:g}")
+        if not 0 <= self.threshold < 1:
+            raise UsageError(f"--threshold must be from 0 to below 1, not {self.threshold:g}")
+        if not 0 < self.ratio < float("inf"):
+            raise UsageError(f"--ratio must be a positive number, not {self.ratio:g}")
+        if self.gpu_memory is not None:
+            parse_memory(self.gpu_memory)
+        self._check_files()
+
+    def _check_files(self) -> None:
+        if self.write_config is not None:
+            from prepcli.manifest.loader_config import check_kind_of_file, check_loader_config
+
+            check_kind_of_file(self.write_config)
+            check_loader_config(self.write_config)
+        if self.plot is not None:
+            from prepcli.interface.plotting import check_plot
+
+            check_plot(self.plot)
+
+
+def parse_memory(text: str) -> int:
+    """`80GiB` or `80GB` -> bytes; a number alone is bytes.
+
+    Raises:
+        UsageError: it is not such a size.
+    """
+    found = _MEMORY.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise UsageError(f"--gpu-memory takes a size such as 80GiB or 24000MB, not {text}")
+    power = _UNITS[found[2].upper()] if found[2] else 0
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

@@ -1,0 +1,181 @@
+"""Duration bins for bucketed training, and the resulting share of padding."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.audio.seconds import seconds_of
+from prepcli.commands.estimate_bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
+from prepcli.commands.estimate_bins.padding import evenly, padding
+from prepcli.commands.estimate_bins.text import BinsText, lines_of_bins, plain_list
+from prepcli.errors import UsageError
+from prepcli.interface.reports import brief, percentiles
+from prepcli.manifest.durations import Durations, read_input
+from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
+from prepcli.planning.cut_points import duration_bins
+from prepcli.processes.workers import available_processors
+
+Floats = npt.NDArray[np.float64]
+
+OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
+"""Numbers of buckets for which the report compares padding."""
+
+
+@dataclass
+class Bucket:
+    """The examples longer than `above` and not longer than `up_to`; seconds."""
+
+    above: float
+    up_to: float
+    num_examples: int
+    hours: float
+
+
+@dataclass
+class BinsReport(BinsText):
+    """Bins and their effect on the data. Durations are in seconds; padding is a share of a batch's frames."""
+
+    num_buckets: int
+    """The buckets that the bins make: fewer than asked for where `notes` say so."""
+    bucket_duration_bins: list[float]
+    max_duration: float
+    num_examples: int
+    hours: float
+    num_discarded: int
+    num_skipped: int
+    num_rejected: int
+    first_rejected: str | None
+    percentiles: dict[str, float]
+    buckets: list[Bucket]
+    batch_duration: float
+    padding: float
+    padding_without_buckets: float
+    padding_by_num_buckets: dict[int, float]
+    """By the number of buckets asked for."""
+    notes: list[str]
+    durations: Floats = field(repr=False)
+    """Sorted, shape (num_examples,)."""
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")
+
+    def lines(self) -> list[str]:
+        """See `BinsText.lines`."""
+        return lines_of_bins(self)
+
+    def bins_alone(self) -> str:
+        """See `BinsText.bins_alone`."""
+        return plain_list(self.bucket_duration_bins)
+
+
+def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
+    """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
+
+    Raises `UsageError` for inputs that cannot be read and for fewer examples than buckets, `IncompleteError`
+    when a worker process dies. Lines that cannot be used are counted.
+    """
+    options = options or BinsOptions()
+    if not options.batch_duration > 0:
+        raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
+    data = resolve_input(spec, "leave out")
+    options = with_keys_of(options, data)
+    check_limits(options.min_duration, options.max_duration)
+    found = read_input(
+        data,
+        num_workers=options.num_workers or available_processors(),
+        min_duration=lower_limit(options.min_duration),
+        max_duration=upper_limit(options.max_duration),
+        num_examples=options.num_examples,
+        seconds_of=seconds_of,
+    )
+    if not len(found.seconds):
+        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
+    durations = np.sort(found.seconds)
+    typical = typical_seconds(durations)
+    bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
+    sample = evenly(durations)
+    others = {count: bins if count == options.num_buckets else None for count in OTHER_NUM_BUCKETS}
+    others[options.num_buckets] = bins
+    paddings = {
+        count: padding(durations, edges or duration_bins(sample, count), options.batch_duration)
+        for count, edges in sorted(others.items())
+        if count <= len(sample)
+    }
+    buckets = _buckets(durations, bins)
+    num_empty = sum(not bucket.num_examples for bucket in buckets)
+    return BinsReport(
+        num_buckets=len(buckets),
+        bucket_duration_bins=bins,
+        # Rounded up: rounded down, the limit would exclude the longest example.
+        max_duration=math.ceil(durations[-1] * 1e5) / 1e5,
+        num_examples=len(durations),
+        hours=float(durations.sum()) / 3600,
+        num_discarded=found.num_discarded,
+        num_skipped=found.num_skipped,
+        num_rejected=found.num_rejected,
+        first_rejected=found.first_rejected,
+        percentiles=percentiles(durations),
+        buckets=buckets,
+        batch_duration=options.batch_duration,
+        padding=paddings[options.num_buckets],
+        padding_without_buckets=padding(durations, [], options.batch_duration),
+        padding_by_num_buckets=paddings,
+        notes=[
+            *notes_on_input(data),
+            *notes_on_seconds(typical),
+            *notes_on_limit(options.max_duration, typical),
+            *notes_on_fewer_buckets(options.num_buckets, len(buckets), num_empty, "seconds"),
+        ],
+        durations=durations,
+    )
+
+
+def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) -> list[str]:
+    """Why there are fewer buckets than asked for; no note where there are as many, each with examples.
+
+    Args:
+        asked: the number of buckets asked for.
+        found: the number that the bins make.
+        num_empty: how many of these hold no example.
+        unit: of the lengths, in the plural.
+    """
+    if found == asked and not num_empty:
+        return []
+    filled = f", of which {found - num_empty:,} hold examples" if num_empty else ""
+    return [
+        f"{asked:,} buckets were asked for, the bins make {found:,}{filled}: a bucket ends with the example that "
+        f"exceeds 1/{asked} of all {unit}, so that less is left for the last ones, and examples of equal length stay "
+        "together"
+    ]
+
+
+def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
+    edges = [0, *np.searchsorted(durations, bins, side="right").tolist(), len(durations)]
+    bounds = [0.0, *bins, float(durations[-1])]
+    return [
+        Bucket(above, up_to, end - start, float(durations[start:end].sum()) / 3600)
+        for above, up_to, start, end in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
+    ]
+
+
+def check_limits(low: float | None, high: float | None) -> None:
+    """Raise `UsageError` for limits (seconds) that are not numbers, or leave nothing."""
+    if any(limit is not None and math.isnan(limit) for limit in (low, high)):
+        raise UsageError("--min-duration and --max-duration must be numbers of seconds, not nan")
+    if low is not None and high is not None and low > high:
+        raise UsageError(f"--min-duration {low:g} leaves nothing up to --max-duration {high:g}")
+
+
+def explain_empty(found: Durations) -> str:
+    """The reason why no example was found, in parentheses, for a message."""
+    reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
+    if found.num_discarded:
+        reasons.append(f"{found.num_discarded} are outside the duration limits")
+    if found.num_skipped:
+        reasons.append(f"{found.num_skipped} are skipped by _skipme")
+    if found.first_rejected:
+        reasons.append(f"{found.num_rejected} lines are unusable, the first is {found.first_rejected}")
+    return f" ({'; '.join(reasons)})" if reasons else ""

@@ -1,0 +1,169 @@
+"""Bins in two dimensions, as NeMo's samplers use them: by size, and within that by number of tokens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.errors import UsageError
+from prepcli.planning.cut_points import greedy_cut_points
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NestedBins:
+    """Upper ends of the buckets: pairs of a size and a number of tokens, ascending.
+
+    `max_ratio`: for each pair, the maximum tokens per unit of size that were kept; `num_outliers`: examples above it.
+    """
+
+    pairs: list[tuple[float, int]]
+    max_ratio: list[float]
+    num_outliers: int
+
+
+def nested_bins(
+    sizes: npt.NDArray[Any],
+    tokens: npt.NDArray[Any],
+    num_buckets: int,
+    sub_buckets: int,
+    outlier_threshold: float,
+    decimals: int | None = None,
+    largest: float | None = None,
+) -> NestedBins:
+    """Make buckets with about equal sums of sizes, each divided into buckets with about equal sums of tokens.
+
+    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its current version, bit
+    for bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
+    of `sizes`; each edge is rounded to `decimals`, and the running sum begins again with the rounded one. Equal
+    neighbouring edges, and the last where it equals the largest size, become one bucket with as many times
+    `sub_buckets`. In each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations
+    above the mean are left out, and the others are divided by tokens. The last pair of a bucket holds the most
+    tokens that were kept. Where all have the same ratio, NeMo's script fails; here none is an outlier.
+
+    `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,); all below
+    2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for numbers out of range.
+    """
+    if num_buckets < 1 or sub_buckets < 1:
+        raise UsageError("the numbers of buckets and sub-buckets must be 1 or more")
+    if not outlier_threshold >= 0:
+        raise UsageError(f"the token outlier threshold must be 0 or more standard deviations, not {outlier_threshold}")
+    sizes, tokens = _sorted_pairs(sizes, tokens)
+
+    def rounded(size: Any) -> Any:
+        return size if decimals is None else np.round(size, decimals)
+
+    # The sequential running sum may exceed the total, which NumPy sums pairwise.
+    places = (
+        greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
+        if num_buckets > 1
+        else []
+    )
+    last = rounded(sizes[-1]) if largest is None else sizes.dtype.type(largest)
+    edges = [*(rounded(sizes[place]) for place in places), last]
+    found = NestedBins([], [], 0)
+    start, num_merged, num_outliers = 0, 0, 0
+    for i, end in enumerate([*places, len(sizes)]):
+        num_merged += 1
+        if i < len(places) and edges[i] == edges[i + 1]:
+            continue
+        ends, ratio, num_left_out = _token_bins(
+            sizes[start:end], tokens[start:end], sub_buckets * num_merged, outlier_threshold
+        )
+        edge = float(edges[i]) if decimals is None else round(float(edges[i]), decimals)
+        found.pairs.extend((edge, tokens_up_to) for tokens_up_to in ends)
+        found.max_ratio.extend([ratio] * len(ends))
+        num_outliers += num_left_out
+        start, num_merged = end, 0
+    return NestedBins(found.pairs, found.max_ratio, num_outliers)
+
+
+def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Sort the pairs by size, then by tokens; sorting them as 64-bit numbers takes a tenth of `np.lexsort`'s time."""
+    if sizes.dtype == np.float64:  # there is no room for both
+        order = np.lexsort((tokens, sizes))
+        return sizes[order], tokens[order]
+    # Positive floats sort like their bit patterns.
+    upper = sizes.view(np.uint32) if sizes.dtype == np.float32 else sizes
+    pairs = (upper.astype(np.uint64) << np.uint64(32)) | tokens.astype(np.uint64)
+    pairs.sort()
+    upper, lower = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
+    in_order = upper.astype(np.uint32).view(np.float32) if sizes.dtype == np.float32 else upper.astype(sizes.dtype)
+    return in_order, lower.astype(tokens.dtype)
+
+
+def ascending_order(sizes: Floats) -> Ints:
+    """The result of `np.argsort(sizes, kind="stable")` for sizes above 0, in a third of its time."""
+    # The size rounded to 32 bits, and the index in the low bits; nearly always, different sizes stay in order.
+    upper = sizes.astype(np.float32).view(np.uint32).astype(np.uint64)
+    keys = (upper << np.uint64(32)) | np.arange(len(sizes), dtype=np.uint64)
+    keys.sort()
+    order = (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
+    ascending = sizes[order]
+    return order if (ascending[1:] >= ascending[:-1]).all() else np.argsort(sizes, kind="stable")
+
+
+def _token_bins(
+    sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], sub_buckets: int, threshold: float
+) -> tuple[list[int], float, int]:
+    """Upper ends of the sub-buckets of one bucket, the largest ratio in them, and the number of examples left out."""
+    ratios = tokens / np.maximum(sizes, 1) if sizes.dtype.kind == "i" else tokens / sizes
+    spread = np.std(ratios)
+    kept = (ratios - np.mean(ratios)) / spread <= threshold if spread > 0 else np.ones(len(ratios), bool)
+    if not kept.any():
+        kept[:] = True
+    ascending = np.sort(tokens[kept]).astype(np.int64)
+    places = greedy_cut_points(ascending, ascending.sum() / sub_buckets, len(ascending) // sub_buckets)
+    ends = [*ascending[places].tolist(), int(ascending[-1])]
+    return ends, float(ratios[kept].max()), int(len(kept) - kept.sum())
+
+
+def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]]) -> Ints:
+    """Return, for each example, the number of the pair whose bucket it falls into, or -1; shape (examples,).
+
+    As NeMo's `FixedBucketBatchSizeConstraint2D` chooses in its strict mode: the bucket of the first size that is
+    large enough, and in it the first with enough tokens.
+    """
+    edges = np.array([size for size, _ in pairs])
+    limits = np.array([limit for _, limit in pairs])
+    starts = np.flatnonzero(np.concatenate([[True], edges[1:] != edges[:-1]]))
+    ends = np.append(starts[1:], len(edges))
+    groups = np.searchsorted(edges[starts], sizes)
+    found = np.full(len(sizes), -1, np.int64)
+    for group, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        here = np.flatnonzero(groups == group)
+        at = np.searchsorted(limits[start:end], tokens[here])
+        fits = at < end - start
+        found[here[fits]] = start + at[fits]
+    return found
+
+
+def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int, num_empty: int) -> list[str]:
+    """Why there are fewer or other buckets than asked for; no note where each of them is there and has examples.
+
+    Args:
+        pairs: see `NestedBins`.
+        asked: the number of buckets by size.
+        sub_buckets: the number of buckets by tokens in each of them.
+        num_empty: how many of the pairs hold no example.
+    """
+    num_sizes = len({size for size, _ in pairs})
+    notes = []
+    if num_sizes < asked:
+        notes.append(
+            f"{asked:,} buckets were asked for, the bins make {num_sizes:,}: a bucket ends with the example that "
+            f"exceeds 1/{asked} of the whole, so that less is left for the last ones, and examples of equal length "
+            "stay together"
+        )
+    if len(pairs) < asked * sub_buckets or num_empty:
+        empty = f", {num_empty:,} of them without an example" if num_empty else ""
+        repeated = len(pairs) - len(set(pairs))
+        ends = f" ({repeated:,} repeat the one before: the same number of tokens ends both)" if repeated else ""
+        notes.append(
+            f"{len(pairs):,} bins of {asked:,} x {sub_buckets:,}{empty}{ends}; NeMo takes them as they are, and a "
+            "smaller number of buckets or sub-buckets leaves no gaps"
+        )
+    return notes

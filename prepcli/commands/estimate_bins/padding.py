@@ -1,0 +1,104 @@
+"""The share of padding in batches, by a simulation of lhotse's dynamic samplers."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.planning.cut_points import ascending
+
+Floats = npt.NDArray[np.float64]
+
+_SAMPLE = 100_000
+_MIN_BATCHES, _MIN_BATCHES_PER_BUCKET = 2000, 16
+
+
+def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float, seed: int = 0) -> float:
+    """The share of padding in the frames of an epoch, from 0 to 1; without bucketing if `bins` is empty.
+
+    See `padding_in_buckets`; a bucket holds the durations `above < duration <= up_to` (lhotse's `select_bucket`).
+    `durations`: seconds, any order, shape (examples,).
+    """
+    lengths = ascending(durations)
+    sample = evenly(lengths)
+    edges = [0, *np.searchsorted(sample, bins, side="right").tolist(), len(sample)]
+    buckets = [sample[start:end, None] for start, end in itertools.pairwise(edges)]
+    return padding_in_buckets(buckets, batch_duration, len(sample) == len(lengths), seed)[0]
+
+
+def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -> list[float]:
+    """See `padding_in_buckets`; `columns` has shape (examples, columns), `numbers` the bucket of each example."""
+    if not len(columns):
+        return [0.0] * columns.shape[1]
+    # NumPy sorts 16-bit numbers by a radix sort, ten times as fast as sorting by both columns at once.
+    by_duration = np.argsort(columns[:, 0], kind="stable")
+    narrow = numbers.astype(np.uint16) if numbers.max() < 1 << 16 else numbers
+    order = evenly(by_duration[np.argsort(narrow[by_duration], kind="stable")])
+    starts = np.flatnonzero(np.diff(numbers[order])) + 1
+    buckets = np.split(columns[order], starts.tolist())
+    return padding_in_buckets(buckets, batch_size, whole=len(order) == len(columns))
+
+
+def padding_in_buckets(
+    buckets: Sequence[Floats], batch_duration: float, whole: bool = True, seed: int = 0
+) -> list[float]:
+    """The share of padding, from 0 to 1, in each column of the examples, over an epoch of batches.
+
+    A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each
+    bucket examples are drawn in random order, and a batch ends where one more example as long as the longest would
+    exceed `batch_duration`. Each bucket counts by its sum. Seeded; of large data about 2,000 batches are simulated
+    (the standard error is below 0.2 percentage points without buckets, and a tenth of that with 150).
+
+    `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: these
+    are all examples, not a sample of them, so that a bucket's last batch, which is not full, counts too.
+    """
+    random = np.random.default_rng(seed)
+    min_batches = max(_MIN_BATCHES_PER_BUCKET, _MIN_BATCHES // len(buckets))
+    num_columns = buckets[0].shape[1]
+    frames, total = np.zeros(num_columns), np.zeros(num_columns)
+    for bucket in buckets:
+        if len(bucket):
+            frames += _frames_for_one(bucket, batch_duration, random, min_batches, whole) * bucket.sum(axis=0)
+            total += bucket.sum(axis=0)
+    return [1 - float(one / all_) if all_ else 0.0 for one, all_ in zip(total, frames, strict=True)]
+
+
+def _frames_for_one(
+    bucket: Floats, batch_duration: float, random: "np.random.Generator", min_batches: int, whole: bool
+) -> Floats:
+    """For each column, the size of all batches with padding divided by the size without."""
+    frames, content = np.zeros(bucket.shape[1]), np.zeros(bucket.shape[1])
+    num_batches = num_rounds = 0
+    counts = np.arange(2, len(bucket) + 2)
+    while num_batches < min_batches and num_rounds < 16:
+        order = random.permutation(bucket)
+        durations = np.ascontiguousarray(order[:, 0])
+        at = 0
+        starts: list[int] = []
+        guess = min(len(order), 64)
+        while at < len(order) and num_batches < min_batches:
+            longest = np.maximum.accumulate(durations[at : at + guess])
+            longest *= counts[: len(longest)]
+            size = int(longest.searchsorted(batch_duration, "right")) + 1
+            if size > len(longest):
+                if at + guess < len(order):
+                    guess *= 2
+                    continue
+                size = len(longest)
+                if num_batches and not whole:
+                    break
+            starts.append(at)
+            at += size
+            num_batches += 1
+        batches = order[:at]
+        frames += np.diff(starts, append=at) @ np.maximum.reduceat(batches, starts)
+        content += batches.sum(axis=0)
+        num_rounds += 1
+    return np.divide(frames, content, out=np.ones_like(frames), where=content > 0)
+
+
+def evenly(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return all of the sorted values, or about 100,000 evenly spaced ones if there are more."""
+    return values if len(values) <= _SAMPLE else values[:: -(-len(values) // _SAMPLE)]

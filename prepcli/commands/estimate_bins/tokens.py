@@ -1,0 +1,312 @@
+"""Bins for bucketed training on texts and conversations, by input tokens, or by input and output tokens."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from prepcli.audio.seconds import seconds_of
+from prepcli.commands.estimate_bins.durations import notes_on_fewer_buckets
+from prepcli.commands.estimate_bins.nested import nested_bins, notes_on_pairs, place
+from prepcli.commands.estimate_bins.options import (
+    TokenBinsOptions,
+    lower_limit,
+    upper_limit,
+    with_keys_of,
+    with_prompt_of,
+)
+from prepcli.commands.estimate_bins.padding import paddings_of
+from prepcli.commands.estimate_bins.text import BinsText, lines_of_token_bins, token_bins
+from prepcli.commands.estimate_bins.token_lengths import FileLengths, FileTask, Floats, Ints, count_file
+from prepcli.commands.estimate_bins.two_d import check_finite, counting
+from prepcli.errors import UsageError
+from prepcli.interface.reports import brief, percentiles
+from prepcli.manifest.datasets import DataSet, Mix, TextSet
+from prepcli.manifest.durations import read_input
+from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
+from prepcli.planning.cut_points import duration_bins
+from prepcli.processes.pools import map_in_order
+from prepcli.processes.workers import available_processors
+from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
+
+# For less text than this, starting workers takes longer than counting.
+_INLINE_BYTES = 1 << 20
+_SECONDS_PER_TOKEN = 0.08
+
+
+@dataclass
+class TokenBinsReport(BinsText):
+    """Bins and their effect on the data. Lengths are in tokens; tpt is output tokens per input token."""
+
+    num_buckets: int
+    """The buckets by length that the bins make: fewer than asked for where `notes` say so."""
+    bucket_duration_bins: list[tuple[int, int]] | list[int]
+    max_tokens: int
+    """Length of the longest example, as the loader's filter measures it."""
+    max_tpt: list[float] | float
+    measure_total_length: bool
+    token_equivalent_duration: float
+    """Seconds of audio that count as one token."""
+    prompt_format: str | None
+    num_examples: int
+    num_discarded: int
+    num_skipped: int
+    num_rejected: int
+    first_rejected: str | None
+    num_input_tokens: int
+    num_output_tokens: int
+    num_outliers: int
+    """Examples with so many output tokens per input token that they were left out of 2-D bins."""
+    num_unplaced: int
+    """Examples that fit no bucket."""
+    suggested_max_tpt: float
+    """Maximum output tokens per input token without outliers: a limit for all buckets."""
+    num_above_suggested: int
+    input_percentiles: dict[str, float]
+    output_percentiles: dict[str, float]
+    tpt_percentiles: dict[str, float]
+    batch_tokens: float
+    padding: list[float]
+    """Of the length by which batches are filled, and in two dimensions of the output as well."""
+    padding_without_buckets: list[float]
+    notes: list[str]
+    inputs: Ints = field(repr=False)
+    """Shape (num_examples,); with `measure_total_length` in one dimension, input and output together."""
+    outputs: Ints = field(repr=False)
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_tokens", "max_tpt", "num_examples")
+
+    def lines(self) -> list[str]:
+        """See `BinsText.lines`."""
+        return lines_of_token_bins(self)
+
+    def bins_alone(self) -> str:
+        """See `BinsText.bins_alone`."""
+        return token_bins(self)
+
+
+@dataclass
+class _Read:
+    lengths: FileLengths
+    num_discarded: int
+
+
+class _Measure(NamedTuple):
+    """Whether a length is that of input and output together, and the seconds of audio that count as one token."""
+
+    total: bool
+    seconds: float
+
+
+def estimate_token_bins(
+    input_cfg: str, tokenizer: TokenizerSpec, options: TokenBinsOptions | None = None
+) -> TokenBinsReport:
+    """Estimate the bins of the texts and the audio that `input_cfg` names (see `resolve_input`).
+
+    Raises `UsageError` for inputs and tokenizers that cannot be read, for endless data without a number of examples,
+    and where there is no example; `IncompleteError` when a worker process dies. Lines that cannot be used are counted.
+    """
+    data = resolve_input(input_cfg, "read")
+    options = with_keys_of(options or TokenBinsOptions(), data)
+    measure = _measure(options)
+    tokenizer = with_prompt_of(tokenizer, data)
+    check_finite(data, options.num_examples)
+    if tokenizer.prompt_format is not None:
+        from prepcli.models.prompts import load_prompt
+
+        load_prompt(tokenizer)  # before workers are forked
+    else:
+        load_tokenizers(tokenizer)
+    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options, measure))
+    lengths = found.lengths
+    if not len(lengths.inputs):
+        first = f"; the first unusable line is {lengths.first_rejected}" if lengths.first_rejected else ""
+        raise UsageError(
+            f"{input_cfg} holds no example that can be used ({found.num_discarded} are outside the limits, "
+            f"{lengths.num_rejected} lines are unusable{first})"
+        )
+    if options.sub_buckets is None and measure.total:
+        lengths.inputs = lengths.inputs + lengths.outputs
+    if not lengths.inputs.any():
+        raise UsageError(
+            f"{input_cfg} has no input tokens at all: plain texts (txt) are all output; estimate without --sub-buckets "
+            "and --no-measure-total-length, or with the --prompt-format of the training"
+        )
+    return _report(found, options, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
+
+
+def _measure(options: TokenBinsOptions) -> _Measure:
+    """How lengths are measured: by the options, or else as in NeMo's script."""
+    total, seconds = options.measure_total_length, options.token_equivalent_duration
+    found = _Measure(
+        options.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
+    )
+    for name, value in (("batch tokens", options.batch_tokens), ("token equivalent duration", found.seconds)):
+        if not value > 0:
+            raise UsageError(f"the {name} must be above 0, not {value:g}")
+    return found
+
+
+def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: TokenBinsOptions, measure: _Measure) -> _Read:
+    leaves = leaves_of(data)
+    tasks = [list(_tasks(leaf, tokenizer, options, measure)) if isinstance(leaf, TextSet) else [] for leaf in leaves]
+    flat = [task for of_leaf in tasks for task in of_leaf]
+    num_bytes = sum(Path(task.path).stat().st_size for task in flat)
+    num_workers = options.num_workers or available_processors()
+    counted = map_in_order(count_file, flat, num_workers if num_bytes >= _INLINE_BYTES else 1)
+    lengths, read = [], []
+    for leaf, of_leaf in zip(leaves, tasks, strict=True):
+        if isinstance(leaf, TextSet):
+            lengths.append(_together([next(counted) for _ in of_leaf]))
+        else:
+            lengths.append(_of_audio(leaf, tokenizer, options.sub_buckets is None, measure, num_workers))
+        read.append(_inside(lengths[-1], leaf, options, measure))
+    if options.num_examples > 0:
+        places, num_drawn = draw(data, read, options.num_examples)
+    else:
+        places, num_drawn = [np.flatnonzero(leaf.inside) for leaf in read], sum(len(leaf.inside) for leaf in read)
+    whole = _together(lengths)
+    whole.inputs, whole.outputs, whole.ratios = (
+        np.concatenate([getattr(of_leaf, name)[at] for of_leaf, at in zip(lengths, places, strict=True)])
+        for name in ("inputs", "outputs", "ratios")
+    )
+    return _Read(whole, num_drawn - len(whole.inputs))
+
+
+def _together(parts: Sequence[FileLengths]) -> FileLengths:
+    """Join the lengths of several files."""
+    return FileLengths(
+        inputs=np.concatenate([part.inputs for part in parts]),
+        outputs=np.concatenate([part.outputs for part in parts]),
+        ratios=np.concatenate([part.ratios for part in parts]),
+        seconds=np.concatenate([part.seconds for part in parts]),
+        num_lines=sum(part.num_lines for part in parts),
+        num_skipped=sum(part.num_skipped for part in parts),
+        num_rejected=sum(part.num_rejected for part in parts),
+        first_rejected=next((part.first_rejected for part in parts if part.first_rejected), None),
+    )
+
+
+def _tasks(data: TextSet, tokenizer: TokenizerSpec, options: TokenBinsOptions, measure: _Measure) -> Iterator[FileTask]:
+    if data.notes.audio_locator_tag is None:
+        data = replace(data, notes=replace(data.notes, audio_locator_tag=options.audio_locator_tag))
+    seconds = data.notes.token_equivalent_duration or measure.seconds
+    targets = data.target_paths or (None,) * len(data.paths)
+    for path, target in zip(data.paths, targets, strict=True):
+        yield FileTask(data, path, target, tokenizer, seconds)
+
+
+def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Measure, num_workers: int) -> FileLengths:
+    """The lengths of records of audio: the audio is input, the transcript output.
+
+    As in NeMo's samplers: the duration of a token is that of the training config, not of the entry; a record without a
+    text is rejected in two dimensions only; and in one dimension, a prompt with its transcript does not count.
+    """
+    keys = data.notes.loader
+    has_texts = not is_1d or tokenizer.prompt_format is None
+    found = read_input(
+        data,
+        num_workers=num_workers,
+        numbers=counting(tokenizer, keys.text_field, keys.lang_field, needs_text=not is_1d) if has_texts else None,
+        seconds_of=seconds_of,
+    )
+    inputs = np.ceil(found.seconds / measure.seconds).astype(np.int32)
+    outputs = found.numbers if has_texts else np.zeros_like(inputs)
+    no_ratios = np.full(len(inputs), np.nan)
+    counts = found.num_lines, found.num_skipped, found.num_rejected, found.first_rejected
+    return FileLengths(inputs, outputs, no_ratios, found.seconds, *counts)
+
+
+def _inside(found: FileLengths, data: DataSet, options: TokenBinsOptions, measure: _Measure) -> LeafDurations:
+    """The examples of a data set that NeMo's filters keep: limits of tokens are for texts, of seconds for audio."""
+    lengths = found.inputs + found.outputs if measure.total else found.inputs
+    keys = data.notes.loader
+    inside = (found.seconds >= lower_limit(keys.min_duration)) & (found.seconds <= upper_limit(keys.max_duration))
+    if isinstance(data, TextSet):
+        inside |= found.seconds == 0
+        inside &= (lengths >= lower_limit(options.min_tokens)) & (lengths <= upper_limit(options.max_tokens))
+        inside &= found.ratios <= upper_limit(options.max_tpt)
+    return LeafDurations(lengths.astype(np.float64), inside, found.num_lines)
+
+
+def _report(
+    found: _Read, options: TokenBinsOptions, measure: _Measure, prompt_format: str | None, notes: list[str]
+) -> TokenBinsReport:
+    lengths = found.lengths
+    inputs, outputs = lengths.inputs, lengths.outputs
+    total_as_input = options.sub_buckets is None and measure.total
+    tpt = _ratios(lengths, inputs - outputs if total_as_input else inputs)
+    ordinary = tpt <= tpt.mean() + options.token_outlier_threshold * tpt.std()
+    suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
+    # The loader's filter measures the total length, which differs from the first of two dimensions.
+    max_length = (inputs + outputs if measure.total and not total_as_input else inputs).max()
+    columns = np.stack([inputs, outputs], axis=1).astype(np.float64)
+    bins: list[tuple[int, int]] | list[int]
+    max_tpt: list[float] | float
+    num_outliers = 0
+    if options.sub_buckets is None:
+        bins = [int(edge) for edge in duration_bins(inputs, options.num_buckets)]
+        max_tpt = suggested
+        numbers = np.searchsorted(bins, inputs)
+        columns = columns[:, :1]
+        num_buckets = len(bins) + 1
+        num_empty = num_buckets - len(np.unique(numbers))
+        more = notes_on_fewer_buckets(options.num_buckets, num_buckets, num_empty, "tokens")
+    else:
+        nested = nested_bins(
+            inputs.astype(np.int64), outputs, options.num_buckets, options.sub_buckets, options.token_outlier_threshold
+        )
+        bins = [(int(size), limit) for size, limit in nested.pairs]
+        max_tpt = [_up(ratio) for ratio in nested.max_ratio]
+        numbers = place(columns[:, 0], outputs, nested.pairs)
+        num_outliers = nested.num_outliers
+        num_buckets = len({size for size, _ in nested.pairs})
+        num_empty = len(nested.pairs) - len(np.unique(numbers[numbers >= 0]))
+        more = notes_on_pairs(nested.pairs, options.num_buckets, options.sub_buckets, num_empty)
+    placed = numbers >= 0
+
+    return TokenBinsReport(
+        num_buckets=num_buckets,
+        bucket_duration_bins=bins,
+        max_tokens=int(max_length),
+        max_tpt=max_tpt,
+        measure_total_length=measure.total,
+        token_equivalent_duration=measure.seconds,
+        prompt_format=prompt_format,
+        num_examples=len(inputs),
+        num_discarded=found.num_discarded,
+        num_skipped=lengths.num_skipped,
+        num_rejected=lengths.num_rejected,
+        first_rejected=lengths.first_rejected,
+        num_input_tokens=int((inputs - outputs if total_as_input else inputs).sum(dtype=np.int64)),
+        num_output_tokens=int(outputs.sum(dtype=np.int64)),
+        num_outliers=num_outliers,
+        num_unplaced=int(len(placed) - placed.sum()),
+        suggested_max_tpt=suggested,
+        num_above_suggested=int((tpt > suggested).sum()),
+        input_percentiles=percentiles(np.sort(inputs)),
+        output_percentiles=percentiles(np.sort(outputs)),
+        tpt_percentiles=percentiles(np.sort(tpt)),
+        batch_tokens=options.batch_tokens,
+        padding=paddings_of(columns[placed], numbers[placed], options.batch_tokens),
+        padding_without_buckets=paddings_of(columns[placed], np.zeros_like(numbers[placed]), options.batch_tokens),
+        notes=[*notes, *more],
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def _ratios(lengths: FileLengths, inputs: Ints) -> Floats:
+    """Output tokens per input token of the texts, which `max_tpt` limits; of audio, if there are no texts."""
+    of_texts = lengths.ratios[~np.isnan(lengths.ratios)]
+    return of_texts if len(of_texts) else lengths.outputs / np.maximum(inputs, 1)
+
+
+def _up(ratio: float) -> float:
+    """Round up to three decimals: rounded down, the limit would exclude the example it comes from."""
+    return math.ceil(round(ratio * 1e3, 6)) / 1e3

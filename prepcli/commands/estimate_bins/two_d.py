@@ -1,0 +1,245 @@
+"""Bins for bucketed training by duration and number of tokens, for models whose decoder cost depends on the tokens."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.audio.seconds import seconds_of
+from prepcli.commands.estimate_bins.durations import check_limits, explain_empty
+from prepcli.commands.estimate_bins.nested import Floats, ascending_order, nested_bins, notes_on_pairs, place
+from prepcli.commands.estimate_bins.options import (
+    LANG_FIELD,
+    TEXT_FIELD,
+    Bins2dOptions,
+    lower_limit,
+    upper_limit,
+    with_keys_of,
+    with_prompt_of,
+)
+from prepcli.commands.estimate_bins.padding import paddings_of
+from prepcli.commands.estimate_bins.text import BinsText, lines_of_bins_2d, pairs
+from prepcli.errors import UsageError
+from prepcli.interface.reports import brief, percentiles
+from prepcli.manifest.datasets import DataSet, Mix
+from prepcli.manifest.durations import Durations, read_input
+from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.parts import Numbers
+from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
+from prepcli.processes.workers import available_processors
+from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
+
+
+@dataclass
+class Bucket2d:
+    """The examples longer than `above` and not longer than `up_to` seconds, with up to `max_tokens` tokens."""
+
+    above: float
+    up_to: float
+    max_tokens: int
+    max_tps: float
+    num_examples: int
+    hours: float
+    tokens: int
+
+
+@dataclass
+class Paddings:
+    """Shares of padding in a batch, from 0 to 1: of the seconds and of the tokens."""
+
+    seconds: float
+    tokens: float
+
+
+@dataclass
+class Bins2dReport(BinsText):
+    """Nested bins and their effect on the data. Durations are in seconds."""
+
+    num_buckets: int
+    """The buckets by duration that the bins make: fewer than asked for where `notes` say so."""
+    bucket_duration_bins: list[tuple[float, int]]
+    max_duration: float
+    max_tps: list[float]
+    num_examples: int
+    hours: float
+    num_tokens: int
+    num_discarded: int
+    num_skipped: int
+    num_rejected: int
+    first_rejected: str | None
+    num_outliers: int
+    """Examples with so many tokens per second that they were left out of the bins."""
+    num_unplaced: int
+    """Examples that fit no bucket; training leaves them out."""
+    num_above_max_tps: int
+    """More examples that `max_tps` leaves out because it is rounded to two decimals."""
+    percentiles: dict[str, float]
+    token_percentiles: dict[str, float]
+    tps_percentiles: dict[str, float]
+    buckets: list[Bucket2d]
+    batch_duration: float
+    padding: Paddings
+    padding_with_durations_alone: Paddings
+    padding_without_buckets: Paddings
+    notes: list[str]
+    durations: Floats = field(repr=False)
+    """Shape (num_examples,), ascending."""
+    tokens: npt.NDArray[np.int32] = field(repr=False)
+    """Shape (num_examples,)."""
+
+    def __repr__(self) -> str:
+        return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")
+
+    def lines(self) -> list[str]:
+        """See `BinsText.lines`."""
+        return lines_of_bins_2d(self)
+
+    def bins_alone(self) -> str:
+        """See `BinsText.bins_alone`."""
+        return pairs(self)
+
+
+def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
+    """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
+
+    Raises `UsageError` for inputs and tokenizers that cannot be read, for endless data without a number of examples,
+    and where there is no example; `IncompleteError` when a worker process dies. Lines that cannot be used are counted,
+    those without a text and those in a language without a tokenizer among them.
+    """
+    options = options or Bins2dOptions()
+    if not options.batch_duration > 0:
+        raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
+    data = resolve_input(spec, "leave out")
+    options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
+    if (options.text_field or TEXT_FIELD) == (options.lang_field or LANG_FIELD):
+        raise UsageError(f"text and language cannot both be in the field {options.text_field or TEXT_FIELD!r}")
+    check_limits(options.min_duration, options.max_duration)
+    check_finite(data, options.num_examples)
+    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
+    if not len(found.seconds):
+        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
+    return _report(found, options, [*notes_on_input(data), *notes])
+
+
+def check_finite(data: DataSet | Mix, num_examples: int) -> None:
+    """Raise `UsageError` for endless data unless the number of examples is given."""
+    if num_examples <= 0 and any(leaf.notes.endless for leaf in leaves_of(data)):
+        raise UsageError(
+            "the input says force_finite: false, so its data never end: say how many examples to take with "
+            "--num-examples (-n)"
+        )
+
+
+def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: Bins2dOptions) -> Durations:
+    return read_input(
+        data,
+        num_workers=options.num_workers or available_processors(),
+        min_duration=lower_limit(options.min_duration),
+        max_duration=upper_limit(options.max_duration),
+        num_examples=options.num_examples,
+        numbers=counting(tokenizer, options.text_field, options.lang_field),
+        seconds_of=seconds_of,
+    )
+
+
+def counting(
+    tokenizer: TokenizerSpec, text_field: str | None, lang_field: str | None, needs_text: bool = True
+) -> Callable[[DataSet], Numbers]:
+    """Return the function that counts the tokens of a data set's records.
+
+    `text_field` and `lang_field` are for data sets whose entry does not name other fields. The tokenizers are loaded
+    here, before workers are forked. Without `needs_text`, a record without a text has no tokens; with it, it is
+    rejected.
+    """
+    if tokenizer.prompt_format is not None:
+        from prepcli.models.prompts import PromptedLines, load_prompt
+
+        load_prompt(tokenizer)
+    else:
+        from prepcli.tokenizers.lines import TokensOfCuts, TokensOfTexts
+
+        load_tokenizers(tokenizer)
+
+    def of(data: DataSet) -> Numbers:
+        of_text = data.notes.text_field or text_field or TEXT_FIELD
+        of_lang = data.notes.lang_field or lang_field or LANG_FIELD
+        if tokenizer.prompt_format is not None:
+            return Numbers(PromptedLines(tokenizer, of_text, of_lang, data.notes.tags, data.cuts))
+        tag = dict(data.notes.tags).get(of_lang)
+        lang = None if tag is None else str(tag)
+        if data.cuts:
+            return Numbers(TokensOfCuts(tokenizer, lang, needs_text))
+        return Numbers(TokensOfTexts(tokenizer, of_text, lang, needs_text), (of_text, of_lang))
+
+    return of
+
+
+def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
+    order = ascending_order(found.seconds)  # once, for all that is sorted below
+    durations, tokens = found.seconds[order], found.numbers[order]
+    typical = typical_seconds(durations)
+    bins = nested_bins(
+        durations.astype(np.float32),
+        tokens,
+        options.num_buckets,
+        options.sub_buckets,
+        options.token_outlier_threshold,
+        decimals=3,
+        largest=None if math.isinf(upper_limit(options.max_duration)) else options.max_duration,
+    )
+    pairs, max_tps = bins.pairs, [round(ratio, 2) for ratio in bins.max_ratio]
+    numbers = place(durations, tokens, pairs)
+    placed = numbers >= 0
+    tps = tokens / durations
+    of_placed = numbers[placed]
+    columns = np.stack([durations[placed], tokens[placed]], axis=1)
+    seconds = np.bincount(of_placed, columns[:, 0], len(pairs))
+    sums = np.bincount(of_placed, columns[:, 1], len(pairs))
+    counts = np.bincount(of_placed, minlength=len(pairs))
+    edges = sorted({size for size, _ in pairs})
+    lower = dict(zip(edges, [0.0, *edges], strict=False))
+
+    def padding(numbers: npt.NDArray[Any]) -> Paddings:
+        return Paddings(*paddings_of(columns, numbers, options.batch_duration))
+
+    return Bins2dReport(
+        num_buckets=len(edges),
+        bucket_duration_bins=pairs,
+        max_duration=pairs[-1][0],
+        max_tps=max_tps,
+        num_examples=len(durations),
+        hours=float(durations.sum()) / 3600,
+        num_tokens=int(tokens.sum(dtype=np.int64)),
+        num_discarded=found.num_discarded,
+        num_skipped=found.num_skipped,
+        num_rejected=found.num_rejected,
+        first_rejected=found.first_rejected,
+        num_outliers=bins.num_outliers,
+        num_unplaced=int(len(placed) - placed.sum()),
+        num_above_max_tps=int((tps[placed] > np.array(max_tps)[of_placed]).sum()),
+        percentiles=percentiles(durations),
+        token_percentiles=percentiles(np.sort(tokens)),
+        tps_percentiles=percentiles(np.sort(tps)),
+        buckets=[
+            Bucket2d(lower[size], size, limit, ratio, int(count), float(of_bucket) / 3600, int(num_tokens))
+            for (size, limit), ratio, count, of_bucket, num_tokens in zip(
+                pairs, max_tps, counts, seconds, sums, strict=True
+            )
+        ],
+        batch_duration=options.batch_duration,
+        padding=padding(of_placed),
+        padding_with_durations_alone=padding(np.searchsorted(edges, columns[:, 0])),
+        padding_without_buckets=padding(np.zeros(len(columns), np.int64)),
+        notes=[
+            *notes,
+            *notes_on_seconds(typical),
+            *notes_on_limit(options.max_duration, typical),
+            *notes_on_pairs(pairs, options.num_buckets, options.sub_buckets, int(np.count_nonzero(counts == 0))),
+        ],
+        durations=durations,
+        tokens=tokens,
+    )

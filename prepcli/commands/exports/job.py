@@ -1,0 +1,159 @@
+"""What the jobs of exports share: ids and shards are planned, and a shard's records are written one after the other."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from prepcli.audio.channels import channels_note
+from prepcli.commands.exports.ids import GIVEN_ID, ID_KEYS, RecordIds, plan_ids
+from prepcli.commands.exports.options import ExportOptions
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected
+from prepcli.jobs.records import Records, settings_over
+from prepcli.manifest.record import Record
+from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.split import Indices, by_count, in_order, seconds_of
+
+
+@dataclass(frozen=True, slots=True)
+class ExportShard(Unit):
+    """A shard: its number, and the records `order[lo:hi]` of the contents."""
+
+    number: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportContents:
+    """The records, their ids, and their order."""
+
+    records: Records
+    ids: RecordIds
+    order: Indices
+
+    def id_of(self, number: int, record: Record) -> str:
+        """The id of record `number`."""
+        return self.ids.id_of(self.records, number, record)
+
+    def audio_path(self, number: int, record: Record) -> str:
+        """Absolute path of the audio of record `number`."""
+        return self.records.audio_path(number, record.audio_filepath)
+
+
+ExportPlan = Plan[ExportShard, ExportContents]
+
+
+class ShardWriter(Protocol):
+    """Writes the records of one shard."""
+
+    def add(self, number: int, record: Record) -> float:
+        """Write record `number`, completely or not at all; returns its seconds of audio.
+
+        Raises:
+            RecordRejected: the record cannot be used; nothing of it was written.
+        """
+
+    def close(self) -> None:
+        """Write what is still missing after the last record."""
+
+
+def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
+    """Index the manifests, and divide their records into shards of nearly the same number of records."""
+    base_dir = job.options.audio_base_dir
+    keys = ID_KEYS | ({"id": GIVEN_ID} if job.takes_ids else {})
+    records = Records(job.manifests, base_dir, keys=keys, workspace=workspace, num_workers=job.num_workers)
+    size = len(records)
+
+    # Where every line is a reject there is one bound and no shard.
+    bounds = by_count(size, -(-size // job.shard_size)) if size else np.zeros(1, np.int64)
+
+    def make(scratch: Scratch) -> Values:
+        ids = plan_ids(records.index, base_dir, scratch)
+        order = in_order(size, job.shuffle_seed, scratch)
+        return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds)} | {
+            field.name: getattr(ids, field.name) for field in fields(RecordIds)
+        }
+
+    values = dict(records.layout([job.command, settings_over(job.manifests, base_dir, job.options)], make))
+    order, seconds_of_shards = values.pop("order"), values.pop("seconds")
+    places = zip(pairwise(bounds.tolist()), seconds_of_shards.tolist(), strict=True)
+    units = [
+        ExportShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
+        for number, ((lo, hi), seconds) in enumerate(places)
+    ]
+    return records.plan(units, ExportContents(records, RecordIds(**values), order))
+
+
+class ExportJob(UnitJob[ExportShard, ExportContents]):
+    """Turns manifests into the shards of another toolkit. A unit is a shard.
+
+    Attributes:
+        takes_ids: whether the ids are the field `id` of the records, where all have different ones.
+    """
+
+    takes_ids: ClassVar[bool] = False
+
+    def __init__(self, manifests: Sequence[str], options: ExportOptions, num_workers: int = 1) -> None:
+        self.manifests = manifests
+        self.options = options
+        self.num_workers = num_workers
+
+    @property
+    @abstractmethod
+    def shard_size(self) -> int:
+        """Maximum number of records per unit."""
+
+    @property
+    def shuffle_seed(self) -> int | None:
+        """The seed of the order of the records; None keeps that of the manifests."""
+        return None
+
+    @abstractmethod
+    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
+        """Open the files of a shard."""
+
+    def settings(self, plan: ExportPlan) -> dict[str, Any]:
+        """The options, where the audio lies, and where the ids come from."""
+        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
+        return settings | ({"ids": "the records' own"} if plan.contents.ids.given else {})
+
+    def plan(self, workspace: Workspace) -> ExportPlan:
+        """Index the manifests and divide their records into shards."""
+        return plan_export(self, workspace)
+
+    def missing_sample(self, plan: ExportPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
+
+    def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
+        """Lines that could not be read, in input order."""
+        return plan.contents.records.planned_rejects()
+
+    def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
+        """A line for the summary, if shards have counted records in `SEVERAL_CHANNELS`."""
+        return channels_note(
+            (marker.extra for marker in markers), "records", "give them the field channel (from 0), or make mono files"
+        )
+
+    def process(self, plan: ExportPlan, unit: ExportShard, writer: UnitWriter, advance: Advance) -> None:
+        """Write one shard."""
+        records = plan.contents.records
+        shard = self.open_shard(plan.contents, unit, writer)
+        for number in records.reading_ahead(plan.contents.order[unit.lo : unit.hi].tolist()):
+            try:
+                seconds = shard.add(number, Record.parse(records.line(number)))
+            except RecordRejected as rejected:
+                writer.reject(records.reject_source(number), rejected, records.origin(number))
+            else:
+                writer.count(1, seconds)
+            advance(1, float(records.index.duration[number]))
+        shard.close()

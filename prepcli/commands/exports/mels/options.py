@@ -1,0 +1,84 @@
+"""The options of `manifest-to-mels`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from prepcli.audio.limits import MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
+from prepcli.commands.exports.options import ExportOptions
+from prepcli.engine.run.options import Devices, JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import Manifest
+
+
+@dataclass(frozen=True)
+class MelsOptions(ExportOptions):
+    """What shapes mel-spectrograms; the names and defaults are those of Tacotron 2's own script."""
+
+    lists_only: Annotated[
+        bool,
+        Option(
+            "Write only the file lists, without the mels.",
+            disables=("hop_length", "win_length", "mel_fmin", "mel_fmax", "n_mel_channels"),
+        ),
+    ] = False
+    text_field: Annotated[
+        str | None,
+        Option(
+            "Field with the text of the lists.", shown_default="normalized_text of records that have it, otherwise text"
+        ),
+    ] = None
+    sampling_rate: Annotated[int, Option("Sampling rate of the mels (Hz); other audio is resampled.")] = 22050
+    filter_length: Annotated[int, Option("Length of the Fourier transform in samples.", minimum=2)] = 1024
+    hop_length: Annotated[int, Option("Samples from one frame to the next.", minimum=1)] = 256
+    win_length: Annotated[int, Option("Length of the window in samples.", minimum=1)] = 1024
+    mel_fmin: Annotated[float, Option("Lowest frequency (Hz).", minimum=0)] = 0.0
+    mel_fmax: Annotated[float, Option("Highest frequency (Hz).", minimum=0)] = 8000.0
+    n_mel_channels: Annotated[int, Option("Number of mel bands.", minimum=1)] = 80
+
+    @property
+    def min_samples(self) -> int:
+        """The shortest clip: its ends are mirrored over half of a Fourier transform."""
+        return self.filter_length // 2 + 1
+
+    def check(self) -> None:
+        """Check that the options agree.
+
+        Raises:
+            UsageError: the message names the options of the command line and says what to do.
+        """
+        if not MIN_SAMPLING_RATE <= self.sampling_rate <= MAX_SAMPLING_RATE:
+            raise UsageError(
+                f"--sampling-rate {self.sampling_rate} is not a sampling rate in Hz; "
+                f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
+            )
+        if self.win_length > self.filter_length:
+            raise UsageError(f"--win-length {self.win_length} must not exceed --filter-length {self.filter_length}")
+        if not self.mel_fmin < self.mel_fmax <= self.sampling_rate / 2:
+            raise UsageError(
+                f"--mel-fmin {self.mel_fmin:g} must be below --mel-fmax {self.mel_fmax:g}, which must not exceed half "
+                f"of --sampling-rate {self.sampling_rate}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestToMels(MelsOptions, JobOptions):
+    """Turn NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow.
+
+    Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
+    OUT/filelists/STEM_mel_text_filelist.txt and OUT/filelists/STEM_audio_text_filelist.txt. OUT is the dataset path for
+    training; paths of audio are absolute. The text is normalized_text, or text if a record does not have it. A text
+    with a vertical bar or a line break is a reject, and so is a clip that is shorter than half of --filter-length.
+    Needs PyTorch (the extra models), except for --lists-only.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli manifest-to-mels train.json,val.json,test.json mels/
+    """
+
+    manifest: Manifest
+    out: Annotated[
+        Path, Option("Directory for mels and file lists.", metavar="OUT", is_argument=True, shapes_output=False)
+    ]
+    devices: Devices = "auto"

@@ -1,0 +1,66 @@
+"""What the jobs with a codec share: the codec, its settings, and the device."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.statistics import TELEMETRY
+from prepcli.engine.state.plan import Contents, UnitT
+from prepcli.interface.options import settings_of
+from prepcli.jobs.model_job import ModelJob
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
+from prepcli.models.devices import use_same_algorithms
+from prepcli.models.protocols import Codec
+
+MAX_RATE = 48000
+"""Batches of audio up to this rate (Hz) go to a GPU through shared memory."""
+
+
+class CodecJob(ModelJob[UnitT, Contents, Codec]):
+    """A job that encodes audio with the codec of its options."""
+
+    command: ClassVar[str] = "extend-codec-codes"
+    telemetry = TELEMETRY
+
+    def __init__(self, options: CodesOptions, device: str, num_workers: int) -> None:
+        super().__init__(device, num_workers)
+        options.check()
+        check_codec_model(options.codec_model, options.num_codebooks)
+        self.options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
+
+    @property
+    def name(self) -> str:
+        """The name in `codes_<name>`."""
+        assert self.options.codec_name is not None
+        return self.options.codec_name
+
+    def codec_settings(self) -> dict[str, Any]:
+        """The options and the model."""
+        settings = settings_of(self.options) | {"--codec-model": identity(self.options.codec_model)}
+        if self.options.num_codebooks is None:  # a run of a version without this option can be continued
+            del settings["--num-codebooks"]
+        return settings
+
+    def load_model(self) -> Codec:
+        """Load the codec."""
+        return load_codec(self.options.codec_model, self.options.num_codebooks)
+
+    def set_up_device(self) -> None:
+        """Make PyTorch use the same algorithms in every run."""
+        use_same_algorithms()
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the codec runs on a GPU, which resamples as well, and whose kernels limit the size of a batch."""
+        return self.device.startswith("cuda")
+
+    @property
+    def mixes_lengths(self) -> bool:
+        """Whether batches hold segments of several lengths."""
+        return self.is_on_gpu and mixes_lengths(self.model)
+
+    @property
+    def max_batch_samples(self) -> int:
+        """Those of `--batch-duration`, at the highest rate that is decoded."""
+        rate = self.model.sampling_rate
+        return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))

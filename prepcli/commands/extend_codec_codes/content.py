@@ -1,0 +1,72 @@
+"""Check that a Shar set is complete, and that audio is still what codes were made from."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.stored_units import find_plan, read_units
+from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.errors import UsageError
+from prepcli.formats.audio_states import AUDIO_RECORD, States, compare_audio
+from prepcli.interface.printing import printable_command
+from prepcli.processes.pools import map_in_order
+
+
+def record_audio(workspace: Workspace, unit: str, states: States) -> None:
+    """Store what a unit is made from; to be called before it is published."""
+    path = workspace.root / AUDIO_RECORD.format(unit)
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, states)
+
+
+def check_audio(workspace: Workspace, done: Sequence[Unit], folder: Path, num_workers: int) -> None:
+    """Check that the audio is what the finished units were made from.
+
+    Args:
+        workspace: that of the codes.
+        done: the finished units.
+        folder: the Shar set; audio outside of one has absolute paths.
+        num_workers: maximum number of worker processes.
+
+    Raises:
+        UsageError: a tar or a file holds different audio.
+    """
+    records = [workspace.root / AUDIO_RECORD.format(unit.id) for unit in done]
+    for found in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):
+        if found.changed:
+            raise UsageError(
+                f"{found.changed[0]} holds other audio than the codes in {workspace.out} were made of. Choose another "
+                "directory (--output-dir) or name (--codec-name), or give --overwrite to encode everything again"
+            )
+
+
+def check_complete(workspace: Workspace, partial: bool) -> str | None:
+    """The finished part of a Shar by the plan in its workspace; None if it is complete or has no known plan.
+
+    Raises:
+        UsageError: a part is missing, and `partial` does not say to take what is there.
+    """
+    plan, folder = find_plan(workspace), workspace.out
+    units = [] if plan is None else read_units(workspace, plan)
+    sizes = OutputSizes(folder)
+    num_done = sum(_is_published(workspace, unit, plan.digest, sizes) for unit in units if plan is not None)
+    if plan is None or num_done == len(units):
+        return None
+    if not partial:
+        continued = printable_command(plan.run_again(folder))
+        raise UsageError(
+            f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
+            "Or give --partial to encode what is there; once the rest is there, everything must be encoded again"
+        )
+    return f"{num_done} of {len(units)} units of the Shar"
+
+
+def _is_published(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes) -> bool:
+    """Whether the unit is done and its files exist; `check_audio` checks that they are unchanged."""
+    marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+    if marker is None or marker.digest != digest:
+        return False
+    return all(map(sizes.has, marker.files))

@@ -1,0 +1,316 @@
+"""Encode one unit of shards: batch segments with equal numbers of frames, run the codec, write tars."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.rates import rate_counts
+from prepcli.commands.extend_codec_codes.content import record_audio
+from prepcli.commands.extend_codec_codes.file_segments import FileSegment
+from prepcli.commands.extend_codec_codes.on_device import BatchShape, encode_rows, move_rows
+from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.plan import InputShard
+from prepcli.commands.extend_codec_codes.shard_index import Found, Member, ShardIndex
+from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.run.job import Advance
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.audio_states import States
+from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
+from prepcli.formats.indexes import index_name
+from prepcli.formats.shar import TARGET, shard_text
+from prepcli.jobs.model_job import UnitWork
+from prepcli.jobs.prefetch import Batch, Decoded
+from prepcli.manifest.shar_cuts import cut_lines
+from prepcli.models.batches import equal_length_batches, full_batches
+from prepcli.models.protocols import Codec
+from prepcli.models.running import ModelRunner, Result, Running
+from prepcli.models.sinc import can_resample, resampled_length
+from prepcli.models.widths import MAX_VALUES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prepcli.manifest.parts import Ints
+
+ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
+"""Counts of a unit: seconds encoded, seconds of all targets and contexts, batches; codes compared with those of full
+float32, and the number of different ones."""
+WAITED, IN_CODEC = "waited_seconds", "codec_seconds"
+"""Seconds that a unit spent waiting for decoded audio, and in the codec."""
+
+COMPARE_EVERY = 32
+"""With a faster precision, one batch in this many is also encoded in full float32, to measure the difference."""
+
+Codes = NDArray[np.integer[Any]]
+
+
+Piece = Member | FileSegment
+
+
+class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
+    """The segments of a unit; `compute` returns the codes of each, or the reason why it has none."""
+
+    def __init__(
+        self,
+        shards: Sequence[InputShard],
+        indices: Sequence[ShardIndex],
+        codec: Codec,
+        options: CodesOptions,
+        folder: Path,
+        *,
+        on_gpu: bool = False,
+        mixes_lengths: bool = False,
+    ) -> None:
+        """`folder`: the Shar set. `on_gpu`: batches come at the audio's own rate, and are as small as its kernels need.
+
+        `mixes_lengths`: the codec gives each segment its own codes in batches of mixed lengths, too.
+        """
+        self.shards = shards
+        self.indices = indices
+        self._codec = codec
+        self._options = options
+        self._folder = folder
+        self._on_gpu = on_gpu
+        self._mixes_lengths = mixes_lengths
+        self._members: list[Piece] = []
+        self._number: dict[tuple[bytes, int], int] = {}
+        self._records: list[int] = []
+        self._seconds: list[float] = []
+        self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, WAITED, IN_CODEC), 0)
+        self.lost_records, self.lost_seconds = 0, 0.0
+        for index in indices:
+            for name, found in index.fields.items():
+                for seconds, one in zip(index.seconds, found, strict=True):
+                    self._add(one, seconds if name == TARGET else None)
+        self._num_frames = self._count_frames()
+        self._unusable = dict(self._find_unusable())
+        self._batches = list(self._plan_batches())
+
+    def _add(self, found: Found, seconds: float | None) -> None:
+        """Register a use of a segment; `seconds` are those of the cut if it is the target."""
+        if found is None or isinstance(found, RecordRejected):
+            if seconds is not None:
+                self.lost_records += 1
+                self.lost_seconds += seconds
+            return
+        number = self._number.setdefault((found.digest, found.num_samples), len(self._members))
+        if number == len(self._members):
+            self._members.append(found)
+            self._records.append(0)
+            self._seconds.append(0.0)
+        self.extra[USED] += found.num_samples / found.sampling_rate
+        for name in rate_counts(found.sampling_rate, self._codec.sampling_rate):
+            self.extra[name] = self.extra.get(name, 0) + 1
+        if seconds is not None:
+            self._records[number] += 1
+            self._seconds[number] += seconds
+
+    def _count_frames(self) -> "Ints":
+        codec = self._codec
+        samples = [resampled_length(one.num_samples, one.sampling_rate, codec.sampling_rate) for one in self._members]
+        frames: Ints = -(-np.array(samples, np.int64) // codec.samples_per_frame)
+        return frames
+
+    @property
+    def _max_samples(self) -> int:
+        """Samples of a batch, at the codec's rate, for which every layer has few enough values."""
+        return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
+
+    def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
+        """Segments that the codec cannot encode because of their length."""
+        codec = self._codec
+        max_frames = self._max_samples // codec.samples_per_frame
+        for number in np.flatnonzero(self._num_frames > max_frames).tolist():
+            seconds = self._members[number].seconds
+            yield (
+                number,
+                RecordRejected(
+                    RejectReason.OUT_OF_MEMORY,
+                    f"{seconds:g} s are too long for a layer of the codec on a GPU, which can compute "
+                    f"{self._max_samples / codec.sampling_rate:.0f} s at once: continue with --devices cpu "
+                    "--retry-rejects, or cut the record in two",
+                ),
+            )
+        short = RecordRejected(
+            RejectReason.BAD_DURATION,
+            f"too short for the codec, which needs {codec.min_frames} frames of "
+            f"{codec.samples_per_frame / codec.sampling_rate:g} s",
+        )
+        for number in np.flatnonzero(self._num_frames < codec.min_frames).tolist():
+            yield number, short
+        for number, member in enumerate(self._members):
+            if not can_resample(member.sampling_rate, codec.sampling_rate):
+                yield (
+                    number,
+                    RecordRejected(
+                        RejectReason.UNREADABLE_AUDIO,
+                        f"its sampling rate of {member.sampling_rate} Hz has no small ratio to the codec's "
+                        f"{codec.sampling_rate} Hz: make the Shar set again with --target-sample-rate",
+                    ),
+                )
+
+    def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
+        """Segments of a batch, and its shape: of one sampling rate, and of one number of frames if it must be."""
+        codec = self._codec
+        max_samples = min(int(self._options.batch_duration * codec.sampling_rate), self._max_samples)
+        rates = np.array([member.sampling_rate for member in self._members], np.int64)
+        is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
+        is_usable[list(self._unusable)] = False
+        for rate in np.unique(rates).tolist():
+            own = np.flatnonzero((rates == rate) & is_usable)
+            frames = self._num_frames[own]
+            if self._mixes_lengths:
+                batches = full_batches(frames, max_samples // codec.samples_per_frame)
+            else:
+                equal = equal_length_batches(frames * codec.samples_per_frame, max_samples)
+                batches = [(batch, len(batch), int(frames[batch[0]])) for batch in equal]
+            decoded_rate = rate if self._on_gpu else codec.sampling_rate
+            for batch, num_rows, num_frames in batches:
+                yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
+
+    def _is_encoded_here(self, member: Piece) -> bool:
+        """Whether this unit encodes the segment."""
+        return True
+
+    def batches(self) -> Iterator[Batch[Any]]:
+        """The batches to decode, in the order of `compute`."""
+        for batch, shape in self._batches:
+            members = tuple(self._members[number] for number in batch.tolist())
+            if shape.sampling_rate != self._codec.sampling_rate:
+                yield Batch(members, max(member.num_samples for member in members))
+            else:
+                yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
+
+    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
+        """Run all batches through the codec; the next is copied to the device while earlier ones are encoded."""
+        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
+        found: list[Codes | RecordRejected] = [self._unusable.get(n, missing) for n in range(len(self._members))]
+        advance(self.lost_records, self.lost_seconds)
+        precision = self._options.precision
+        under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
+        with ModelRunner(device, self._codec.rows_on_cpu, to_host=True) as runner:
+            for turn, (batch, shape) in enumerate(self._batches):
+                started = time.monotonic()
+                audio = next(decoded)
+                begun = time.monotonic()
+                tensors = self._tensors(batch, audio)
+                run = partial(runner.run, keys=audio.keys, prepare=partial(move_rows, self._codec, shape, device))
+                codes = run(partial(encode_rows, self._codec, precision), *tensors)
+                exact = None
+                if precision != "fp32" and turn % COMPARE_EVERY == 0:
+                    exact = run(partial(encode_rows, self._codec, "fp32"), *tensors)
+                under_way.append((batch, audio, codes, exact))
+                if len(under_way) > runner.depth:
+                    self._take(found, *under_way.popleft(), device, advance)
+                self.extra[WAITED] += begun - started
+                self.extra[IN_CODEC] += time.monotonic() - begun
+            begun = time.monotonic()
+            while under_way:
+                self._take(found, *under_way.popleft(), device, advance)
+            self.extra[IN_CODEC] += time.monotonic() - begun
+        return found
+
+    def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor, Tensor]":
+        """The decoded rows (B, T), and of each the number of samples (B,) and of frames (B,)."""
+        import torch
+
+        rows = decoded.audio if decoded.audio.size else np.zeros((len(batch), 1), np.float32)  # all were rejected
+        frames = torch.from_numpy(self._num_frames[batch])
+        return torch.from_numpy(rows), torch.from_numpy(decoded.lengths), frames
+
+    def _take(
+        self,
+        found: "list[Codes | RecordRejected]",
+        batch: "Ints",
+        decoded: Decoded,
+        encoded: Running,
+        exact: Running | None,
+        device: str,
+        advance: Advance,
+    ) -> None:
+        """Add the codes of a batch to `found`; this is the only place that waits for the GPU: for this batch alone."""
+        result = encoded.result()
+        compared = exact.result() if exact is not None else None
+        if compared is not None and result.tensors and compared.too_large == result.too_large:
+            self._compare(result, compared)
+        numbers = batch.tolist()
+        for row in result.too_large:
+            found[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
+        if result.tensors:
+            codes, frames = result.tensors
+            rows = codes.numpy().astype(codes_type(self._codec.codebook_size))
+            for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
+                found[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
+        self.extra[BATCHES] += 1
+        self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
+        advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
+
+    def _compare(self, result: Result, exact: Result) -> None:
+        """Count the codes of a batch, and those that are different in full float32."""
+        import torch
+
+        (codes, frames), (exact_codes, _) = result.tensors, exact.tensors
+        within = torch.arange(codes.shape[2]) < frames[:, None]
+        self.extra[COMPARED] += int(within.sum()) * codes.shape[1]
+        self.extra[DIFFERENT] += int(((codes != exact_codes) & within[:, None]).sum())
+
+    def _too_large(self, number: int, device: str) -> RecordRejected:
+        member = self._members[number]
+        return RecordRejected(
+            RejectReason.OUT_OF_MEMORY,
+            f"the codec has not enough memory on {device} for the {member.seconds:g} s at {member.place}, even alone "
+            "(no --batch-duration helps); take a device with more memory, and --retry-rejects",
+        )
+
+    def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
+        """Write the tars of all shards; a cut without codes gets placeholders in every field and is a reject."""
+        frame_shift = self._codec.samples_per_frame / self._codec.sampling_rate
+        for shard, index in zip(self.shards, self.indices, strict=True):
+            number = shard_text(shard.number)
+            # Readers list the shards by the targets, so these are renamed last.
+            fields = sorted(index.fields, key=lambda name: name == TARGET)
+            names = [CODES_NAME.format(self._options.codec_name, CODES_OF[name], number) for name in fields]
+            files = [writer.open(name) for name in names]
+            tars, lines = [CodesWriter(file, frame_shift) for file in files], list[bytes]()
+            for position, cut_id in enumerate(index.ids):
+                codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
+                rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
+                for tar, one in zip(tars, codes, strict=True):
+                    if rejected is not None or one is None or isinstance(one, RecordRejected):
+                        tar.add_placeholder(cut_id)
+                    else:
+                        tar.add(cut_id, one)
+                if rejected is None:
+                    writer.count(1, index.seconds[position])
+                else:
+                    lines = lines or cut_lines(shard.cuts.read_bytes(), str(shard.cuts))
+                    writer.reject(lines[position], rejected, Origin(str(shard.cuts), position + 1))
+            for tar, name in zip(tars, names, strict=True):
+                tar.close()
+                place = index_name(self._folder, shard.cuts, writer.workspace.out, name)
+                if place is not None:
+                    writer.add_after(place, tar.index)
+        writer.extra.update(self.extra)
+        states: States = {}
+        for shard, index in zip(self.shards, self.indices, strict=True):
+            states |= {str(tar.relative_to(self._folder)): index.states[name] for name, tar in shard.tars.items()}
+        record_audio(writer.workspace, writer.unit.id, states)
+
+    def _codes_of(
+        self, computed: "list[Codes | RecordRejected]", found: Found, field: str
+    ) -> Codes | RecordRejected | None:
+        if isinstance(found, (Member, FileSegment)):
+            codes = computed[self._number[found.digest, found.num_samples]]
+        elif found is None and field == TARGET:
+            codes = RecordRejected(RejectReason.MISSING_AUDIO, "the tar holds a placeholder in its place")
+        else:
+            return found
+        return RecordRejected(codes.reason, f"{field}: {codes.detail}") if isinstance(codes, RecordRejected) else codes

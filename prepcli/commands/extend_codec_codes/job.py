@@ -1,0 +1,184 @@
+"""extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.extend_codec_codes.codec_job import CodecJob
+from prepcli.commands.extend_codec_codes.content import check_audio, check_complete
+from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
+from prepcli.commands.extend_codec_codes.indexes import indexes_of_set
+from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
+from prepcli.commands.extend_codec_codes.shard_index import Member, MemberDecoder, index_shard
+from prepcli.commands.extend_codec_codes.statistics import statistics
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.state.plan import InputFile, Plan
+from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.work_folder import work_folder
+from prepcli.engine.state.workspace import Workspace
+from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
+from prepcli.formats.indexes import MIRROR, index_name, indexes_of, mirrored
+from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.shar import AUDIO_NAME, shard_text
+from prepcli.formats.train_ds import write_shar_train_ds
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.jobs.model_job import Begin, Tick
+from prepcli.jobs.prefetch import DecodingPool
+from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
+from prepcli.models.codecs import notes_on_codec_model
+from prepcli.processes.workers import wait_for
+from prepcli.storage.paths import NUMBER, path_of
+
+
+def codes_workspace(out: Path, codec_name: str, work_dir: Path | None = None) -> Workspace:
+    """The workspace of one codec's codes in `out`: `OUT.prepcli/codes_<name>`.
+
+    It is inside what stands beside OUT for the run that made OUT itself, which it leaves alone; so are those of other
+    codecs. `prepcli.engine.run.status.workspaces_of` finds all of them. `work_dir`: as in `Workspace`.
+    """
+    return Workspace(out, work_folder(out, work_dir) / CODES_FOLDER.format(codec_name), work_dir=work_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class CodesContents:
+    """The shards, and which part of an incomplete Shar set they are (None: the set is complete)."""
+
+    shards: Sequence[InputShard]
+    part: str | None
+
+
+CodesPlan = Plan[ShardGroup, CodesContents]
+
+
+class CodesJob(CodecJob[ShardGroup, CodesContents]):
+    """Adds codes to the Shar set in `folder`. A unit is a few consecutive shards."""
+
+    reads_audio_files = False  # but tars
+
+    def __init__(
+        self,
+        folder: Path,
+        options: CodesOptions,
+        *,
+        partial: bool = False,
+        device: str = "cpu",
+        num_workers: int = 1,
+        work_dir: Path | None = None,
+    ) -> None:
+        """`partial`: accept a Shar set that is not complete yet. `work_dir`: where the records of its run are."""
+        super().__init__(options, device, num_workers)
+        self.folder = folder
+        self._partial = partial
+        self._work_dir = work_dir
+
+    def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
+        """The tars of this codec."""
+        return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+        """The index of a tar."""
+        return indexes_of(found, name)
+
+    def settings(self, plan: CodesPlan) -> dict[str, Any]:
+        """The options, the model, and the amount of audio."""
+        settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
+        # The setting is the same for a complete set with and without the option.
+        return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
+
+    def plan(self, workspace: Workspace) -> CodesPlan:
+        """Read the cuts and group consecutive shards."""
+        shards = find_input(self.folder)
+        part = check_complete(Workspace(self.folder, work_dir=self._work_dir), self._partial)
+        sizes = measure_cuts([shard.cuts_file for shard in shards], self.num_workers)
+        notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
+        notes += notes_on_codec_model(self.options.codec_model)
+        if part:
+            notes.append(
+                f"--partial: {part}; when the rest is there, --overwrite encodes all of it again, another "
+                "--codec-name encodes all of it beside this"
+            )
+        return Plan(
+            units=list(group_shards(shards, sizes, self.options.pool_duration)),
+            records_in=sum(size.num_cuts for size in sizes),
+            contents=CodesContents(shards, part),
+            inputs=[
+                InputFile(str(shard.cuts), size.sha256, shard.state, cuts_digest)
+                for shard, size in zip(shards, sizes, strict=True)
+            ],
+            notes=notes,
+        )
+
+    def input_files(self, plan: CodesPlan) -> list[str | Path]:
+        """The cuts, their audio, and the codec where it is a file."""
+        shards = [path for shard in plan.contents.shards for path in (shard.cuts, *shard.tars.values())]
+        return [self.options.codec_model, *shards]
+
+    def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
+        """Refuse to continue if audio was replaced under the same cuts."""
+        check_audio(workspace, done, self.folder, self.num_workers)
+
+    def decoder(self, contents: CodesContents) -> MemberDecoder:
+        """Reads segments from the tars."""
+        return MemberDecoder(None if self.is_on_gpu else self.model.sampling_rate)
+
+    def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[Member]) -> Begin:
+        """Workers index the unit's tars."""
+        indices = [workers.submit(index_shard, shard) for shard in unit.shards]
+
+        def begin(tick: Tick) -> UnitEncoder:
+            return UnitEncoder(
+                unit.shards,
+                [wait_for(index, tick) for index in indices],
+                self.model,
+                self.options,
+                self.folder,
+                on_gpu=self.is_on_gpu,
+                mixes_lengths=self.mixes_lengths,
+            )
+
+        return begin
+
+    def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Return the lines to paste into a training config, and statistics; there is nothing to merge."""
+        name = self.options.codec_name
+        numbers = [shard.number for shard in plan.contents.shards]
+        details: dict[str, Any] = {
+            CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
+            for field in plan.contents.shards[0].tars
+        }
+        shards = _shard_range(numbers)
+        if shards != "*":
+            fields = self._fields(plan.contents.shards[0], details, shards)
+            details |= self._indexed(plan, fields, writer)
+            details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, fields, shards)
+        return details | statistics(markers)
+
+    def _fields(self, first: InputShard, codes: Mapping[str, Path], shards: str) -> dict[str, Path]:
+        """The pattern of the files of each field: of the cuts, the audio and the codes."""
+        root = path_of(absolute_folder(str(self.folder)))
+        cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
+        audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
+        own = {field: path_of(absolute_folder(str(path.parent))) / path.name for field, path in codes.items()}
+        return {"cuts": cuts, **audio, **own}
+
+    def _indexed(self, plan: CodesPlan, fields: Mapping[str, Path], writer: UnitWriter) -> dict[str, Any]:
+        """What to paste for a set with indexes in a mirror; completes the mirror where the codes lie elsewhere."""
+        first, out = plan.contents.shards[0], writer.workspace.out
+        name = index_name(self.folder, first.cuts, out, "")
+        if name is None or not name.startswith(MIRROR):
+            return {}
+        if absolute_folder(str(out)) != absolute_folder(str(self.folder)):
+            for index, data in indexes_of_set(self.folder, plan.contents.shards):
+                writer.add(index, data)
+        elif not (out / MIRROR / mirrored(first.cuts)).exists():  # of another program: `prepcli index` completes it
+            return {}
+        return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
+
+
+def _shard_range(numbers: Sequence[int]) -> str:
+    """The pattern for all shards in a training config; `*` if their numbers have gaps."""
+    first, last = numbers[0], numbers[-1]
+    return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"

@@ -1,0 +1,147 @@
+"""The options of `extend-codec-codes`."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prepcli.engine.run.options import Devices, JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import WorkDir
+from prepcli.storage.addresses import is_address
+from prepcli.storage.paths import is_dir, is_file
+
+_MANIFEST = re.compile(r"\.jsonl?(\.gz)?$|[,{}]|_OP_")
+"""In what names manifests, where no file of this name is there."""
+
+
+@dataclass(frozen=True)
+class CodesOptions:
+    """The options that shape the codes; durations in seconds."""
+
+    codec_model: Annotated[
+        str,
+        Option(
+            "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging Face: a "
+            "folder, or a name such as kyutai/mimi (extra hf-codecs).",
+            metavar="FILE.nemo|FOLDER|NAME",
+            may_be_path=True,
+        ),
+    ]
+    codec_name: Annotated[
+        str | None, Option("Name in codes_<name>.", shown_default="from the codec's file or name", order=-1)
+    ] = None
+    num_codebooks: Annotated[
+        int | None,
+        Option("Use the first codebooks of Mimi, DAC or EnCodec.", shown_default="all", minimum=1),
+    ] = None
+    batch_duration: Annotated[float, Option("Maximum seconds of audio in a batch. Less takes less memory.")] = 120.0
+    pool_duration: Annotated[
+        float,
+        Option(
+            "Minimum seconds of neighbouring shards that are batched and published together. With a smaller "
+            "pool batches are less full; with a larger one, a stopped run loses more work.",
+            order=1,
+        ),
+    ] = 7200.0
+    precision: Annotated[
+        Literal["fp32", "tf32", "bf16"],
+        Option("Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from fp32."),
+    ] = "fp32"
+
+    def check(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageError: a duration is not above 0.
+        """
+        for name in ("batch_duration", "pool_duration"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is not a number of seconds above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtendCodecCodes(CodesOptions, JobOptions):
+    """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
+
+    Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with
+    the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one
+    set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and OUT/<stem>_withAudioCodes_<name>.json whose
+    lines name these files, as NeMo's MagpieTTSDataset reads them; this needs --output-dir OUT.
+
+    The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment that
+    several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc kernel, as
+    lhotse does for training; soxr is faster on a CPU, but changes 5 to 7 % of the codes.
+
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration
+    and --pool-duration, because each segment is encoded alone. On GPUs, these two options and the kind of GPU may
+    change a few codes in ten thousand by float rounding.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli extend-codec-codes shar/ --codec-model codec.nemo --codec-name 21fps
+    """
+
+    shar_dir: Annotated[
+        str,
+        Option(
+            "Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by "
+            "commas, or a brace pattern.",
+            metavar="SHAR_DIR|MANIFEST",
+            several_paths=True,
+            is_argument=True,
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ]
+    output_dir: Annotated[
+        Path | None,
+        Option(
+            "Directory for codes_<name>/, and for the manifest.",
+            metavar="OUT",
+            shown_default="SHAR_DIR",
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ] = None
+    work_dir: WorkDir = None
+    audio_base_dir: Annotated[
+        Path | None,
+        Option(
+            "Base folder of relative audio paths in a manifest.",
+            shown_default="the manifest's folder",
+            must_exist="folder",
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ] = None
+    partial: Annotated[
+        bool,
+        Option("Encode the finished shards of a Shar set that is not complete.", shapes_output=False),
+    ] = False
+    devices: Devices = "auto"
+
+    @property
+    def is_manifest(self) -> bool:
+        """Whether the input is a manifest, or a list or pattern of manifests."""
+        name = self.shar_dir
+        return not is_dir(name) and (_MANIFEST.search(name) is not None or is_file(name))
+
+    def check_input(self) -> None:
+        """Check that the options agree with the input.
+
+        Raises:
+            UsageError: an option is missing, or is for the other kind of input.
+        """
+        if self.is_manifest and self.output_dir is None:
+            raise UsageError("of a manifest, the codes and a new manifest are written: give --output-dir OUT")
+        if self.is_manifest and is_address(self.output_dir or ""):
+            raise UsageError(
+                f"--output-dir {self.output_dir}: NeMo reads the codes of a manifest only from files; give a local "
+                "folder, or make a Shar set first (prepcli manifest-to-shar), whose codes can be in an object store"
+            )
+        if self.is_manifest and self.partial:
+            raise UsageError("--partial is for a Shar set; leave it out for a manifest")
+        if not self.is_manifest and self.audio_base_dir is not None:
+            raise UsageError("--audio-base-dir is for a manifest; a Shar set holds its audio")

@@ -1,0 +1,89 @@
+"""The shards of the input, and groups of consecutive shards as units of work."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.store_output import OutputSizes
+from prepcli.errors import UsageError
+from prepcli.formats.folders import numbered
+from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, shard_text
+from prepcli.manifest.shar_cuts import CutHead, CutsFile, ShardSize, cut_heads
+from prepcli.storage.input_files import FileState, state_of
+
+MAX_SHARDS = 64
+"""Maximum number of shards per unit: the files of all of them are open at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputShard:
+    """A shard of the input: its cuts, the tar of each audio field, and the state of the cuts before they were read."""
+
+    number: int
+    cuts: Path
+    tars: dict[str, Path]
+    state: FileState
+
+    @property
+    def cuts_file(self) -> CutsFile:
+        """Its cuts."""
+        return CutsFile(self.cuts, self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardGroup(Unit):
+    """Consecutive shards whose segments are batched and published together."""
+
+    shards: Sequence[InputShard]
+
+
+def find_input(folder: Path) -> list[InputShard]:
+    """The shards of a Shar set, by number; gaps between the numbers are fine.
+
+    Raises:
+        UsageError: there is no shard, or one has no audio.
+    """
+    cuts = numbered(folder / "cuts", CUTS_FILE)
+    fields = {name: numbered(folder / name, AUDIO_FILE) for name in (TARGET, CONTEXT)}
+    if not cuts:
+        raise UsageError(f"{folder} is not a Lhotse Shar set: it has no cuts/cuts.<number>.jsonl.gz")
+    if not fields[CONTEXT]:
+        del fields[CONTEXT]
+    for name, found in fields.items():
+        for number in sorted(set(cuts) - set(found)):
+            missing = AUDIO_NAME.format(name, shard_text(number))
+            raise UsageError(f"{folder}/{missing} is missing, but {cuts[number].name} is; repair the set first")
+    return [
+        InputShard(number, path, {name: found[number] for name, found in fields.items()}, state_of(path))
+        for number, path in sorted(cuts.items())
+    ]
+
+
+def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
+    """Ids and durations of a shard's cuts; `data` is the content of its cuts file."""
+    return cut_heads(data, str(shard.cuts))
+
+
+def audio_bytes(folder: Path, shards: Sequence[InputShard]) -> int:
+    """Bytes of all tars of the set in `folder`; module `content` detects changes of equal size."""
+    sizes = OutputSizes(folder)
+    return sum(sizes.of(str(path.relative_to(folder))) for shard in shards for path in shard.tars.values())
+
+
+def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:
+    """Groups of consecutive shards with `seconds` of cuts or a little more.
+
+    They depend only on the input and the settings, and so do the batches.
+    """
+    start = 0
+    total = 0.0
+    for position, size in enumerate(sizes):
+        total += size.seconds
+        full = total >= seconds or position + 1 - start >= MAX_SHARDS
+        if full or position + 1 == len(sizes):
+            here = slice(start, position + 1)
+            first, last = (shard_text(shards[at].number) for at in (start, position))
+            unit_id = f"shards_{first}" if first == last else f"shards_{first}-{last}"
+            yield ShardGroup(unit_id, total, sum(size.num_cuts for size in sizes[here]), shards[here])
+            start, total = position + 1, 0.0

@@ -1,0 +1,174 @@
+"""The segments that the records of manifests use as targets and contexts, and which record has each encoded."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.state.plan import Unit
+from prepcli.errors import RecordRejected
+from prepcli.formats.plain_codes import codes_file, codes_stem
+from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.jobs.records import Records
+from prepcli.manifest.context import context_of
+from prepcli.manifest.record import Record
+from prepcli.planning.hashing import Hashes, have_several
+from prepcli.planning.split import Indices
+
+FIELDS = (TARGET, CONTEXT)
+MAX_RECORDS = 4096
+"""Maximum number of records per unit: each may have two files."""
+
+
+class Use(NamedTuple):
+    """A segment as a record names it: `path` is absolute, `offset` and `duration` are in seconds.
+
+    `channel` is that of the record, unchecked.
+    """
+
+    path: str
+    offset: float
+    duration: float
+    channel: Any
+
+    @property
+    def key(self) -> int:
+        """A 64-bit hash of what is encoded, not 0."""
+        return _hash(self.path, repr((self.offset, self.duration, self.channel))) or 1
+
+
+def _hash(*parts: str) -> int:
+    text = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def target_of(records: Records, number: int, record: Record) -> Use:
+    """The segment of the record itself."""
+    path = records.audio_path(number, record.audio_filepath)
+    return Use(path, record.offset, record.duration, record.get("channel"))
+
+
+def context_use(records: Records, number: int, record: Record) -> Use | None:
+    """The segment of its context; None where it has none. Raises `RecordRejected` where that makes no sense."""
+    context = context_of(record, required=False)
+    if context is None:
+        return None
+    path = records.audio_path(number, context.audio_filepath)
+    return Use(path, context.offset, context.duration, record.get("channel"))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTable:
+    """What must be known of all segments before the first is encoded; arrays of shape (2, N): targets, contexts.
+
+    Attributes:
+        keys: `Use.key`; 0 where a record has no such segment.
+        owners: the record whose unit encodes the segment: the first that has it as its target, else as its context.
+        num_uses: how many records use the segment, as target or context.
+        is_one_of_several: whether other segments of its file are used.
+        is_namesake: whether another file has the same `codes_stem`.
+        seconds: of the context of each record, (N,).
+    """
+
+    keys: Hashes
+    owners: Indices
+    num_uses: Indices
+    is_one_of_several: NDArray[np.bool_]
+    is_namesake: NDArray[np.bool_]
+    seconds: NDArray[np.float64]
+
+    @property
+    def num_segments(self) -> int:
+        """How many different segments there are, and so files."""
+        records = np.arange(self.keys.shape[1])
+        owned = (self.owners == records) & (self.keys != 0)
+        return int(owned.sum() - (owned[0] & owned[1] & (self.keys[0] == self.keys[1])).sum())
+
+    def file_of(self, codec: str, use: Use, base_dir: str, field: int, number: int) -> str:
+        """The name of the codes of the target (0) or the context (1) of record `number`."""
+        return codes_file(
+            codec,
+            codes_stem(use.path, base_dir),
+            other_of=use.path if self.is_namesake[field, number] else None,
+            segment=(use.offset, use.duration) if self.is_one_of_several[field, number] else None,
+            channel=use.channel if type(use.channel) is int else None,
+        )
+
+
+def read_uses(records: Records) -> SegmentTable:
+    """Read every record once. Memory: about 100 bytes per record while this runs, 50 afterwards."""
+    shape = (2, len(records))
+    keys, files, stems = (np.zeros(shape, np.uint64) for _ in range(3))
+    seconds = np.zeros(len(records))
+    for number in range(len(records)):
+        for field, use in enumerate(_uses(records, number)):
+            if use is not None:
+                keys[field, number] = use.key
+                files[field, number] = _hash(use.path)
+                stems[field, number] = _hash(codes_stem(use.path, records.base_dir(number)))
+                seconds[number] = use.duration if field else 0.0
+    return _tabulate(keys, files, stems, seconds)
+
+
+def _uses(records: Records, number: int) -> "Iterator[Use | None]":
+    """Target and context; less of a record that will be a reject."""
+    try:
+        record = Record.parse(records.line(number))
+        yield target_of(records, number, record)
+        yield context_use(records, number, record)
+    except RecordRejected:
+        return
+
+
+def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.float64]) -> SegmentTable:
+    num_records = keys.shape[1]
+    used = np.flatnonzero(keys.ravel())  # targets first: so an owner is one that has the segment as its target
+    owners, num_uses = (np.full(2 * num_records, -1, np.int64) for _ in range(2))
+    several, namesake = (np.zeros(2 * num_records, bool) for _ in range(2))
+    _, first, inverse, counts = np.unique(
+        keys.ravel()[used], return_index=True, return_inverse=True, return_counts=True
+    )
+    owners[used] = used[first][inverse] % max(1, num_records)
+    num_uses[used] = counts[inverse]
+    several[used] = have_several(files.ravel()[used], keys.ravel()[used])
+    namesake[used] = have_several(stems.ravel()[used], files.ravel()[used])
+    shape = (2, num_records)
+    return SegmentTable(
+        keys,
+        owners.reshape(shape),
+        num_uses.reshape(shape),
+        several.reshape(shape),
+        namesake.reshape(shape),
+        seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordGroup(Unit):
+    """The records `lo` to `hi` - 1, whose segments are batched and published together."""
+
+    lo: int
+    hi: int
+
+
+def group_records(records: Records, table: SegmentTable, seconds: float) -> Iterator[RecordGroup]:
+    """Groups of consecutive records that have `seconds` of audio encoded or a little more.
+
+    They depend only on the input and the settings, and so do the batches.
+    """
+    durations, numbers = records.index.duration, np.arange(len(records))
+    costs = durations + np.where(table.owners[1] == numbers, table.seconds, 0.0)
+    bounds, total = [0], 0.0
+    for number, cost in enumerate(costs.tolist()):
+        total += cost
+        if total >= seconds or number + 1 - bounds[-1] >= MAX_RECORDS:
+            bounds.append(number + 1)
+            total = 0.0
+    if len(records) > bounds[-1]:
+        bounds.append(len(records))
+    for group, (lo, hi) in enumerate(pairwise(bounds)):
+        yield RecordGroup(f"records_{group:06d}", float(durations[lo:hi].sum()), hi - lo, lo, hi)

@@ -1,0 +1,276 @@
+"""One bundle of voices: embed its utterances batch by batch, select each one's context, write the lines."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.extend_context_audio.copies import Segments
+from prepcli.commands.extend_context_audio.kept import KeptEmbeddings
+from prepcli.commands.extend_context_audio.lines import DIGITS, ContextLines, PartWriter
+from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.commands.extend_context_audio.plan import ContextLayout
+from prepcli.commands.extend_context_audio.selection import Chosen, select_contexts
+from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.run.job import Advance
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.npy import npy_bytes
+from prepcli.jobs.model_job import UnitWork
+from prepcli.jobs.prefetch import Batch, Decoded
+from prepcli.jobs.records import Records
+from prepcli.manifest.record import Record
+from prepcli.models.batches import equal_length_batches
+from prepcli.models.devices import to_device
+from prepcli.models.protocols import SpeakerEncoder
+from prepcli.models.running import ModelRunner, Running
+from prepcli.planning.split import Indices
+from prepcli.storage.paths import real_path
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LINES_NAME, INDEX_NAME, BEST_NAME = "parts/{}.jsonl", "parts/{}.npy", "parts/{}.best.npy"
+EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
+
+COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
+"""Counts of a unit: seconds of audio with padding, seconds of padding, batches, seconds of waiting for audio."""
+REUSED = "embeddings_reused"
+"""What a unit counts too: embeddings that an earlier run has kept."""
+
+MIN_GPU_ROWS = 1000
+"""Voices with fewer utterances are compared on the CPU: launching GPU kernels would take longer."""
+_INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The results of the model for a bundle, by positions in it.
+
+    `embeddings` have the shape (N, dim); `extra` counts what the module's names for it say.
+    """
+
+    chosen: Chosen
+    rejects: dict[int, RecordRejected]
+    embeddings: NDArray[np.float32]
+    extra: dict[str, float]
+
+
+class Bundle(UnitWork[int, Embedded]):
+    """The records of one unit: computes their embeddings and selects their contexts."""
+
+    def __init__(
+        self,
+        numbers: Indices,
+        records: Records,
+        layout: ContextLayout,
+        options: ContextOptions,
+        encoder: SpeakerEncoder,
+        max_samples: int,
+        kept: KeptEmbeddings,
+    ) -> None:
+        """`numbers` are the unit's records, ascending; a batch has at most `max_samples` samples.
+
+        Those whose embedding is `kept` are not decoded.
+        """
+        self.numbers = numbers
+        self._records = records
+        self._options = options
+        self._encoder = encoder
+        self._durations = records.index.duration[numbers]
+        self._groups = layout.groups[numbers]
+        start = records.index.offset[numbers]
+        self._segments = Segments(layout.files[numbers], start, start + self._durations)
+        num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
+        self._lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
+        self._kept = kept
+        missing = np.flatnonzero(~kept.is_kept)
+        self._batches = [missing[batch] for batch in equal_length_batches(self._lengths[missing], max_samples)]
+
+    def batches(self) -> Iterator[Batch[int]]:
+        """The batches to decode, in the order of `compute`."""
+        for batch in self._batches:
+            yield Batch(tuple(self.numbers[batch].tolist()), int(self._lengths[batch[0]]))
+
+    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Embedded:
+        """Embed the records and select the context of each."""
+        rejects: dict[int, RecordRejected] = {}
+        extra = dict.fromkeys((COMPUTED, PADDED, BATCHES, WAITED), 0.0)
+        extra[REUSED] = float(self._kept.is_kept.sum())
+        embeddings = self._embed(decoded, device, rejects, extra, advance)
+        chosen = self._select(embeddings, self._is_readable(rejects))
+        return Embedded(chosen, rejects, embeddings.cpu().numpy(), extra)
+
+    def _embed(
+        self,
+        feed: Iterator[Decoded],
+        device: str,
+        rejects: dict[int, RecordRejected],
+        extra: dict[str, float],
+        advance: Advance,
+    ) -> "Tensor":
+        """Embeddings (N, dim) of the records, on `device`; the others go to `rejects` and get NaN."""
+        import torch
+
+        encoder = self._encoder
+        embeddings = torch.from_numpy(self._kept.load(encoder.dim)).to(device)
+        advance(int(self._kept.is_kept.sum()), float(self._durations[self._kept.is_kept].sum()))
+        under_way: deque[tuple[Indices, Running | None]] = deque()
+
+        def move(audio: "Tensor", lengths: "Tensor") -> "tuple[Tensor, Tensor]":
+            return to_device(audio, device), to_device(lengths, device)
+
+        def take() -> None:
+            batch, embedded = under_way.popleft()
+            if embedded is not None:
+                found = embedded.result()
+                for position in batch[found.too_large].tolist():
+                    rejects.setdefault(position, self._too_large(position, device))
+                if found.tensors:
+                    fitting = torch.from_numpy(batch[found.fitting(len(batch))])
+                    embeddings[to_device(fitting, device)] = found.tensors[0]
+            advance(len(batch), float(self._durations[batch].sum()))
+
+        with ModelRunner(device, encoder.rows_on_cpu) as runner:
+            for batch in self._batches:
+                started = time.monotonic()
+                decoded = next(feed)
+                extra[WAITED] += time.monotonic() - started
+                audio = torch.from_numpy(decoded.audio)
+                lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
+                running = None
+                if decoded.audio.size:
+                    running = runner.run(encoder.embed, audio, lengths, keys=decoded.keys, prepare=move)
+                under_way.append((batch, running))
+                rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
+                computed = decoded.audio.size / encoder.sampling_rate
+                extra[COMPUTED] += computed
+                extra[PADDED] += computed - float(decoded.lengths.sum()) / encoder.sampling_rate
+                extra[BATCHES] += 1
+                if len(under_way) > runner.depth:
+                    take()
+            while under_way:
+                take()
+        without = (~torch.isfinite(embeddings).all(1)).cpu().numpy()
+        for position in np.flatnonzero(without).tolist():
+            detail = "the speaker model has no embedding for it: is it silent?"
+            rejects.setdefault(position, RecordRejected(RejectReason.UNREADABLE_AUDIO, detail))
+        return embeddings
+
+    def _too_large(self, position: int, device: str) -> RecordRejected:
+        entry = Record.parse(self._records.line(int(self.numbers[position])))
+        return RecordRejected(
+            RejectReason.OUT_OF_MEMORY,
+            f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
+            f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory, "
+            "and --retry-rejects",
+        )
+
+    def _is_readable(self, rejects: Mapping[int, RecordRejected]) -> NDArray[np.bool_]:
+        """Which records have an embedding."""
+        readable = np.ones(len(self.numbers), bool)
+        readable[list(rejects)] = False
+        return readable
+
+    def _select(self, embeddings: "Tensor", readable: NDArray[np.bool_]) -> Chosen:
+        """Select the context of each record, as a position in the bundle, voice by voice."""
+        import torch
+
+        best = np.full(len(self.numbers), -1, np.int64)
+        similarity = np.full(len(self.numbers), np.nan)
+        candidate = readable & (self._durations >= self._options.context_min_duration)
+        by_group = np.argsort(self._groups, kind="stable")
+        on_cpu = embeddings.cpu()
+        for members in np.split(by_group, np.flatnonzero(np.diff(self._groups[by_group])) + 1):
+            source = on_cpu if len(members) < MIN_GPU_ROWS else embeddings
+            own = source[torch.from_numpy(members).to(source.device)]
+            segments = self._segments.at(members)
+            chosen = select_contexts(own, candidate[members], segments)
+            if self._has_linked_copy(members, chosen, segments):
+                segments = segments._replace(files=self._resolved(members))
+                chosen = select_contexts(own, candidate[members], segments)
+            best[members] = np.where(chosen.best >= 0, members[chosen.best], -1)
+            similarity[members] = chosen.similarity
+        return Chosen(best, similarity)
+
+    def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
+        """Whether a chosen context is the row's own segment under another file name.
+
+        Only then are all files of the voice looked up: excluding more candidates changes no other choice.
+        """
+        rows = np.flatnonzero(chosen.best >= 0)
+        others = chosen.best[rows]
+        doubtful = segments.are_near(rows, others) & (segments.files[rows] != segments.files[others])
+        return any(
+            self._real_path(members[row]) == self._real_path(members[other])
+            for row, other in zip(rows[doubtful], others[doubtful], strict=True)
+        )
+
+    def _resolved(self, members: Indices) -> NDArray[np.uint64]:
+        """A number for the file of each member, equal for all paths to that file."""
+        _, first, inverse = np.unique(self._segments.files[members], return_index=True, return_inverse=True)
+        numbers: dict[str, int] = {}
+        of_path = [numbers.setdefault(self._real_path(member), len(numbers)) for member in members[first]]
+        return np.array(of_path, np.uint64)[inverse]
+
+    def _real_path(self, member: np.int64) -> str:
+        number = int(self.numbers[member])
+        named = Record.parse(self._records.line(number)).audio_filepath
+        return real_path(self._records.audio_path(number, named))
+
+    def write(self, computed: Embedded, writer: UnitWriter) -> None:
+        """Write the lines of the part and its index; reject records without a context."""
+        chosen = computed.chosen
+        part = PartWriter(writer.open_part(LINES_NAME.format(writer.unit.id)))
+        lines = ContextLines(self._records)
+        best: list[float] = []
+        for position, number in enumerate(self.numbers.tolist()):
+            context = int(chosen.best[position])
+            # Rounded as it is written, so that a filter on the written value gives the same result.
+            similarity = round(float(chosen.similarity[position]), DIGITS)
+            if context >= 0 and position not in computed.rejects:
+                best.append(similarity)
+            rejected = computed.rejects.get(position) or self._why_not(context, similarity)
+            if rejected is not None:
+                writer.reject(self._records.reject_source(number), rejected, self._records.origin(number))
+                continue
+            line = lines.line(number, int(self.numbers[context]), similarity)
+            part.add(number, line, similarity, float(self._durations[context]))
+            writer.count(1, float(self._durations[position]))
+        writer.open_part(INDEX_NAME.format(writer.unit.id)).write(part.index())
+        writer.open_part(BEST_NAME.format(writer.unit.id)).write(npy_bytes(np.array(best)))
+        writer.extra.update(computed.extra)
+        readable = self._is_readable(computed.rejects)
+        self._kept.save(computed.embeddings, readable)
+        if self._options.save_embeddings:
+            self._save_embeddings(computed.embeddings, readable, writer)
+
+    def _why_not(self, context: int, similarity: float) -> RecordRejected | None:
+        options = self._options
+        if context < 0:
+            return RecordRejected(
+                RejectReason.NO_LONG_CONTEXT,
+                f"its group has no other readable utterance of {options.context_min_duration:g} s or more",
+            )
+        if similarity < options.context_min_ssim:
+            return RecordRejected(
+                RejectReason.NO_SIMILAR_CONTEXT,
+                f"the most similar other utterance has {similarity:.6f}, less than {options.context_min_ssim:g}",
+            )
+        return None
+
+    def _save_embeddings(
+        self, embeddings: NDArray[np.float32], readable: NDArray[np.bool_], writer: UnitWriter
+    ) -> None:
+        """Write the embeddings (N, dim) of the records that have one, and a manifest of these records."""
+        name = writer.unit.id
+        writer.open(EMBEDDINGS_NAME.format(name)).write(npy_bytes(embeddings[readable]))
+        index = writer.open(EMBEDDINGS_INDEX_NAME.format(name))
+        for number in self.numbers[readable].tolist():
+            entry = Record.parse(self._records.line(number))
+            changes = self._records.merged_changes(number, entry)
+            others = [field for field in entry.fields if field not in _INDEX_FIELDS]
+            index.write(entry.to_json(changes, others) + b"\n")

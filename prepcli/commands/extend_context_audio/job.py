@@ -1,0 +1,261 @@
+"""extend-context-audio: for each record the most similar other utterance of its voice becomes its context audio."""
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+from prepcli.commands.extend_context_audio.bundle import (
+    BATCHES,
+    BEST_NAME,
+    COMPUTED,
+    INDEX_NAME,
+    LINES_NAME,
+    PADDED,
+    REUSED,
+    WAITED,
+    Bundle,
+)
+from prepcli.commands.extend_context_audio.kept import (
+    EmbeddingStore,
+    NothingToEmbedEncoder,
+    SomethingToEmbedError,
+    keys_of,
+)
+from prepcli.commands.extend_context_audio.lines import histogram_of_all, histograms, kept_at, merged_lines
+from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
+from prepcli.commands.extend_context_audio.voices import group_key
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.ranks.progress import format_seconds
+from prepcli.engine.run.job import Execution
+from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.work_folder import MAX_NAME_BYTES
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import UsageError
+from prepcli.formats.names import normal_path
+from prepcli.interface.options import shown_defaults
+from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
+from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
+from prepcli.jobs.records import Records, base_directories, settings_over
+from prepcli.manifest.parts import KeyFunction
+from prepcli.manifest.speakers import notes_on_speakers
+from prepcli.models.devices import use_full_float32, use_same_algorithms
+from prepcli.models.protocols import SpeakerEncoder
+from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceBundle(Unit):
+    """Whole voices: the records `order[lo:hi]` of the layout."""
+
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextContents:
+    """The records, and how their voices are bundled."""
+
+    records: Records
+    layout: ContextLayout
+    store: EmbeddingStore
+    root: Path
+    """The workspace, which holds the store."""
+
+
+ContextPlan = Plan[VoiceBundle, ContextContents]
+
+
+class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
+    """Extends manifests in one file. A unit is a bundle of whole voices."""
+
+    command: ClassVar[str] = "extend-context-audio"
+    kept_by_overwrite = (
+        "embeddings of the same model and audio are used again; in another directory with --reuse-embeddings OUT"
+    )
+    defaults = shown_defaults(ContextOptions)
+    telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        options: ContextOptions,
+        *,
+        batch_duration: float,
+        device: str = "cpu",
+        num_workers: int = 1,
+        reuse_embeddings: Path | None = None,
+    ) -> None:
+        """Check the options.
+
+        Args:
+            manifests: paths of the manifests.
+            options: what shapes the output.
+            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit.
+            device: "cpu" or "cuda:N".
+            num_workers: processes that read the manifests.
+            reuse_embeddings: the output of another run whose embeddings are used too.
+
+        Raises:
+            UsageError: the options cannot work.
+        """
+        super().__init__(device, num_workers)
+        options.check()
+        group_key(options.group_by)
+        if not batch_duration > 0:
+            raise UsageError(f"--batch-duration {batch_duration} is not a number of seconds above 0")
+        check_speaker_model(options.speaker_model)
+        self.manifests = manifests
+        self.options = options
+        if len(os.fsencode(self.manifest_name)) > MAX_NAME_BYTES:
+            raise UsageError(
+                f"the name of the extended manifest is too long for a file system: {self.manifest_name}; rename "
+                f"{manifests[0]}, or link to it"
+            )
+        self._batch_duration = batch_duration
+        self._reuse_embeddings = reuse_embeddings
+        self._planned: ContextPlan | None = None
+
+    def _store(self) -> EmbeddingStore:
+        base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
+        return EmbeddingStore(self._model_identity, self.device, base_dirs, self._reuse_embeddings)
+
+    @cached_property
+    def _model_identity(self) -> str:
+        return identity(self.options.speaker_model)
+
+    @property
+    def manifest_name(self) -> str:
+        """Name of the extended manifest."""
+        name = os.path.basename(self.manifests[0]).removesuffix(".gz")
+        stem = os.path.splitext(name)[0]
+        if len(self.manifests) > 1:
+            stem += f"_and_{len(self.manifests) - 1}_more"
+        options = self.options
+        return f"{stem}_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
+
+    def output_patterns(self, plan: ContextPlan) -> Sequence[str]:
+        """The extended manifest."""
+        return (glob.escape(self.manifest_name),)
+
+    def settings(self, plan: ContextPlan) -> dict[str, Any]:
+        """The options, where the audio lies, and which model it is."""
+        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
+        return settings | {"--speaker-model": self._model_identity}
+
+    def plan(self, workspace: Workspace) -> ContextPlan:
+        """Index the manifests and pack their voices into bundles."""
+        keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
+        base_dir = self.options.audio_base_dir
+        records = Records(self.manifests, base_dir, keys=keys, workspace=workspace, num_workers=self.num_workers)
+        what = [self.command, settings_over(self.manifests, base_dir, self.options)]
+        layout = ContextLayout(
+            **records.layout(what, lambda scratch: plan_bundles(records.index, base_dir, scratch).to_values())
+        )
+        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
+        units = [
+            VoiceBundle(f"bundle_{number:06d}", seconds, hi - lo, lo, hi)
+            for number, ((lo, hi), seconds) in enumerate(places)
+        ]
+        note = (
+            f"{layout.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "
+            f"with most audio {format_seconds(layout.largest_group)}"
+        )
+        contents = ContextContents(records, layout, self._store(), workspace.root)
+        notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
+        notes += notes_on_speakers(record for _, record in records.sample())
+        self._planned = records.plan(units, contents, layout.left_out, notes)
+        return self._planned
+
+    def input_files(self, plan: ContextPlan) -> list[str]:
+        """The manifests, and the model where it is a file."""
+        return [*self.manifests, self.options.speaker_model]
+
+    def missing_sample(self, plan: ContextPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
+
+    def planned_rejects(self, plan: ContextPlan) -> Iterator[bytes]:
+        """The records that are alone in their group, and the lines that cannot be read."""
+        return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
+
+    def load_model(self) -> SpeakerEncoder:
+        """Load the speaker model, unless all embeddings seem to be kept."""
+        return NothingToEmbedEncoder() if self._has_all_kept() else load_speaker_encoder(self.options.speaker_model)
+
+    def _has_all_kept(self) -> bool:
+        if self._planned is None:
+            return False
+        contents, units = self._planned.contents, self._planned.units
+        return all(contents.store.may_have_all(contents.root, unit.id, unit.num_records) for unit in units)
+
+    def execute(self, plan: ContextPlan, units: Sequence[VoiceBundle], execution: Execution) -> Iterator[Marker]:
+        """As any job with a model; without one first if all embeddings seem to be kept."""
+        left = {unit.id: unit for unit in units}
+        try:
+            for marker in super().execute(plan, units, execution):
+                del left[marker.unit]
+                yield marker
+        except SomethingToEmbedError:
+            self.model = load_speaker_encoder(self.options.speaker_model)
+            yield from super().execute(plan, list(left.values()), execution)
+
+    def set_up_device(self) -> None:
+        """Have PyTorch compute in full float32, with the same algorithms in every run."""
+        use_full_float32()
+        use_same_algorithms()
+
+    @property
+    def max_batch_samples(self) -> int:
+        """Those of `--batch-duration`."""
+        return int(self._batch_duration * self.model.sampling_rate)
+
+    def decoder(self, contents: ContextContents) -> SegmentDecoder:
+        """Reads the records' audio."""
+        return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
+
+    def read_ahead(self, contents: ContextContents, unit: VoiceBundle, workers: DecodingPool[int]) -> Begin:
+        """Nothing is read ahead."""
+
+        def begin(tick: Tick) -> Bundle:
+            records, layout = contents.records, contents.layout
+            numbers = layout.order[unit.lo : unit.hi]
+            kept = contents.store.find(contents.root, unit.id, keys_of(records, numbers, layout.files))
+            if isinstance(self.model, NothingToEmbedEncoder) and not kept.is_kept.all():
+                raise SomethingToEmbedError
+            return Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
+
+        return begin
+
+    def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Merge the parts in the order of the input; returns what thresholds keep, histograms, and statistics."""
+        root, out = writer.workspace.root, writer.workspace.out
+        parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
+        merged = writer.open(self.manifest_name)
+        for block in merged_lines(parts):
+            merged.write(block)
+        counts: Counter[str] = Counter()
+        for marker in markers:
+            counts.update(marker.extra)
+        wall = counts[WALL]
+        embedded = counts[COMPUTED] - counts[PADDED]
+        best = [root / BEST_NAME.format(marker.unit) for marker in markers]
+        return {
+            "manifest": out / self.manifest_name,
+            **plan.contents.records.merged_details(out),
+            "kept_by_min_ssim": kept_at(best, self.options.context_min_ssim),
+            "embeddings_reused": f"{counts[REUSED]:,.0f} of {sum(unit.num_records for unit in plan.units):,}",
+            "hours_embedded": round(embedded / 3600, 4),
+            "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
+            "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
+            "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
+            "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
+            **histograms([index for _, index in parts]),
+            "similarity_histogram_of_all": histogram_of_all(best),
+        }

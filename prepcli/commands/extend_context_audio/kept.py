@@ -1,0 +1,187 @@
+"""Embeddings that are kept beside the output, so that another threshold does not embed everything again.
+
+`OUT.prepcli/embeddings/<model, device and folders>/<bundle>.npy` has a row per record of the bundle: what its embedding
+was computed of, and the embedding. `--overwrite` keeps these files; they may be deleted at any time.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.state.workspace import Workspace, atomic_file
+from prepcli.errors import UsageError
+from prepcli.formats.npy import npy_bytes
+from prepcli.jobs.records import Records, segment_identity
+from prepcli.manifest.record import Record
+from prepcli.planning.hashing import Hashes, mix64
+from prepcli.planning.split import Indices
+
+FOLDER = "embeddings"
+_NO_FILE = np.uint64(0)
+"""The key of a record whose audio file is not there."""
+
+
+class EmbeddingStore:
+    """The kept embeddings of one model: of this output, and of another one that was named."""
+
+    def __init__(self, model: str, device: str, base_dirs: Sequence[str], reused: Path | None = None) -> None:
+        """Name the store of a model on a kind of device, for relative paths below `base_dirs`.
+
+        Args:
+            model: what identifies the model.
+            device: "cpu", "cuda:0", ...: between the two kinds, embeddings differ by rounding.
+            base_dirs: the folders of the manifests' relative audio paths.
+            reused: the output directory of another run whose embeddings are used too.
+
+        Raises:
+            UsageError: the other run has kept no such embeddings.
+        """
+        described = msgspec.json.encode([model, device.partition(":")[0], list(dict.fromkeys(base_dirs))])
+        self._name = hashlib.sha256(described).hexdigest()[:16]
+        self._reused = None
+        if reused is not None:
+            folder = Workspace(reused).root / FOLDER
+            self._reused = folder / self._name
+            if not folder.is_dir():
+                raise UsageError(
+                    f"--reuse-embeddings {reused}: there are no embeddings in {folder}; give the output directory of "
+                    "an earlier extend-context-audio"
+                )
+            if not self._reused.is_dir():
+                raise UsageError(
+                    f"--reuse-embeddings {reused}: its embeddings are of another --speaker-model, another "
+                    "--audio-base-dir or another kind of device (CPU, GPU); leave the option out to compute them"
+                )
+
+    def may_have_all(self, root: Path, bundle: str, num_records: int) -> bool:
+        """Return whether an embedding is kept for each record of a bundle; only their keys say of which audio."""
+        return any(_num_rows(path) == num_records for path in self._files(root, bundle))
+
+    def find(self, root: Path, bundle: str, keys: Hashes) -> "KeptEmbeddings":
+        """What is kept of the records with these keys; `root` is the workspace of this run."""
+        own, *others = self._files(root, bundle)
+        for path in (own, *others):
+            rows = _rows_of(path, keys)
+            if (rows >= 0).any():
+                return KeptEmbeddings(own, path, keys, rows)
+        return KeptEmbeddings(own, own, keys, np.full(len(keys), -1, np.int64))
+
+    def _files(self, root: Path, bundle: str) -> list[Path]:
+        """Where embeddings of a bundle can be: in this run, where they are written, and in the one that was named."""
+        folders = [root / FOLDER / self._name, *([] if self._reused is None else [self._reused])]
+        return [folder / f"{bundle}.npy" for folder in folders]
+
+
+class KeptEmbeddings:
+    """What is kept of one bundle.
+
+    Attributes:
+        is_kept: for each record of the bundle, whether its embedding is there.
+    """
+
+    def __init__(self, own: Path, source: Path, keys: Hashes, rows: Indices) -> None:
+        """`own`: the file to write; `source`: the file whose `rows` (-1: none) hold the embeddings of the records."""
+        self._own, self._source = own, source
+        self._keys = keys
+        self._rows = rows
+        self.is_kept: NDArray[np.bool_] = rows >= 0
+
+    def load(self, dim: int) -> NDArray[np.float32]:
+        """The embeddings (N, dim), NaN where there is none; if all are kept, the file says how long they are."""
+        if self.is_kept.all():
+            every: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows]
+            return every
+        found = np.full((len(self._keys), dim), np.nan, np.float32)
+        if self.is_kept.any():
+            kept: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows[self.is_kept]]
+            found[self.is_kept] = kept
+        return found
+
+    def save(self, embeddings: NDArray[np.float32], readable: NDArray[np.bool_]) -> None:
+        """Keep the embeddings (N, dim) of the records that have one, unless they all are there."""
+        chosen = readable & (self._keys != _NO_FILE)
+        if self._source == self._own and self.is_kept[chosen].all():
+            return
+        rows = np.empty(int(chosen.sum()), [("key", "<u8"), ("embedding", "<f4", (embeddings.shape[1],))])
+        rows["key"], rows["embedding"] = self._keys[chosen], embeddings[chosen]
+        self._own.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self._own) as file:
+            file.write(npy_bytes(rows))
+
+
+class NothingToEmbedEncoder:
+    """In the place of a speaker model of which every embedding is kept: loading one takes NeMo and half a minute."""
+
+    sampling_rate = 16000
+    min_samples = 1
+    dim = 0
+    rows_on_cpu: int | None = None
+
+    def padded_lengths(self, num_samples: Indices) -> Indices:
+        """Return the lengths as they are: there are no batches."""
+        return num_samples
+
+    def to(self, device: str) -> None:
+        """Do nothing: there is nothing to move."""
+
+    def embed(self, audio: object, lengths: object) -> Any:
+        """Fail: nobody has anything to embed."""
+        raise AssertionError("there was nothing to embed")
+
+
+class SomethingToEmbedError(Exception):
+    """A kept embedding is of other audio, so the model is needed after all."""
+
+
+def _num_rows(path: Path) -> int | None:
+    """The number of embeddings in a file; None if it is missing or damaged."""
+    try:
+        stored: Any = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return None
+    return len(stored)
+
+
+def _rows_of(path: Path, keys: Hashes) -> Indices:
+    """For each key the row of the file that has it, or -1; a file that is missing or damaged has none."""
+    none = np.full(len(keys), -1, np.int64)
+    try:
+        stored: Any = np.load(path, mmap_mode="r")
+        kept = np.ascontiguousarray(stored["key"])
+    except (OSError, ValueError, EOFError, IndexError):
+        return none
+    if not len(kept):
+        return none
+    order = np.argsort(kept, kind="stable")
+    at = order[np.minimum(np.searchsorted(kept[order], keys), len(kept) - 1)]
+    return np.where((kept[at] == keys) & (keys != _NO_FILE), at, -1)
+
+
+def keys_of(records: Records, numbers: Indices, files: Hashes) -> Hashes:
+    """For each of the records `numbers` what its embedding is computed of: the segment, and its file as it is now.
+
+    A file that was written since has another size or time. `files` number the files of all records.
+    """
+    of_records = files[numbers]
+    _, first, inverse = np.unique(of_records, return_index=True, return_inverse=True)
+    states = np.array([_state(records, int(number)) for number in numbers[first]], np.uint64).reshape(-1, 2)
+    segments = segment_identity(records.index, files)[numbers]
+    keys: Hashes = mix64(segments ^ mix64(states[:, 0] ^ mix64(states[:, 1]))[inverse])
+    keys[keys == _NO_FILE] = np.uint64(1)
+    keys[(states == 0).all(axis=1)[inverse]] = _NO_FILE
+    return keys
+
+
+def _state(records: Records, number: int) -> tuple[int, int]:
+    path = records.audio_path(number, Record.parse(records.line(number)).audio_filepath)
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_size, found.st_mtime_ns & 0xFFFFFFFFFFFFFFFF

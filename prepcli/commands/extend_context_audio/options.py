@@ -1,0 +1,98 @@
+"""The options of `extend-context-audio`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from prepcli.engine.run.options import Devices, JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest
+
+
+@dataclass(frozen=True)
+class ContextOptions:
+    """The options that shape the extended manifest.
+
+    `speaker_model` names a model or its file, `context_min_duration` is in seconds, `context_min_ssim` a cosine.
+    """
+
+    audio_base_dir: AudioBaseDir = None
+    speaker_model: Annotated[
+        str,
+        Option(
+            "titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.",
+            may_be_path=True,
+            order=-1,
+        ),
+    ] = "titanet_large"
+    group_by: Annotated[
+        str,
+        Option(
+            "What identifies a voice: the field speaker; a preset for a corpus (libritts, librittsDevClean, "
+            "hifitts, hifitts2, nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or "
+            "regex:FIELD:PATTERN, where the groups of the pattern are joined by _.",
+            order=-1,
+        ),
+    ] = "speaker"
+    context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).", order=-1)] = 3.0
+    context_min_ssim: Annotated[float, Option("Minimum cosine similarity to the context, from -1 to 1.", order=-1)] = (
+        0.6
+    )
+    save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False
+
+    def check(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageError: the message names the option of the command line and says what to do.
+        """
+        if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
+            raise UsageError(f"--context-min-duration {self.context_min_duration} is not a number of seconds from 0")
+        if not -1 <= self.context_min_ssim <= 1:
+            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is not a cosine similarity between -1 and 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtendContextAudio(ContextOptions, JobOptions):
+    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
+
+    Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
+    context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration, context_audio_text
+    and, where the other record has one, context_audio_normalized_text. Records without a context are listed as rejects.
+
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration.
+    Between devices, and on GPUs with another --batch-duration, embeddings differ by float rounding: sometimes in the
+    last digits of a similarity, very rarely in the chosen context.
+
+    Run the same command again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
+    another minimum and --overwrite, or another OUT and --reuse-embeddings, only the selection is done again.
+
+    Example: prepcli extend-context-audio train.json context/ --audio-base-dir audio/ --group-by libritts
+    """
+
+    manifest: Manifest
+    out: Annotated[
+        Path, Option("Directory for the extended manifest.", metavar="OUT", is_argument=True, shapes_output=False)
+    ]
+    batch_duration: Annotated[
+        float,
+        Option("Maximum seconds of audio in a batch. Less takes less memory.", shapes_output=False),
+    ] = 120.0
+    plot: Annotated[
+        Path | None,
+        Option(
+            "Plot similarities and durations of contexts, also of the records that the minimum leaves out.",
+            metavar="FILE.png",
+            shapes_output=False,
+        ),
+    ] = None
+    reuse_embeddings: Annotated[
+        Path | None,
+        Option(
+            "OUT of an earlier run over the same audio: its embeddings are used, and only the selection is done again.",
+            metavar="OUT",
+            shapes_output=False,
+        ),
+    ] = None
+    devices: Devices = "auto"

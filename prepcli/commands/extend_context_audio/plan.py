@@ -1,0 +1,83 @@
+"""Plan context audio: group records by voice, and voices into bundles, the units of work."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.errors import RejectReason
+from prepcli.jobs.records import LeftOut, file_identity
+from prepcli.manifest.index import ManifestIndex
+from prepcli.manifest.parts import Floats
+from prepcli.planning.arrays import Scratch
+from prepcli.planning.split import Indices, seconds_of
+
+BUNDLE_SECONDS = 12 * 3600.0
+"""Seconds of audio in a bundle, if there is enough. Batches hold utterances of a bundle with equal lengths:
+with less audio, most batches would be small. It takes seconds on a GPU and a few minutes on a CPU."""
+NUM_BUNDLES = 16
+"""Number of bundles of a small corpus: enough for a few ranks, and little work is lost when a run is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLayout:
+    """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
+
+    `seconds[k]` is its audio. `groups[i]` and `files[i]` number record i's voice and its file, by the path that names
+    it. `alone` are the records without another of their group; they are in no bundle.
+    """
+
+    order: Indices
+    bounds: Indices
+    seconds: Floats
+    groups: NDArray[np.uint64]
+    files: NDArray[np.uint64]
+    alone: Indices
+    num_groups: int
+    largest_group: float
+    """Seconds of audio of the longest group."""
+
+    def to_values(self) -> dict[str, Any]:
+        """All of it, as named values and arrays."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def left_out(self) -> LeftOut:
+        """The records outside of all bundles, with the reason."""
+        return [(RejectReason.SPEAKER_HAS_ONE_UTTERANCE, self.alone)]
+
+
+def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> ContextLayout:
+    """Pack whole groups, in order of appearance, into bundles of about equal seconds.
+
+    `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
+    """
+    groups = index.keys["group"]
+    files = file_identity(index, audio_base_dir, scratch)
+    _, first, number, size = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+    seconds = np.asarray(np.bincount(number, weights=index.duration, minlength=len(size)), np.float64)
+    paired = size > 1
+    kept = np.flatnonzero(paired)
+    kept = kept[np.argsort(first[kept])]
+    bundle_of_group = np.full(len(size), -1, np.int64)
+    bundle_of_group[kept] = _bundles(seconds[kept])
+    bundle = bundle_of_group[number]
+    alone = np.flatnonzero(bundle < 0)
+    order = np.argsort(bundle, kind="stable")[len(alone) :]
+    num_bundles = int(bundle_of_group.max(initial=-1)) + 1
+    bounds = np.searchsorted(bundle[order], np.arange(num_bundles + 1))
+    largest = float(seconds[kept].max(initial=0.0))
+    of_bundles = seconds_of(index.duration, order, bounds)
+    return ContextLayout(order, bounds, of_bundles, groups, files, alone, len(kept), largest)
+
+
+def _bundles(seconds: NDArray[np.float64]) -> Indices:
+    """The bundle of each group, from 0 without gaps: it is determined by the middle of the group."""
+    if not len(seconds):
+        return np.zeros(0, np.int64)
+    target = min(BUNDLE_SECONDS, float(seconds.sum()) / NUM_BUNDLES)
+    middle = np.cumsum(seconds) - seconds / 2
+    cell = (middle / target).astype(np.int64)
+    return np.cumsum(np.diff(cell, prepend=cell[0]) > 0)

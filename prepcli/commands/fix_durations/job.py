@@ -1,0 +1,233 @@
+"""fix-durations: each record's audio is measured, and its duration corrected."""
+
+import contextlib
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.probe import probe_file
+from prepcli.commands.fix_durations.options import FixDurations
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.names import path_in
+from prepcli.jobs.records import base_directories, settings_over
+from prepcli.manifest.fields import parse_fields, with_audio_filepath
+from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
+from prepcli.manifest.missing import explain_missing
+from prepcli.manifest.output_name import check_manifest_name
+from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.addresses import is_address
+
+_CHANGED, _WITHOUT = "changed", "without"
+
+
+class _Place(msgspec.Struct):
+    audio_filepath: str = ""
+    offset: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The lines, the base folder of each manifest, and the numbers of files of which there are segments, sorted."""
+
+    slices: LineSlices
+    base_dirs: list[str]
+    segmented: NDArray[np.int64]
+
+
+DurationsPlan = Plan[LineSlice, Contents]
+
+
+class DurationsJob(UnitJob[LineSlice, Contents]):
+    """Writes one manifest. A unit is a slice of a manifest's lines."""
+
+    command: ClassVar[str] = "fix-durations"
+
+    def __init__(self, manifests: Sequence[str], options: FixDurations) -> None:
+        """`manifests` are the files that `options.manifest` names."""
+        check_manifest_name(options.out, self.command)
+        self.manifests = manifests
+        self.options = options
+
+    def plan(self, workspace: Workspace) -> DurationsPlan:
+        """Cut the manifests into units, and find out of which files there are segments."""
+        base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
+        if len(set(base_dirs)) > 1:
+            raise UsageError(
+                "the manifests are in several folders, and relative paths of one manifest must start from one folder: "
+                "give --audio-base-dir, or fix them one by one"
+            )
+        for path in self.manifests:
+            check_is_json_lines(path)
+        segmented: set[int] = set()
+        base_dir = base_dirs[0]
+        slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, base_dir, segmented))
+        if not slices.num_records:
+            raise UsageError(f"no records in {', '.join(self.manifests)}: it has no lines")
+        contents = Contents(slices, base_dirs, np.array(sorted(segmented), np.int64))
+        return Plan(slices.units, slices.num_records, contents, slices.inputs, knows_seconds=False)
+
+    def settings(self, plan: DurationsPlan) -> dict[str, Any]:
+        """The options, and where the audio lies."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def output_patterns(self, plan: DurationsPlan) -> Sequence[str]:
+        """The manifest."""
+        return (glob.escape(self.options.out.name),)
+
+    def missing_sample(self, plan: DurationsPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        contents = plan.contents
+        named: list[tuple[str, str]] = []
+        for source, line in contents.slices.sample():
+            with contextlib.suppress(RecordRejected):
+                named.append((contents.base_dirs[source], audio_filepath_of(parse_fields(line))))
+        return explain_missing(named)
+
+    def process(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
+        """Measure the files of a slice, and write their lines."""
+        contents = plan.contents
+        source = plan.inputs[unit.source].path
+        measure = _Measure(contents, contents.base_dirs[unit.source])
+        lines: list[bytes] = []
+        seconds = 0.0
+        differences: list[float] = []
+        for number, line in contents.slices.lines(unit):
+            duration = 0.0
+            try:
+                fields = parse_fields(line)
+                before, duration = measure.durations(fields)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, Origin(source, number))
+            else:
+                lines.append(_corrected(line, fields, before, duration))
+                seconds += duration
+                if before is None:
+                    writer.extra[_WITHOUT] += 1
+                elif abs(before - duration) > SAME_SECONDS:
+                    differences.append(abs(before - duration))
+                writer.extra[_CHANGED] += before != duration
+            advance(1, duration)
+        part = writer.open_part(f"parts/{unit.id}.jsonl")
+        if lines:
+            part.write(b"\n".join(lines) + b"\n")
+        writer.open_part(f"parts/{unit.id}.f64").write(np.array(differences, "<f8").tobytes())
+        writer.count(len(lines), seconds)
+
+    def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the parts, and say how far the durations were off."""
+        root = writer.workspace.root
+        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
+        parts = (np.fromfile(root / f"parts/{marker.unit}.f64", "<f8") for marker in markers)
+        differences = np.concatenate([np.empty(0), *parts])
+        details: dict[str, Any] = {"manifest": self.options.out}
+        base = plan.contents.base_dirs[0]
+        if os.path.realpath(base) != os.path.realpath(self.options.out.parent):
+            details["audio_base_dir"] = base
+        return details | _summary(differences, markers)
+
+
+def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:
+    """The record's line with its duration; as it was if that is right, unless names of its fields change."""
+    if before == duration and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
+        return line
+    return fields_to_json(fields, {"duration": duration})
+
+
+def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, Any]:
+    changed, without = (sum(int(marker.extra.get(name, 0)) for marker in markers) for name in (_CHANGED, _WITHOUT))
+    details: dict[str, Any] = {"changed": changed, "more_than_20_ms": len(off)}
+    if without:
+        details["without_duration"] = without
+    if len(off):
+        median, most = float(np.median(off)), float(off.max())
+        details["off_by"] = f"median {median:.3f} s, maximum {most:.3f} s"
+    return details
+
+
+class _Measure:
+    """Measures the audio of records; neighbours of one file are measured once."""
+
+    def __init__(self, contents: Contents, base_dir: str) -> None:
+        self._segmented = contents.segmented
+        self._base_dir = base_dir
+        self._last: tuple[str, AudioInfo] | None = None
+
+    def durations(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
+        """The duration that a record has (None: no number of seconds), and the one that it should have.
+
+        Raises:
+            RecordRejected: its audio cannot be read, or the segment begins after it.
+        """
+        name = audio_filepath_of(fields)
+        offset = offset_of(fields)
+        before = number_of(fields["duration"]) if "duration" in fields else None
+        path = path_in(self._base_dir, name)
+        info = self._probe(path)
+        if offset is None or (not offset and not self._has_segments(path)):
+            return before, info.duration
+        if offset >= info.duration:
+            detail = f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)"
+            raise RecordRejected(RejectReason.BEYOND_AUDIO, detail)
+        left = round(info.duration - offset, 9)
+        return before, before if before is not None and 0 < before <= left else left
+
+    def _probe(self, path: str) -> AudioInfo:
+        if self._last is None or self._last[0] != path:
+            take_in_hand(path)
+            self._last = path, probe_file(path)
+        return self._last[1]
+
+    def _has_segments(self, path: str) -> bool:
+        if not len(self._segmented):
+            return False
+        key = _key(path)
+        at = int(np.searchsorted(self._segmented, key))
+        return at < len(self._segmented) and int(self._segmented[at]) == key
+
+
+_place_decoder = msgspec.json.Decoder(_Place)
+
+
+def _key(path: str) -> int:
+    """A number of a file: links to its folder give the same one. Forks of this process hash alike."""
+    folder, slash, name = path.rpartition("/")
+    return hash(_real_folder(folder + slash) + name)
+
+
+@lru_cache(maxsize=1 << 12)
+def _real_folder(folder: str) -> str:
+    with contextlib.suppress(ValueError):  # a NUL in the path: processing says so
+        folder = folder if is_address(folder) else os.path.join(os.path.realpath(folder), "")
+    return folder
+
+
+def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
+    """Add the numbers of files that records with an offset above 0 name."""
+    if b'"offset"' not in block:
+        return
+    names: set[str] = set()
+    for line in with_audio_filepath(block).split(b"\n"):
+        try:
+            place = _place_decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue  # processing says what is wrong with it
+        if place.offset:
+            names.add(place.audio_filepath)
+    segmented.update(_key(path_in(base_dir, name)) for name in names if name)

@@ -1,0 +1,102 @@
+"""The sets that an `input_cfg` names, with the entries as they are written."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.index.sets import IndexedSet, Places, compressed, sets_in_folder
+from prepcli.commands.index.tar_kind import tar_kind
+from prepcli.errors import UsageError
+from prepcli.formats.indexes import MIRROR
+from prepcli.manifest.datasets import Notes
+from prepcli.manifest.input_cfg import TYPES, config_entries
+from prepcli.manifest.sources import expand_paths
+from prepcli.storage.paths import path_of
+
+
+def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
+    """The sets of an `input_cfg` and of its groups.
+
+    Raises:
+        UsageError: an entry cannot be indexed, or a config with several sets, one of them a Shar set, has no common
+            place for the indexes.
+    """
+    found = list(_sets(config, (), places))
+    if len(found) > 1 and any(one.mirror is not None for one in found):
+        raise UsageError(
+            f"{config} names several sets, and a config has one indexes_root: give --indexes-root DIR for the indexes "
+            "of all of them"
+        )
+    return found
+
+
+def _sets(value: Any, seen: tuple[str, ...], places: Places) -> Iterator[IndexedSet]:
+    for entry, kind, within, _ in config_entries(value, TYPES, seen, Notes()):
+        if kind == "group":
+            yield from _sets(entry.get("input_cfg"), within, places)
+        else:
+            yield from _set_of(entry, kind, places)
+
+
+def _set_of(entry: dict[str, Any], kind: str, places: Places) -> Iterator[IndexedSet]:
+    if entry.get("shar_path") is not None:
+        yield from _shar(entry, entry["shar_path"], places)
+        return
+    lines = entry.get("cuts_path") if kind.startswith("lhotse") else entry.get("manifest_filepath")
+    if not lines:
+        raise UsageError(f"an entry of type {kind} names no data")
+    found = IndexedSet(_short(lines), entry=entry)
+    manifests = expanded(lines)
+    for path in manifests:
+        if path.suffix == ".gz":
+            raise UsageError(compressed(path))
+    found.add(manifests, "jsonl", places)
+    if tars := entry.get("tarred_audio_filepaths"):
+        found.add(expanded(tars), "nemo_tar", places)
+    yield found
+
+
+def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedSet]:
+    if isinstance(spec, dict):
+        cuts = expanded(spec.get("cuts") or [])
+        if not cuts:
+            raise UsageError("a shar_path given by fields must have the field `cuts`")
+        found = IndexedSet(_short(spec["cuts"]), entry=entry)
+        found.mirror = None if places.root or places.beside else cuts[0].parent.parent / MIRROR
+        for name, value in spec.items():
+            paths = expanded(value)
+            packed = [path for path in paths if path.suffix == ".gz"]
+            if packed:
+                raise UsageError(compressed(packed[0]))
+            if name == "cuts":
+                found.add(paths, "jsonl", places)
+            else:
+                for path in paths:
+                    found.add([path], tar_kind(path) if path.suffix == ".tar" else "jsonl", places)
+        yield found
+        return
+    for folder in _names(spec):
+        if not path_of(folder).is_dir():
+            raise UsageError(f"shar_path is not a directory: {folder}")
+        yield from sets_in_folder(path_of(folder), places)
+
+
+def expanded(spec: Any) -> list[Path]:
+    """The files of a path, a brace pattern, or a list of these, each perhaps with a weight."""
+    return [path_of(path) for name in _names(spec) for path in expand_paths(name)]
+
+
+def _names(spec: Any) -> list[str]:
+    """The paths of a spec, as they are written."""
+    items = [spec] if isinstance(spec, str) else spec
+    if isinstance(items, list):
+        names = [item[0] if isinstance(item, list) and item else item for item in items]
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
+
+
+def _short(spec: Any) -> str:
+    while isinstance(spec, list) and spec:
+        spec = spec[0]
+    return str(spec)

@@ -1,0 +1,135 @@
+"""The mirror of a Shar set that was moved: the indexes are renamed, and no data is read."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from prepcli.commands.index.sets import IndexedSet
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.run.status import workspaces_of
+from prepcli.engine.state.workspace import read_document, write_json
+from prepcli.errors import UsageError
+from prepcli.formats.codes import CODES_FOLDER, CODES_OF
+from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR
+from prepcli.formats.names import absolute_folder
+from prepcli.storage.addresses import without_scheme
+
+_MOVING = ".moving"
+
+
+def old_places(mirror: Path, folder: Path) -> list[str]:
+    """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
+    own = without_scheme(absolute_folder(str(folder))).lstrip("/")
+    place_of = _place_of if _is_inside(mirror, folder) else _parent  # in a flat set, all data lie in the folder itself
+    found = {place_of(path.relative_to(mirror)) for path in mirror.rglob(f"*{INDEX_SUFFIX}")}
+    return sorted(str(place) for place in found if str(place) != own)
+
+
+def _is_inside(mirror: Path, folder: Path) -> bool:
+    """Whether a set has its mirror in its folder; that of a flat set lies beside it."""
+    return mirror == folder / MIRROR
+
+
+def _parent(index: Path) -> Path:
+    return index.parent
+
+
+def _place_of(index: Path) -> Path:
+    """`data/set/codes_x/target_codes/codes.000000.tar.idx` -> `data/set`; a set may be called `codes_...` as well."""
+    above = index.parent.parent
+    is_codes = above.name.startswith(CODES_FOLDER.format("")) and index.parent.name in CODES_OF.values()
+    return above.parent if is_codes else above
+
+
+def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:
+    """Rename the indexes of a set to where it lies now; returns how many, and which place they are from.
+
+    A run that was killed at any moment is continued by the next one.
+
+    Raises:
+        UsageError: there is no mirror, or it is not that of this set.
+    """
+    mirror = found.mirror
+    if mirror is None or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
+        is_inside = mirror is None or _is_inside(mirror, folder)
+        where = f"{MIRROR}/" if is_inside else str(mirror)
+        advice = "" if is_inside else "move that folder along with the set, or "
+        advice += f"write them with: prepcli index {folder}"
+        raise UsageError(f"{folder} has no indexes in {where} to rename; {advice}")
+    own = absolute_folder(str(folder)).lstrip("/")
+    moving = mirror / _MOVING
+    if moving.is_dir() and not dry_run:
+        _move_in(moving, mirror / own)
+    old = old_places(mirror, folder)
+    if dry_run:
+        return len(found.files) if old else 0, old
+    if len(old) > 1:
+        raise UsageError(
+            f"{mirror} holds indexes for {' and '.join('/' + place for place in old)}; remove those that are not of "
+            "this set, or write all of them again with --overwrite"
+        )
+    for place in old:
+        _check_sizes(found, mirror / place, mirror / own)
+        os.rename(mirror / place, moving)  # first aside: the new place may be below the old one
+        _move_in(moving, mirror / own)
+        _remove_empty((mirror / place).parent, mirror)
+    _rename_in_records(folder, own)
+    return (len(found.files) if old else 0), ["/" + place for place in old]
+
+
+def _move_in(moving: Path, target: Path) -> None:
+    """Rename the folder; where the target is there already, what is in it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        os.rename(moving, target)
+        return
+    for path in sorted(moving.rglob(f"*{INDEX_SUFFIX}")):
+        place = target / path.relative_to(moving)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, place)
+    for folder in sorted((path for path in moving.rglob("*") if path.is_dir()), reverse=True):
+        folder.rmdir()
+    moving.rmdir()
+
+
+def _remove_empty(folder: Path, mirror: Path) -> None:
+    with contextlib.suppress(OSError):  # the first that is not empty
+        while folder != mirror:
+            folder.rmdir()
+            folder = folder.parent
+
+
+def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
+    """Check by the last value of each index that it can be that of the data here."""
+    for file in found.files:
+        index = old / file.index.relative_to(new)
+        if not index.is_file():
+            continue
+        with index.open("rb") as opened:
+            last = opened.read()[-8:]
+        if int.from_bytes(last, "little") != file.path.stat().st_size:
+            raise UsageError(
+                f"{index} is not the index of {file.path}, which has another size; write the indexes again with: "
+                "prepcli index --overwrite"
+            )
+
+
+def _rename_in_records(folder: Path, own: str) -> None:
+    """Write the new names of the indexes into the records of the runs that made the set."""
+    for workspace in workspaces_of(folder):
+        for path in sorted(workspace.done.glob("*.json")):
+            marker = read_document(path, Marker)
+            if marker is None:
+                continue
+            files = {_renamed(name, own): file for name, file in marker.files.items()}
+            if files != marker.files:
+                write_json(path, msgspec.structs.replace(marker, files=files))
+
+
+def _renamed(name: str, own: str) -> str:
+    if not (name.startswith(f"{MIRROR}/") and name.endswith(INDEX_SUFFIX)):
+        return name
+    index = Path(name).relative_to(MIRROR)
+    return str(Path(MIRROR, own, index.relative_to(_place_of(index))))

@@ -1,0 +1,94 @@
+"""The audio of a few records, short enough to be part of a page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prepcli.audio.encode import encodable_rate, encode
+from prepcli.audio.past_crashes import map_refusing_crashes
+from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.read import read_segment, segment_samples, select_channel
+from prepcli.commands.inspect.examples import Example
+from prepcli.commands.inspect.kinds import Subject
+from prepcli.commands.inspect.record import Located, locate
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.shar import TARGET
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.paths import path_of
+
+MAX_CLIP_SAMPLES = 300_000
+"""Maximum samples of a clip, in one channel: a FLAC of about 300 kB, 19 s at 16 kHz."""
+
+
+class Clip(NamedTuple):
+    """The audio of a record as a FLAC or WAV file; or why there is none.
+
+    Attributes:
+        data: the file, empty if there is none.
+        format: "flac" or "wav".
+        note: which part of the record it is, or what is wrong; empty for a whole record.
+    """
+
+    data: bytes = b""
+    format: str = "flac"
+    note: str = ""
+
+
+class _Task(NamedTuple):
+    name: str
+    data: bytes | None
+    offset: float
+    duration: float | None
+    channel: int
+
+
+def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Path | None) -> list[Clip]:
+    """Return the audio of records of a manifest, a tarred set or a Shar set.
+
+    Raises:
+        IncompleteError: a worker process was killed.
+    """
+    found = [_task_for(subject, one, audio_base_dir) for one in examples]
+    clips = map_refusing_crashes(_cut, [task for task in found if isinstance(task, _Task)])
+    return [next(clips) if isinstance(task, _Task) else task for task in found]
+
+
+def _task_for(subject: Subject, example: Example, audio_base_dir: Path | None) -> _Task | Clip:
+    fields = example.fields
+    try:
+        located = list(locate(subject, path_of(example.file), example.line - 1, fields, audio_base_dir))
+    except UsageError as error:
+        return Clip(note=str(error))
+    if not located:
+        return Clip(note="its audio lies in no file that is known here")
+    audio: Located = next((one for one in located if one.field == TARGET), located[0])
+    if audio.problem is not None:
+        return Clip(note=audio.problem)
+    if subject.kind == "shar":  # a tar of a Shar set holds the cut, and not its recording
+        return _Task(audio.name, audio.data, 0.0, None, 0)
+    offset, duration = (_seconds(fields.get(name)) for name in ("offset", "duration"))
+    return _Task(audio.name, audio.data, offset or 0.0, duration, fields.get("channel") or 0)
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) else None
+
+
+def _cut(task: _Task) -> Clip:
+    """Decode the beginning of a record, in a worker process."""
+    try:
+        take_in_hand(task.name)
+        source = task.name if task.data is None else task.data
+        info = probe_file(task.name) if task.data is None else probe_bytes(task.data, task.name)
+        start, num_samples = segment_samples(info, task.offset, task.duration)
+        count = min(num_samples, MAX_CLIP_SAMPLES)
+        samples = read_segment(source, info, start, count, name=task.name)
+        if info.num_channels > 1:
+            samples = select_channel(samples, task.channel if type(task.channel) is int else 0)
+        format = "flac" if encodable_rate("flac", info.sampling_rate) == info.sampling_rate else "wav"
+        data = encode(samples[:, 0], info.sampling_rate, format, "PCM_16")
+    except RecordRejected as rejected:
+        return Clip(note=rejected.detail)
+    rate = info.sampling_rate
+    part = f"the first {count / rate:.1f} s of {num_samples / rate:,.1f} s" if count < num_samples else ""
+    return Clip(data, format, part)

@@ -1,0 +1,117 @@
+"""Records to look at and to hear: an even sample, and those with the smallest and the largest values.
+
+They are found while lines are counted, so that memory does not grow with the number of lines.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.commands.inspect.sample import EvenSample
+
+NUM_SAMPLED = 10
+NUM_EXTREME = 2
+"""Records at each end of each measure."""
+MIN_RECORDS = 10
+"""With fewer records nothing stands out: the sample has them all."""
+
+
+class Measure(NamedTuple):
+    """A number of each record. `low` and `high` say what a record at this end is; empty: that end is not shown."""
+
+    name: str
+    unit: str
+    low: str
+    high: str
+
+
+MEASURES = (
+    Measure("duration", "s", "shortest", "longest"),
+    Measure("chars_per_second", "characters per second", "slowest speech", "fastest speech"),
+    Measure("context_similarity", "similarity of the context", "least similar context", ""),
+)
+
+
+class Example(msgspec.Struct):
+    """A record in `line` (from 1) of `file`. `why` says what is unusual about it; empty in a sample."""
+
+    why: list[str]
+    file: str
+    line: int
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The fields of a record, and its line (from 1) in its file."""
+
+    fields: dict[str, Any]
+    line: int
+    file: str = ""
+
+
+Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]
+"""The positions of rows that have a measure, and their values."""
+
+
+@dataclass
+class Examples:
+    """The examples of some lines; `extremes` are ascending by their values, for the name of each end of a measure."""
+
+    sample: EvenSample[Row] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))
+    extremes: dict[str, list[tuple[float, Row]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values]) -> "Examples":
+        """Return the examples among rows, which are in these lines, with their measures by the name of the measure."""
+
+        def row(at: int) -> Row:
+            return Row(rows[at], lines[at])
+
+        numbers: EvenSample[int] = EvenSample(NUM_SAMPLED)
+        numbers.add(range(len(rows)))
+        found = cls(EvenSample(NUM_SAMPLED, list(map(row, numbers.items)), numbers.stride, numbers.num_seen))
+        for measure in MEASURES:
+            places, values = measured[measure.name]
+            for end, sign in ((measure.low, 1), (measure.high, -1)):
+                if end and len(values):
+                    first = np.argsort(sign * values, kind="stable")[:NUM_EXTREME].tolist()
+                    found._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
+        return found
+
+    def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
+        """Add the examples of later lines, which have so many lines of the same file before them, or are of `file`."""
+
+        def placed(row: Row) -> Row:
+            return replace(row, line=row.line + lines_before, file=file or row.file)
+
+        other = later.sample
+        self.sample.merge(EvenSample(other.wanted, list(map(placed, other.items)), other.stride, other.num_seen))
+        for measure in MEASURES:
+            for end, sign in ((measure.low, 1), (measure.high, -1)):
+                found = [(value, placed(row)) for value, row in later.extremes.get(end, ())]
+                self._keep(end, sign, found)
+
+    def _keep(self, end: str, sign: int, found: list[tuple[float, Row]]) -> None:
+        """Keep the most extreme ones; of equal ones the first."""
+        if found:
+            every = [*self.extremes.get(end, ()), *found]
+            self.extremes[end] = sorted(every, key=lambda one: sign * one[0])[:NUM_EXTREME]
+
+    def sampled(self) -> list[Example]:
+        """Return an even sample of the records."""
+        return [Example([], row.file, row.line, row.fields) for row in self.sample.chosen()]
+
+    def outliers(self) -> list[Example]:
+        """Return the extreme records, each once with all that it is; none of few records."""
+        found: dict[tuple[str, int], Example] = {}
+        for measure in MEASURES if self.sample.num_seen >= MIN_RECORDS else ():
+            for end in filter(None, (measure.low, measure.high)):
+                for value, row in self.extremes.get(end, ()):
+                    one = found.setdefault((row.file, row.line), Example([], row.file, row.line, row.fields))
+                    one.why.append(f"{end}: {value:,.2f} {measure.unit}")
+        return list(found.values())

@@ -1,0 +1,181 @@
+"""Exports to other toolkits: WeNet's shards and lists, mels with their file lists, and Parquet files with audio."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prepcli.audio.past_crashes import map_refusing_crashes
+from prepcli.commands.inspect.audio import AudioFacts, Candidate, look_at_files
+from prepcli.commands.inspect.report import Inspection
+from prepcli.commands.inspect.sample import EvenSample, spread
+from prepcli.errors import UsageError
+from prepcli.formats.folders import regular_files
+from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
+from prepcli.formats.parquet import DATA_FILE, check_installed, python_values, seconds_in
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
+from prepcli.interface.printing import first_line
+
+MAX_FILES = 8
+"""Maximum number of Parquet files in which audio is looked at, evenly spread."""
+
+
+@dataclass(frozen=True)
+class ExportFiles:
+    """An export: its kind, what it is, and the shards, lists or files that it is made of."""
+
+    kind: str
+    title: str
+    files: list[Path]
+    tars: list[Path]
+
+
+def export_in(folder: Path) -> ExportFiles | None:
+    """The export in a folder; None where there is none."""
+    files = regular_files(folder)
+    names = {path.name for path in files}
+    if LIST_NAME in names:
+        return _shards(folder / LIST_NAME)
+    if RAW_LIST_NAME in names:
+        return _raw(folder / RAW_LIST_NAME)
+    lists = [
+        path for one in (folder, folder / "filelists") for path in regular_files(one) if LIST_FILE.match(path.name)
+    ]
+    if lists:
+        mels = folder / "mels"
+        with_mels = "mels and file lists" if mels.is_dir() else "file lists"
+        return ExportFiles("mels", f"{with_mels} for Tacotron 2 and WaveGlow", lists, [])
+    parquet = [path for path in files if DATA_FILE.match(path.name)]
+    return _parquet(parquet) if parquet else None
+
+
+def export_of(path: Path) -> ExportFiles | None:
+    """The export that a file is, or is the list of; None where it is none of these."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head[:4] == b"PAR1":
+        return _parquet([path])
+    if LIST_FILE.match(path.name):
+        return ExportFiles("mels", "a file list for Tacotron 2 and WaveGlow", [path], [])
+    first = head.partition(b"\n")[0].strip()
+    if first.endswith(b".tar") and b"\0" not in first:
+        return _shards(path)
+    try:
+        fields = json.loads(first)
+    except ValueError:
+        return None
+    return _raw(path) if isinstance(fields, dict) and {"key", "wav", "txt"} <= set(fields) else None
+
+
+def _shards(listed: Path) -> ExportFiles:
+    """The shards of a list; where the path of one is not known here, it is looked for beside the list."""
+    tars = [path if path.is_file() else listed.parent / path.name for path in read_shard_list(listed)]
+    return ExportFiles("wenet", f"{len(tars):,} shards for WeNet (data_type: shard)", [listed], tars)
+
+
+def _raw(listed: Path) -> ExportFiles:
+    return ExportFiles("wenet", "a data list for WeNet (data_type: raw)", [listed], [])
+
+
+def _parquet(files: list[Path]) -> ExportFiles:
+    return ExportFiles("parquet", "Parquet with audio" if len(files) > 1 else "a Parquet file", files, [])
+
+
+def look_at_export(export: ExportFiles, num_audio_files: int, found: Inspection) -> None:
+    """Count the records, and look at the headers of a sample of the audio."""
+    missing = [str(path) for path in export.tars if not path.is_file()]
+    if missing:
+        found.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+    found.files = len(export.tars or export.files)
+    if export.kind == "parquet":
+        _look_at_parquet(export.files, num_audio_files, found)
+    elif not export.tars:
+        read = _raw_lines if export.kind == "wenet" else _list_lines
+        _look_at_lists(export.files, read, num_audio_files, found)
+
+
+def _look_at_lists(
+    paths: list[Path], read: Callable[[Path], Iterator[str | None]], num_audio_files: int, found: Inspection
+) -> None:
+    sample: EvenSample[Candidate] = EvenSample(num_audio_files)
+    mels = [path for path in paths if f"_{MEL}_" in path.name]
+    for path in paths:
+        count = 0
+        for audio in read(path):
+            count += 1
+            if audio is not None:
+                sample.add([Candidate(audio, 0.0, 0.0)])
+        found.records += count if not mels or path in mels else 0  # the list of audio has the same records
+        found.notes.append(f"{path.name} has {count:,} lines")
+    if num_audio_files and sample.items:
+        found.audio = [look_at_files(sample.chosen())]
+
+
+def _raw_lines(path: Path) -> Iterator[str | None]:
+    """The audio file of each line."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                audio = os.path.join(path.parent, json.loads(line)["wav"])
+            except (ValueError, TypeError, KeyError):
+                raise UsageError(f"{path}:{number} is not a line of a data list with key, wav and txt") from None
+            yield audio
+
+
+def _list_lines(path: Path) -> Iterator[str | None]:
+    """For each line the audio file; None in a list of mels."""
+    match = LIST_FILE.match(path.name)
+    is_audio = match is not None and match[2] == AUDIO
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            yield os.path.join(path.parent, line.partition(SEPARATOR)[0]) if is_audio else None
+
+
+def _look_at_parquet(paths: list[Path], num_audio_files: int, found: Inspection) -> None:
+    check_installed()
+    import pyarrow
+    import pyarrow.parquet as pq
+
+    audio = AudioFacts(where="the files")
+    opened = spread(paths, MAX_FILES)
+    wanted = -(-num_audio_files // len(opened))
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                names = file.schema_arrow.names
+                found.records += file.metadata.num_rows
+                found.lines = found.records
+                for name in names:
+                    found.fields[name] = found.fields.get(name, 0) + file.metadata.num_rows
+                if "duration" in names:
+                    _add_durations(path.name, python_values(file.read(["duration"]).column(0)), found)
+                if path in opened and "audio" in names and file.num_row_groups:
+                    rows = python_values(file.read_row_group(file.num_row_groups // 2, ["audio"]).column(0))
+                    sample: EvenSample[dict[str, Any]] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
+                    sample.add([row for row in rows if isinstance(row, dict) and isinstance(row.get("bytes"), bytes)])
+                    encoded = [(row["bytes"], f"{path.name}: {row.get('path')}") for row in sample.chosen()]
+                    (audio,) = map_refusing_crashes(_add_encoded, [(audio, encoded)])
+        except (pyarrow.ArrowException, OSError) as error:
+            found.notes.append(f"damaged: {path.name}: {first_line(error)}")
+    found.audio = [audio] if audio.looked_at else []
+
+
+def _add_durations(name: str, durations: list[object], found: Inspection) -> None:
+    problems: list[str] = []
+    for row, value in enumerate(durations):
+        try:
+            found.hours += 0.0 if value is None else seconds_in(value) / 3600
+        except ValueError as error:
+            problems.append(f"row {row}: {error}")
+    if problems:
+        more = f", and {len(problems) - 1:,} more rows" if len(problems) > 1 else ""
+        found.notes.append(f"{name}: {problems[0]}{more}")
+
+
+def _add_encoded(task: tuple[AudioFacts, list[tuple[bytes, str]]]) -> AudioFacts:
+    audio, encoded = task
+    for data, name in encoded:
+        audio.add_bytes(data, name)
+    return audio

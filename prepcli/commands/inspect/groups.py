@@ -1,0 +1,56 @@
+"""Records and hours by language and speaker: for the page, and as a table in a CSV file."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from prepcli.commands.inspect.tally import Share
+
+HEADING = ("language", "speaker", "records", "hours", "mean_seconds")
+_LANGUAGE = re.compile(r"\| Language:(\w+) ")
+
+
+class Group(msgspec.Struct):
+    """The records of a speaker in a language; each may be empty."""
+
+    language: str
+    speaker: str
+    records: int
+    seconds: float
+
+
+def groups_of(shares: Mapping[tuple[str, str], Share]) -> list[Group]:
+    """Return the groups with the most audio first.
+
+    Without any language in a field, that in the name of the speaker is taken: `| Language:en Dataset:X Speaker:Y |`.
+    """
+    has_languages = any(language for language, _ in shares)
+    groups = []
+    for (language, speaker), share in shares.items():
+        named = None if has_languages else _LANGUAGE.match(speaker)
+        groups.append(Group(named[1] if named else language, speaker, share.records, share.seconds))
+    return sorted(groups, key=lambda one: (-one.seconds, one.language, one.speaker))
+
+
+def shares_by(groups: Iterable[Group], name: Literal["language", "speaker"]) -> dict[str, Share]:
+    """Return the share of each language or speaker; records without one are left out."""
+    shares: dict[str, Share] = {}
+    for one in groups:
+        if key := getattr(one, name):
+            shares.setdefault(key, Share()).add(Share(one.records, one.seconds))
+    return shares
+
+
+def csv_of(groups: Iterable[Group]) -> str:
+    """Return the table as CSV, one line per language and speaker."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADING)
+    for one in groups:
+        row = (one.language, one.speaker, one.records, f"{one.seconds / 3600:.6f}", f"{one.seconds / one.records:.3f}")
+        writer.writerow(row)
+    return text.getvalue()

@@ -1,0 +1,290 @@
+"""The kind of a file or directory, recognized by its content."""
+
+import os
+import re
+import stat
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.commands.inspect.exports import ExportFiles, export_in, export_of
+from prepcli.commands.inspect.rows import LineKind
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.codes import CODES_FILE
+from prepcli.formats.folders import advice_on_audio, numbered, regular_files
+from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, decode_json, is_shar
+from prepcli.formats.tarred import SHARD_MANIFEST_FILE, buckets_in, shard_tars
+from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
+from prepcli.manifest.fields import with_audio_filepath
+from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.inputs import resolve_input
+from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.scan import Reader
+from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.storage.addresses import is_address, names_several
+from prepcli.storage.paths import StorePath, path_of
+
+WORK = ".prepcli"
+_FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
+_TAR = (".tar", ".tar.gz", ".tgz")
+_MANIFEST = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_SNIFFED_BYTES = 256 << 10
+
+
+@dataclass
+class Subject:
+    """The subject of an inspection. `out` is the directory whose runs made it, `part` the part of it that was named.
+
+    `tars` and `codes` are by field (`target_audio`, `codes_x/target_codes`); a set without fields has one, "".
+    """
+
+    kind: str
+    title: str
+    data: DataSet | Mix | None = None
+    tars: dict[str, list[Path]] = field(default_factory=dict)
+    codes: dict[str, list[Path]] = field(default_factory=dict)
+    folder: Path | None = None
+    out: Path | None = None
+    part: str | None = None
+    notes: list[str] = field(default_factory=list)
+    export: ExportFiles | None = None
+
+
+def what_is(spec: str) -> Subject:
+    """Recognize what `spec` names: a path, or any other form that `resolve_input` accepts.
+
+    Raises:
+        UsageError: it does not exist, or is of no known kind.
+    """
+    path = path_of(spec) if is_address(spec) and not names_several(spec) else Path(spec)
+    # Not `Path.is_dir` and the like: they raise `OSError` for a list that is longer than a file name may be.
+    if isinstance(path, StorePath):
+        return _of_folder(path) if path.is_dir() else _of_file(path)
+    if os.path.isdir(spec):
+        return _of_folder(path)
+    if os.path.exists(spec):
+        return _of_file(path)
+    if not is_address(spec) and os.path.isfile(path.with_name(path.name + WORK) / "plan.json"):
+        return Subject("run", "a run of prepcli whose output is not here", out=path)
+    if not re.search(r"[,{}()\[\]<>=]|_OP_", spec):
+        raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
+    if spec.endswith(_TAR):
+        return _of_tars([path_of(name) for name in expand_paths(spec)], f"{len(expand_paths(spec))} tars")
+    data = _lines_of(spec)
+    return Subject("input", "a mix of data sets" if isinstance(data, Mix) else "manifests", data)
+
+
+def _lines_of(spec: str) -> DataSet | Mix:
+    """The data that `resolve_input` finds; raises `UsageError` for Parquet files, which are read as an export."""
+    data = resolve_input(spec)
+    for leaf in leaves_of(data):
+        if leaf.parquet:
+            raise UsageError(f"{spec} names Parquet files; inspect them one by one: prepcli inspect {leaf.paths[0]}")
+    return data
+
+
+def _of_folder(folder: Path) -> Subject:
+    # `.` and `..` are resolved; the directory beside them is not found otherwise.
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    if named.name.endswith(WORK) and named.name != WORK and (named / "plan.json").is_file():
+        out = named.with_name(named.name.removesuffix(WORK))
+        note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
+        return Subject("run", "the records of a run of prepcli", out=out, notes=note)
+    for look in (_shar, _tarred, _codes, _shar_field, _export, _loose_tars, _manifests):
+        if (found := look(named)) is not None:
+            found.folder = found.folder or named
+            return found
+    if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
+        return Subject("run", "the output of a run of prepcli, with no data in it yet", out=named)
+    raise UsageError(
+        f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
+        "no Shar (cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...), no export "
+        f"(shards.list, data.list, filelists/, data-000000.parquet, ...){advice_on_audio(folder)}"
+    )
+
+
+def _shar(folder: Path) -> Subject | None:
+    codes = {str(path.relative_to(folder)): _in_order(path, CODES_FILE) for path in sorted(folder.glob("codes_*/*"))}
+    codes = {name: tars for name, tars in codes.items() if tars}
+    if is_shar(folder):
+        fields = {path.name: _in_order(path, AUDIO_FILE) for path in sorted(folder.iterdir()) if path.is_dir()}
+        tars = {name: files for name, files in fields.items() if files}
+        return Subject("shar", "a Lhotse Shar data set", data_in_directory(str(folder)), tars, codes, out=folder)
+    files = regular_files(folder)
+    if not any(CUTS_FILE.match(path.name) for path in files):
+        return None
+    flat: dict[str, list[Path]] = {}
+    for path in files:
+        if match := _FIELD_TAR.match(path.name):
+            flat.setdefault(match["field"], []).append(path)
+    if not flat and is_shar(folder.parent):
+        note = [f"the audio belongs to {folder.parent}: prepcli inspect {folder.parent}"]
+        return Subject(
+            "cuts", "the cuts of a Lhotse Shar", data_in_directory(str(folder)), out=folder.parent, notes=note
+        )
+    audio = {name: tars for name, tars in flat.items() if not name.endswith("_codes")}
+    flat_codes = {name: tars for name, tars in flat.items() if name.endswith("_codes")}
+    return Subject(
+        "shar", "a Lhotse Shar in one flat folder", data_in_directory(str(folder)), audio, flat_codes, out=folder
+    )
+
+
+def _tarred(folder: Path) -> Subject | None:
+    folders = [folder, *buckets_in(folder).values()]
+    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or shard_tars(one)]
+    if not sets:
+        if manifests := _in_order(folder, SHARD_MANIFEST_FILE):
+            title = "the manifests of a tarred data set's shards"
+            return Subject("manifest", title, DataSet(tuple(map(str, manifests))), out=folder.parent)
+        return None
+    title = "a tarred data set (NeMo)" if sets == [folder] else f"a tarred data set (NeMo) in {len(sets)} buckets"
+    tars = {"" if one == folder else one.name: list(shard_tars(one).values()) for one in sets}
+    try:
+        data = data_in_directory(str(folder))
+    except UsageError as error:
+        title = f"{sum(map(len, tars.values()))} tars of a set that cannot be read"
+        return Subject("tars", title, tars=tars, notes=[str(error)])
+    return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=folder)
+
+
+def _codes(folder: Path) -> Subject | None:
+    if own := _in_order(folder, CODES_FILE):
+        return _made_with_codec(folder.parent, Subject("codes", "one field of codec codes", codes={folder.name: own}))
+    below = [path for pattern in ("*_codes", "codes_*/*_codes") for path in sorted(folder.glob(pattern))]
+    found = {str(path.relative_to(folder)): tars for path in below if (tars := _in_order(path, CODES_FILE))}
+    return _made_with_codec(folder, Subject("codes", "codec codes of a Shar", codes=found)) if found else None
+
+
+def _made_with_codec(folder: Path, subject: Subject) -> Subject:
+    """Each codec has its own run, recorded beside the directory that holds `codes_<name>`."""
+    of_one = folder.name.startswith("codes_")
+    subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
+    return subject
+
+
+def _shar_field(folder: Path) -> Subject | None:
+    tars = _in_order(folder, AUDIO_FILE)
+    if not tars:
+        return None
+    notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if is_shar(folder.parent) else []
+    return Subject("tars", "one field of a Lhotse Shar", tars={folder.name: tars}, out=folder.parent, notes=notes)
+
+
+def _export(path: Path) -> Subject | None:
+    found = export_in(path) if path.is_dir() else export_of(path)
+    if found is None:
+        return None
+    out = path if path.is_dir() else _made_by(path)
+    tars = [tar for tar in found.tars if tar.is_file()]
+    return Subject(found.kind, found.title, tars={"": tars} if tars else {}, out=out, export=found)
+
+
+def _loose_tars(folder: Path) -> Subject | None:
+    tars = [path for path in regular_files(folder) if path.name.endswith(_TAR)]
+    return _of_tars(tars, f"a folder with {len(tars)} tar{'s' * (len(tars) != 1)}") if tars else None
+
+
+def _of_tars(tars: list[Path], title: str) -> Subject:
+    for tar in tars:
+        check_regular(tar)
+    return Subject("tars", title, tars={"": tars})
+
+
+def _manifests(folder: Path) -> Subject | None:
+    found = [path for path in regular_files(folder) if path.name.endswith(_MANIFEST) and line_kind(path)]
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found[:4]) + (", ..." if len(found) > 4 else "")
+        raise UsageError(
+            f"{folder} is a folder with {len(found)} manifests ({names}); name one, or several with commas"
+        )
+    return _of_file(found[0]) if found else None
+
+
+def _of_file(path: Path) -> Subject:
+    name = str(path)
+    check_regular(path)
+    if path.parent.name.endswith(WORK) and not path.name.startswith("rejects"):
+        return _of_folder(path.parent)
+    if path.suffix in (".yaml", ".yml"):
+        if path.name.startswith("metadata"):
+            raise UsageError(f"{path} describes the tarred data set in its folder: prepcli inspect {path.parent}")
+        return Subject("input", "an input_cfg of a training config", _lines_of(name))
+    check_file(name, "file")
+    if path.name.endswith(_TAR) or _begins_as_tar(path):
+        return _of_tars([path], "a tar")
+    if (export := _export(path)) is not None:
+        return export
+    kind = line_kind(path)
+    if path.name.startswith("rejects") and path.stat().st_size == 0:
+        kind = "rejects"  # of a run that rejected nothing
+    if kind is not None:
+        titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
+        data = DataSet((name,), cuts=kind == "cuts")
+        return Subject(kind, titles[kind], data, folder=path.parent, out=_made_by(path))
+    try:
+        probe_file(path)
+    except RecordRejected as rejected:
+        check_is_json_lines(name)
+        why = rejected.detail.removeprefix(f"{path} ")
+        raise UsageError(
+            f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "
+            f"and as audio it {why}"
+        ) from None
+    return Subject("audio", "an audio file", folder=path.parent)
+
+
+def check_regular(path: Path) -> None:
+    """Raise `UsageError` for a pipe or a device: opening a pipe may wait forever, or empty it."""
+    mode = path.stat().st_mode if path.exists() else stat.S_IFREG
+    if not stat.S_ISREG(mode):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise UsageError(f"{path} is {kind}, not a file; inspect reads an input twice: write it to a file first")
+
+
+def _begins_as_tar(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(262).endswith(tarfile.POSIX_MAGIC[:5])
+
+
+def line_kind(path: Path) -> LineKind | None:
+    """The kind of the first readable JSON line of a file; None if it is none of the kinds. Raises for damaged gzip."""
+    with open_bytes(str(path)) as file:
+        head = Reader(str(path), file).read(_SNIFFED_BYTES)
+    for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
+        try:
+            fields = decode_json(with_audio_filepath(line), dict[str, Any])
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            continue
+        if "reject_reason" in fields:
+            return "rejects"
+        if "audio_filepath" in fields:
+            return "manifest"
+        return "cuts" if str(fields.get("type")).endswith("Cut") else None
+    return None
+
+
+def _made_by(path: Path) -> Path | None:
+    """The output directory of prepcli that contains the file, or whose workspace contains it."""
+    if isinstance(path, StorePath):  # the records of runs are not in the store
+        return None
+    if (path.with_name(path.name + WORK) / "plan.json").is_file():
+        return path
+    for folder in list(path.absolute().parents)[:3]:
+        if folder.name.endswith(WORK):
+            return folder.with_name(folder.name.removesuffix(WORK))
+        if folder.name and _is_workspace(folder.with_name(folder.name + WORK)):
+            return folder
+    return None
+
+
+def _is_workspace(folder: Path) -> bool:
+    """Whether a run, or one for the codes of a codec, has left its records in a folder."""
+    return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
+
+
+def _in_order(folder: Path, pattern: "re.Pattern[str]") -> list[Path]:
+    return [path for _, path in sorted(numbered(folder, pattern).items())]

@@ -1,0 +1,64 @@
+"""The files that `inspect` writes: they replace only files of their own kind, never one that is inspected."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from prepcli.commands.inspect.groups import HEADING
+from prepcli.engine.state.workspace import atomic_file
+from prepcli.errors import UsageError
+
+
+class Kind(NamedTuple):
+    """A kind of file: what it is, and how one begins, in lower case."""
+
+    name: str
+    beginnings: tuple[bytes, ...]
+
+
+PAGE = Kind("an HTML page", (b"<!doctype html", b"<html"))
+CSV = Kind("such a table", (",".join(HEADING).encode(),))
+
+
+def check_output(option: str, path: Path, kind: Kind) -> None:
+    """Check before the work that a file can be written.
+
+    Any other file than one of its kind, or an empty one, may be the one that is inspected, or belong to it: a manifest,
+    audio, a shard, a record of its run.
+
+    Raises:
+        UsageError: it is a folder, a file of another kind, or in a folder that does not exist.
+    """
+    if os.path.isdir(path):
+        raise UsageError(f"{option} {path}: that is a directory; give the name of a file")
+    if os.path.isfile(path) and not _is(path, kind, option):
+        raise UsageError(f"{option} {path}: a file that is not {kind.name} is there; give another name")
+    if not os.path.isdir(path.absolute().parent):
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}")
+
+
+def _is(path: Path, kind: Kind, option: str) -> bool:
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(64)
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot write it: {error.strerror}") from None
+    return not beginning or beginning.lstrip().lower().startswith(kind.beginnings)
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a file; characters that UTF-8 cannot encode become question marks.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    data = text.encode("utf-8", "replace")
+    try:
+        target = path.resolve() if path.is_file() else path  # the file of a link is replaced, not the link
+        if target.exists() and not target.is_file():  # /dev/stdout, for instance
+            target.write_bytes(data)
+            return
+        with atomic_file(target) as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,222 @@
+"""One record of a set of any size: with indexes, its line and its audio are found by a seek each."""
+
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.past_crashes import map_refusing_crashes
+from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.commands.inspect.audio import candidate
+from prepcli.commands.inspect.kinds import Subject, what_is
+from prepcli.commands.inspect.report import FoundAudio, FoundRecord
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.indexes import (
+    MIRROR,
+    DamagedError,
+    IndexKind,
+    Offsets,
+    beside,
+    is_current,
+    make_index,
+    mirrored,
+)
+from prepcli.formats.npy import read_npy
+from prepcli.formats.pairs import is_placeholder
+from prepcli.formats.shar import decode_json
+from prepcli.formats.tar import read_content, walk_headers
+from prepcli.jobs.records import base_directories
+from prepcli.manifest.fields import with_audio_filepath
+from prepcli.manifest.mixing import leaves_of
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.paths import path_of
+
+_NUMBER = re.compile(r"(\d+)\D*$")
+
+
+def find_record(spec: str, number: int, audio_base_dir: Path | None) -> FoundRecord:
+    """Read record `number` (from 0) of a manifest, a tarred set, a Shar set or a mix of these.
+
+    Files without a current index are read to count their lines.
+
+    Raises:
+        UsageError: there is no such record, or the set has no records.
+    """
+    subject = what_is(spec)
+    if subject.data is None:
+        raise UsageError(f"{spec} is {subject.title}: --record takes manifests, cuts, tarred sets and Shar sets")
+    paths = [path_of(path) for leaf in leaves_of(subject.data) for path in leaf.paths]
+    left = number
+    for path in paths:
+        offsets = _offsets(path, "jsonl", subject)
+        if left < len(offsets) - 1:
+            line = _read_line(path, offsets, left)
+            audio = [_described_audio(one) for one in locate(subject, path, left, line, audio_base_dir)]
+            return FoundRecord(number, str(path), left + 1, line, audio)
+        left -= len(offsets) - 1
+    raise UsageError(f"{spec} has {number - left:,} records, counted from 0: there is no record {number:,}")
+
+
+def _offsets(path: Path, kind: IndexKind, subject: Subject) -> Offsets:
+    """The offsets of a file's records, and its size; from its index if that is current."""
+    if path.suffix == ".gz":
+        raise UsageError(f"{path} is compressed: --record needs files in which it can seek; unpack it (gunzip) first")
+    folder = subject.folder or path.parent
+    for index in (beside(path), folder / MIRROR / mirrored(path)):
+        if is_current(index, path.stat()):
+            return np.fromfile(index, "<u8")
+    try:
+        return np.frombuffer(make_index(path, kind), "<u8")
+    except DamagedError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+
+
+def _read_line(path: Path, offsets: Offsets, at: int) -> dict[str, Any]:
+    with path.open("rb") as file:
+        file.seek(int(offsets[at]))
+        line = file.read(int(offsets[at + 1]) - int(offsets[at]))
+    try:
+        fields: dict[str, Any] = decode_json(with_audio_filepath(line), dict[str, Any])
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(
+            f"{path}:{at + 1} is not a record: {error}; if the file was changed, its index is stale: "
+            "prepcli index --check"
+        ) from None
+    return fields
+
+
+class Located(NamedTuple):
+    """The audio or the codes of a record, or what is wrong: the content of a tar's member, or the name of a file.
+
+    Attributes:
+        where: the tar, or the file.
+        name: of the member, or of the file.
+        data: the content of the member; None for a file.
+        problem: why there is nothing.
+        field: of a Shar set.
+    """
+
+    where: str
+    name: str = ""
+    data: bytes | None = None
+    problem: str | None = None
+    field: str = ""
+
+
+def locate(
+    subject: Subject, path: Path, at: int, fields: dict[str, Any], audio_base_dir: Path | None
+) -> Iterator[Located]:
+    """Find the audio, and the codes, of a record.
+
+    Args:
+        subject: the set that it belongs to.
+        path: the file with its line.
+        at: number of its line, from 0.
+        fields: of its line.
+        audio_base_dir: where relative paths start; None: at the folder of `path`.
+
+    Raises:
+        UsageError: a tar cannot be read.
+    """
+    if subject.kind == "shar":
+        for field, tars in (subject.tars | subject.codes).items():
+            tar = next((tar for tar in tars if _number(tar) == _number(path)), None)
+            if tar is None:
+                yield Located(field, problem="its tar is missing", field=field)
+            else:
+                yield _of_pair(tar, at, subject)._replace(field=field)
+    elif "shard_id" in fields:
+        yield _of_tarred(path, at, fields, subject)
+    elif "audio_filepath" in fields:
+        (base,) = base_directories([str(path)], audio_base_dir)
+        name = candidate(base, (str(fields["audio_filepath"]), 0.0, 0.0)).path
+        yield Located(name, name)
+
+
+def _described_audio(located: Located) -> FoundAudio:
+    name = located.name if located.data is not None else os.path.basename(located.name)
+    found = FoundAudio(located.where, name, problem=located.problem)
+    if located.problem is not None:
+        return found
+    if is_placeholder(located.name):
+        found.description = "a placeholder: the cut lacks this field"
+    elif located.data is not None and located.name.endswith(".npy"):
+        codes = read_npy(located.data)
+        found.description = f"{codes.dtype} {tuple(codes.shape)}"
+    else:
+        _describe(found, located)
+    return found
+
+
+def _of_pair(tar: Path, at: int, subject: Subject) -> Located:
+    offsets = _offsets(tar, "shar_tar", subject)
+    if at >= len(offsets) - 1:
+        return Located(str(tar), problem=f"it has {len(offsets) - 1:,} items only")
+    return Located(str(tar), *_member_at(tar, int(offsets[at])))
+
+
+def _of_tarred(path: Path, at: int, fields: dict[str, Any], subject: Subject) -> Located:
+    """The member that a line names. Members are in the order of the lines that first use them."""
+    tar = path.parent / f"audio_{fields['shard_id']}.tar"
+    if not tar.exists():
+        tar = path.parent.parent / tar.name
+    if not tar.exists():
+        return Located(str(tar), problem="it is missing")
+    offsets = _offsets(tar, "nemo_tar", subject)
+    wanted = str(fields.get("audio_filepath"))
+    last = len(offsets) - 2
+    first = min(at, last)
+    for number in (*range(first, -1, -1), *range(first + 1, last + 1)):
+        name, data = _member_at(tar, int(offsets[number]), wanted)
+        if name == wanted:
+            return Located(str(tar), name, data)
+    return Located(str(tar), wanted, problem="it has no member of this name")
+
+
+def _member_at(tar: Path, offset: int, wanted: str | None = None) -> tuple[str, bytes]:
+    """Name and content of the member at an offset; the content only if the name is the wanted one."""
+    try:
+        with tar.open("rb") as file:
+            file.seek(offset)
+            with tarfile.open(fileobj=file, mode="r:") as members:
+                for member in islice(walk_headers(members), 1):
+                    content = read_content(members, member) if wanted in (None, member.name) else b""
+                    return member.name, content
+    except (tarfile.TarError, EOFError) as error:
+        raise UsageError(
+            f"{tar} has no member at byte {offset:,}: {error}; if it was changed, its index is stale: prepcli index "
+            "--check"
+        ) from None
+    raise UsageError(f"{tar} has no member at byte {offset:,}; its index is stale: prepcli index --check")
+
+
+def _describe(found: FoundAudio, located: Located) -> None:
+    try:
+        (info,) = map_refusing_crashes(_probe, [(located.name, located.data)])
+        found.description = _described(info)
+        found.description += "" if located.data is None else f", {len(located.data):,} bytes"
+    except RecordRejected as rejected:
+        found.problem = rejected.detail
+
+
+def _probe(task: tuple[str, bytes | None]) -> AudioInfo:
+    name, data = task
+    take_in_hand(name)
+    return probe_file(name) if data is None else probe_bytes(data, name)
+
+
+def _described(info: AudioInfo) -> str:
+    channels = f", {info.num_channels} channels" if info.num_channels > 1 else ""
+    return f"{info.format} {info.subtype}, {info.sampling_rate} Hz, {info.duration:.3f} s{channels}"
+
+
+def _number(path: Path) -> int | None:
+    match = _NUMBER.search(path.name)
+    return int(match[1]) if match else None

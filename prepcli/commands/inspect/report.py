@@ -1,0 +1,130 @@
+"""The result of `inspect`, in a form that can be printed, plotted and written as JSON."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import msgspec
+
+from prepcli.commands.inspect.audio import AudioFacts
+from prepcli.commands.inspect.examples import Example
+from prepcli.commands.inspect.groups import Group
+from prepcli.commands.inspect.runs import RunFacts
+from prepcli.commands.inspect.tally import Floats32, Share
+from prepcli.commands.inspect.tars import CodeFacts, TarFacts
+from prepcli.commands.inspect.text import lines_of
+from prepcli.interface.printing import as_text, encodable
+from prepcli.interface.reports import brief
+
+NUM_TOP = 20
+"""Maximum number of speakers and languages in the report."""
+_ONLY_HERE = ("columns", "sample", "groups")
+
+
+class FoundAudio(msgspec.Struct):
+    """The audio or the codes of a record: where they lie, and what their header says; or what is wrong."""
+
+    where: str
+    name: str = ""
+    description: str = ""
+    problem: str | None = None
+
+
+class FoundRecord(msgspec.Struct):
+    """Record `number` (from 0) of a set, in `line` (from 1) of `file`."""
+
+    number: int
+    file: str
+    line: int
+    fields: dict[str, Any]
+    audio: list[FoundAudio]
+
+
+class Named(msgspec.Struct):
+    """A speaker or a language: its records and hours."""
+
+    name: str
+    records: int
+    hours: float
+
+
+class PartOfMix(msgspec.Struct):
+    """One of several data sets: its files, its weight if it has one, its records and hours."""
+
+    files: str
+    num_files: int
+    weight: float | None
+    records: int
+    hours: float
+
+
+@dataclass
+class Inspection:
+    """Facts about `path`. Durations in seconds, `chars_per_second` of `text`, rates in Hz; empty if not applicable.
+
+    `percentiles`-like mappings go from `p0`, the smallest value, to `p100`.
+    """
+
+    path: str
+    kind: str
+    title: str
+    runs: list[RunFacts] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: int = 0
+    lines: int = 0
+    records: int = 0
+    skipped: int = 0
+    segments: int = 0
+    without_text: int = 0
+    hours: float = 0.0
+    duration: dict[str, float] = field(default_factory=dict)
+    chars_per_second: dict[str, float] = field(default_factory=dict)
+    context_similarity: dict[str, float] = field(default_factory=dict)
+    with_context_similarity: int = 0
+    fields: dict[str, int] = field(default_factory=dict)
+    extensions: dict[str, int] = field(default_factory=dict)
+    cut_sampling_rates: dict[int, int] = field(default_factory=dict)
+    speakers: int = 0
+    top_speakers: list[Named] = field(default_factory=list)
+    num_languages: int = 0
+    languages: list[Named] = field(default_factory=list)
+    reject_reasons: dict[str, int] = field(default_factory=dict)
+    unusable: dict[str, int] = field(default_factory=dict)
+    first_unusable: str | None = None
+    parts: list[PartOfMix] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    tars: list[TarFacts] = field(default_factory=list)
+    audio: list[AudioFacts] = field(default_factory=list)
+    codes: list[CodeFacts] = field(default_factory=list)
+    first_records: list[dict[str, Any]] = field(default_factory=list)
+    outliers: list[Example] = field(default_factory=list)
+    """The shortest and longest records, those with the slowest and the fastest speech, and so on."""
+    record: FoundRecord | None = None
+    """With `--record`: this record, and nothing else."""
+    columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
+    """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
+    sample: list[Example] = field(default_factory=list, repr=False)
+    """A few records, evenly spread."""
+    groups: list[Group] = field(default_factory=list, repr=False)
+    """The records of each speaker in each language, those with the most audio first."""
+
+    def __repr__(self) -> str:
+        return brief(self, "path", "kind", "title", "records", "hours", "speakers", "notes")
+
+    def __str__(self) -> str:
+        """The text that the command line prints."""
+        return as_text(lines_of(self))
+
+    def document(self) -> Any:
+        """The document for `--json`: with `--record` the record, else all that the page alone does not need."""
+        if self.record is not None:
+            return self.record
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _ONLY_HERE}
+        document = encodable(msgspec.to_builtins(shown))
+        assert isinstance(document, dict)
+        return document
+
+
+def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[Named]:
+    """The `limit` with the most audio, largest first; ties by name."""
+    top = sorted(shares.items(), key=lambda item: (-item[1].seconds, item[0]))[:limit]
+    return [Named(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]

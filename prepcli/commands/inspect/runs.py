@@ -1,0 +1,82 @@
+"""The runs of prepcli that made a directory, from `OUT.prepcli/`."""
+
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.status import read_status, workspaces_of
+from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.stored_units import find_plan
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import UsageError
+from prepcli.jobs.records import AUDIO_BASE_DIRS
+
+
+class RunFacts(msgspec.Struct):
+    """A run: its command as it was typed and where, when it was planned and finished (local time), and its state."""
+
+    command: str
+    out: str
+    part: str
+    state: str
+    run_with: str
+    run_in: str
+    planned: str
+    finished: str | None
+    prepcli: str | None
+    units_done: int
+    units: int
+    records_in: int
+    records_out: int
+    rejects: dict[str, int]
+    rejects_file: str
+    audio_base_dirs: list[str]
+    """Base folder of the relative audio paths in its manifests."""
+    continue_with: str | None
+
+
+def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
+    """The runs that made `out` or added to it, from the directory beside it; none if there is no such directory.
+
+    With `part`, only the run that made that part (`codes_<name>`).
+    """
+    if out.is_symlink():
+        out = out.resolve()
+    try:
+        workspaces = workspaces_of(out)
+    except UsageError:
+        return []  # no place for an output, such as /, or a corpus of which nothing is unpacked yet
+    wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
+    plans = [(workspace, find_plan(workspace)) for workspace in wanted]
+    return [_facts(workspace, plan) for workspace, plan in plans if plan is not None]
+
+
+def _facts(workspace: Workspace, plan: StoredPlan) -> RunFacts:
+    status = read_status(workspace)
+    report = read_document(workspace.report_file, Report)
+    finished = status.state == "finished"
+    return RunFacts(
+        command=status.command,
+        out=status.out,
+        part=status.part,
+        state=status.state,
+        run_with=plan.run_with,
+        run_in=plan.run_in,
+        planned=_when(workspace.plan_file),
+        finished=_when(workspace.report_file) if finished else None,
+        prepcli=report.prepcli if report else None,
+        units_done=status.units_done,
+        units=status.units,
+        records_in=status.records_in,
+        records_out=status.records_out,
+        rejects=status.rejects,
+        rejects_file=str(workspace.rejects_file),
+        audio_base_dirs=plan.settings.get(AUDIO_BASE_DIRS) or [],
+        continue_with=status.continue_with,
+    )
+
+
+def _when(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime).isoformat(sep=" ", timespec="seconds")

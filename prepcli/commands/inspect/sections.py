@@ -1,0 +1,202 @@
+"""The facts as text: titled groups of rows, the same for the terminal and the page."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prepcli.commands.inspect.audio import AudioFacts, most_common
+from prepcli.commands.inspect.runs import RunFacts
+from prepcli.commands.inspect.tars import MAX_TARS, CodeFacts, TarFacts
+from prepcli.engine.run.report import format_bytes
+from prepcli.interface.printing import printable_command
+
+if TYPE_CHECKING:
+    from prepcli.commands.inspect.report import Inspection, Named
+
+_MAX_SHOWN, _MAX_NAME = 8, 60
+MIN_HOURS = 0.1
+"""Less is given in minutes."""
+
+
+class Section(NamedTuple):
+    """A title and rows, each with a name and a text."""
+
+    title: str
+    rows: list[tuple[str, str]]
+
+
+def sections_of(found: "Inspection") -> list[Section]:
+    """The sections, most interesting first; empty sections are left out."""
+    candidates = [
+        Section("Contents", _contents(found)),
+        Section("Speakers by hours", [(one.name, _size(one)) for one in found.top_speakers]),
+        Section("Audio", [row for facts in found.audio for row in _audio(facts)]),
+        Section("Tars", [row for facts in found.tars for row in _tars(facts)]),
+        Section("Codes", [row for facts in found.codes for row in _codes(facts)]),
+        Section("Data sets", [(part.files, _part(part.records, part.hours, part.weight)) for part in found.parts]),
+        Section("Made by", [row for run in found.runs for row in _run(run)]),
+        Section("Note", [("", note) for note in notes_of(found)]),
+    ]
+    return [section for section in candidates if section.rows]
+
+
+def notes_of(found: "Inspection") -> list[str]:
+    """Notes for the user: what is unusual or missing, and what to do next."""
+    notes = list(found.notes)
+    if found.unusable and found.kind != "rejects":
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.unusable.items()))
+        total = sum(found.unusable.values())
+        notes.append(f"{total:,} lines cannot be used ({reasons}); the first is {found.first_unusable}")
+    if found.records and 0 < found.without_text < found.records:
+        notes.append(f"{found.without_text:,} of {found.records:,} records have no text")
+    partial = [f"{_short(name)} {count:,}" for name, count in found.fields.items() if count < found.records]
+    if partial and found.kind != "rejects":
+        notes.append(f"not in all {found.records:,} records: {', '.join(partial[:20])}")
+    for facts in found.audio:
+        where = f"{facts.where or 'the tars'}: "
+        faults = [("missing", facts.missing), ("unreadable", facts.unreadable)]
+        bad = [f"{count:,} of {facts.looked_at:,} are {name}" for name, count in faults if count]
+        bad += [f"{facts.beyond_audio:,} records end after their audio"] if facts.beyond_audio else []
+        hint = " (--audio-base-dir sets the base folder of relative paths)" if facts.missing == facts.looked_at else ""
+        notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}{hint}"] if bad else []
+    damaged = [one for tars in found.tars for one in tars.damaged] + [one for of in found.codes for one in of.damaged]
+    return notes + [f"damaged: {one}" for one in damaged]
+
+
+def _contents(found: "Inspection") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if found.kind == "rejects":
+        rows.append(("rejects", f"{found.lines:,}, {found.records:,} of them readable as records"))
+        rows.append(("reasons", counted(found.reject_reasons)))
+    elif found.lines:
+        skipped = f", {found.skipped:,} more skipped (_skipme)" if found.skipped else ""
+        rows.append(("records", f"{found.records:,}{skipped}" + (f" in {found.files:,} files" * (found.files > 1))))
+        mean = f", {found.hours * 3600 / found.records:.2f} s per record on average" if found.records else ""
+        rows.append(("audio", length(found.hours) + mean))
+    if found.segments:
+        rows.append(("segments", f"{found.segments:,} records begin later than their file (offset above 0)"))
+    if found.speakers:
+        rows.append(("speakers", f"{found.speakers:,}"))
+    if found.languages:
+        named = [f"{one.name} ({_size(one)})" for one in found.languages[:_MAX_SHOWN]]
+        rows.append(("languages", ", ".join([*named, *and_more(found.num_languages, len(named))])))
+    if found.extensions:
+        rows.append(("extensions", counted(found.extensions)))
+    if found.cut_sampling_rates:
+        rates = {f"{rate} Hz": count for rate, count in found.cut_sampling_rates.items()}
+        rows.append(("rates of the cuts", counted(rates)))
+    if found.fields:
+        rows.append(("fields", ", ".join(map(_short, found.fields))))
+    config = found.metadata.get("dataset_config") or {}
+    if config:
+        given = [_setting(name, value) for name, value in config.items() if value not in (None, False)]
+        rows.append(("metadata.yaml", ", ".join(given)))
+    return rows
+
+
+def _setting(name: str, value: Any) -> str:
+    return f"{name}: {len(value)} values" if isinstance(value, list) else f"{name}: {value}"
+
+
+def quantiles_of(found: "Inspection") -> list[list[str]]:
+    """A table of quantiles, heading first; empty if nothing was measured."""
+    named = [
+        ("duration (s)", found.duration),
+        ("characters per second", found.chars_per_second),
+        ("context similarity", found.context_similarity),
+    ]
+    rows = [[name, *(f"{value:,.2f}" for value in values.values())] for name, values in named if values]
+    heading = ["", "min", "1%", "5%", "25%", "median", "75%", "95%", "99%", "max"]
+    return [heading, *rows] if rows else []
+
+
+def _audio(facts: AudioFacts) -> list[tuple[str, str]]:
+    name = facts.where or "members"
+    readable = facts.looked_at - facts.missing - facts.unreadable
+    said = [
+        ("  lengths", _lengths(facts)),
+        ("  rates", counted({f"{rate} Hz": count for rate, count in facts.sampling_rates.items()})),
+        ("  codecs", counted(facts.formats)),
+        ("  channels", counted({_channels(number): count for number, count in facts.channels.items()})),
+    ]
+    which = "all" if readable == facts.looked_at else f"{readable:,}" if readable else "none"
+    rows = [(name, f"{facts.looked_at:,} checked, {which} readable")]
+    return rows + [row for row in said if row[1]]
+
+
+def _lengths(facts: AudioFacts) -> str:
+    if facts.seconds is None:
+        return ""
+    shortest, longest = (f"{seconds:,.2f}" for seconds in facts.seconds)
+    return f"{shortest} s" if shortest == longest else f"{shortest} to {longest} s"
+
+
+def _channels(number: int) -> str:
+    return {1: "mono", 2: "stereo"}.get(number, f"{number} channels")
+
+
+def _tars(facts: TarFacts) -> list[tuple[str, str]]:
+    opened = "" if facts.tars <= MAX_TARS else f" in the {facts.tars_opened} that were opened"
+    sizes = f" ({format_bytes(facts.smallest_bytes)} to {format_bytes(facts.largest_bytes)})" if facts.tars > 1 else ""
+    return [
+        (facts.where or "tars", f"{facts.tars:,}, {format_bytes(facts.num_bytes)}{sizes}"),
+        ("", f"{facts.members:,} members{opened}: {counted(facts.extensions)}"),
+        ("", f"the first are {', '.join(facts.first_members[:2])}"),
+    ]
+
+
+def _codes(facts: CodeFacts) -> list[tuple[str, str]]:
+    shifts = [f"{shift:.6g} s ({1 / shift:.4g} frames per second)" for shift in facts.frame_shift if shift > 0]
+    text = f"{', '.join(map(str, facts.codebooks))} codebooks, frame shift {', '.join(shifts[:3])}"
+    rows = [(facts.where, f"{facts.tars:,} tars; {text if facts.codebooks else 'no codes'}")]
+    if facts.frames and facts.codes:
+        kept = f"codes {facts.codes[0]:,} to {facts.codes[1]:,} as {', '.join(facts.types)}"
+        rows.append(("", f"{facts.frames[0]:,} to {facts.frames[1]:,} frames, {kept} ({facts.looked_at:,} looked at)"))
+    if facts.placeholders:
+        rows.append(("", f"{facts.placeholders:,} cuts have none"))
+    return rows
+
+
+def _run(run: RunFacts) -> list[tuple[str, str]]:
+    part = f" ({run.part})" if run.part else ""
+    version = f" with prepcli {run.prepcli}" if run.prepcli else ""
+    state = f"finished {run.finished}{version}" if run.finished else run.state
+    rows = [
+        (run.command + part, f"begun {run.planned}, {state}"),
+        ("", f"{run.units_done:,} of {run.units:,} units, {run.records_out:,} of {run.records_in:,} records"),
+        ("", f"$ {printable_command(run.run_with)}   in {run.run_in}"),
+    ]
+    if run.rejects:
+        rows[1] = ("", f"{rows[1][1]}; rejects: {counted(run.rejects)}, listed in {run.rejects_file}")
+    if run.continue_with:
+        rows.append(("", f"continue with: {printable_command(run.continue_with)}"))
+    return rows
+
+
+def _part(records: int, hours: float, weight: float | None) -> str:
+    return f"{records:,} records, {length(hours)}" + (f", weight {weight:g}" if weight is not None else "")
+
+
+def _size(one: "Named") -> str:
+    return f"{length(one.hours)}, {one.records:,} records"
+
+
+def length(hours: float) -> str:
+    """`1.25 h`; less than six minutes is given in minutes."""
+    return f"{hours:,.2f} h" if hours >= MIN_HOURS else f"{hours * 60:.1f} min"
+
+
+def _short(name: str) -> str:
+    """The name of a field; somebody's mistake may be the text of a book."""
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+
+
+def and_more(count: int, shown: int) -> list[str]:
+    """`3 more` in a list, if not all are shown."""
+    return [f"{count - shown:,} more"] if count > shown else []
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """`flac: 12, wav: 3`: the largest counts first, and how many more kinds there are."""
+    top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _MAX_SHOWN)]
+    more = len(counts) - len(top)
+    return ", ".join([*top, *([f"{more:,} others"] if more else [])])

@@ -1,0 +1,197 @@
+"""Counts over all lines: memory grows with a few numbers per record, and with the number of speakers."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.commands.inspect.examples import Examples, Values
+from prepcli.commands.inspect.rows import LineKind, Row, Rows, read_rows, texts
+from prepcli.commands.inspect.sample import EvenSample
+from prepcli.errors import UsageError
+from prepcli.manifest.record import MAX_SECONDS
+from prepcli.manifest.scan import Range, blocks_of, ranges_of, workers_for
+from prepcli.manifest.sources import check_file
+from prepcli.processes.pools import map_in_order
+from prepcli.storage.paths import size_of
+
+NUM_FIRST = 10
+"""Number of first records that are kept with all fields."""
+
+_SIMILARITY = "context_speaker_similarity"
+Floats32 = npt.NDArray[np.float32]
+NamedFile = tuple[str, float, float]
+"""A record's audio file, offset and duration (seconds)."""
+
+
+@dataclass(slots=True)
+class Share:
+    """The records and seconds of one speaker or language."""
+
+    records: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: "Share") -> None:
+        """Add the counts of another share."""
+        self.records += other.records
+        self.seconds += other.seconds
+
+
+@dataclass
+class Tally:
+    """Counts and columns of some lines. `kind` is the kind of line, `wanted` the size of the sample of files.
+
+    Columns have one number for each record that has the field: `durations` in seconds, `speeds` in characters of
+    text per second, `similarities` of the context.
+    """
+
+    kind: LineKind
+    wanted: int
+    num_lines: int = 0
+    num_records: int = 0
+    num_skipped: int = 0
+    num_segments: int = 0
+    """Records with an offset above 0."""
+    num_without_text: int = 0
+    seconds: float = 0.0
+    fields: Counter[str] = field(default_factory=Counter)
+    extensions: Counter[str] = field(default_factory=Counter)
+    sampling_rates: Counter[int] = field(default_factory=Counter)
+    """Sampling rates in the cuts (Hz)."""
+    reject_reasons: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    """Unusable lines by reason."""
+    first_problem: tuple[int, str] | None = None
+    """Line, counted from 1, and the problem."""
+    groups: dict[tuple[str, str], Share] = field(default_factory=dict)
+    """By language and speaker; each may be empty."""
+    durations: list[Floats32] = field(default_factory=list)
+    speeds: list[Floats32] = field(default_factory=list)
+    similarities: list[Floats32] = field(default_factory=list)
+    first: list[Row] = field(default_factory=list)
+    examples: Examples = field(default_factory=Examples)
+
+    def __post_init__(self) -> None:
+        self.named: EvenSample[NamedFile] = EvenSample(self.wanted)
+
+    def add_lines(self, data: bytes) -> None:
+        """Count a block of complete lines."""
+        found = read_rows(data, self.kind)
+        if found.problems and self.first_problem is None:
+            line, rejected = found.problems[0]
+            self.first_problem = (self.num_lines + line, rejected.detail)
+        self.problems.update(rejected.reason.value for _, rejected in found.problems)
+        self.reject_reasons.update(found.reject_reasons)
+        self._add_rows(found)
+        self.num_lines += found.num_lines
+        self.num_skipped += found.num_skipped
+
+    def _add_rows(self, found: Rows) -> None:
+        rows = found.rows
+        self.num_records += len(rows)
+        shown = found.rejects if self.kind == "rejects" else rows
+        self.first += shown[: max(NUM_FIRST - len(self.first), 0)]
+        self.fields.update(chain.from_iterable(rows))
+        durations = [row["duration"] for row in rows]
+        seconds = np.array(durations, np.float64)
+        self.seconds += float(seconds.sum())
+        self.durations.append(seconds.astype(np.float32))
+        measured = {"duration": (np.arange(len(rows)), seconds)} | self._add_texts(rows, seconds)
+        if self.kind == "cuts":
+            self.sampling_rates.update(row["sampling_rate"] for row in rows if type(row.get("sampling_rate")) is int)
+        self._add_files([row for row in rows if "audio_filepath" in row])
+        _count(self.groups, zip(_languages(rows), texts(rows, "speaker"), strict=True), durations)
+        similar = [(at, row[_SIMILARITY]) for at, row in enumerate(rows) if _SIMILARITY in row]
+        similar = [(at, value) for at, value in similar if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
+        self.similarities.append(np.array([value for _, value in similar], np.float32))
+        measured["context_similarity"] = (np.array([at for at, _ in similar], np.int64), self.similarities[-1])
+        self.examples.merge(Examples.of(rows, found.lines, measured), self.num_lines)
+
+    def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> dict[str, Values]:
+        chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
+        spoken = chars > 0
+        self.num_without_text += len(rows) - int(spoken.sum())
+        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, and the table shows it
+            speeds = chars[spoken] / seconds[spoken]
+        self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
+        return {"chars_per_second": (np.flatnonzero(spoken), self.speeds[-1])}
+
+    def _add_files(self, rows: list[Row]) -> None:
+        named = [(row["audio_filepath"], row.get("offset") or 0.0, row["duration"]) for row in rows]
+        self.named.add(named)
+        self.num_segments += sum(offset > 0 for _, offset, _ in named)
+        self.extensions.update(_extension(path) for path, _, _ in named)
+
+    def merge(self, other: "Tally") -> None:
+        """Add the counts of later lines, of the same file or another one; lines of examples are as in the same file."""
+        self.examples.merge(other.examples, self.num_lines)
+        if self.first_problem is None and other.first_problem is not None:
+            self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
+        for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("fields", "extensions", "sampling_rates", "reject_reasons", "problems"):
+            getattr(self, name).update(getattr(other, name))
+        for name in ("durations", "speeds", "similarities"):
+            getattr(self, name).extend(getattr(other, name))
+        for key, share in other.groups.items():
+            self.groups.setdefault(key, Share()).add(share)
+        self.first += other.first[: max(NUM_FIRST - len(self.first), 0)]
+        self.named.merge(other.named)
+
+
+def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
+    """One tally per file, in the order of the files, read by up to `num_workers` processes.
+
+    Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` when a worker dies.
+    """
+    sizes = [size_of(check_file(path)) for path in paths]
+    ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]
+    num_workers = workers_for(zip(paths, sizes, strict=True), num_workers)
+    tasks = [one for of_file in ranges for one in of_file]
+    results = map_in_order(partial(_tally_range, kind=kind, wanted=wanted), tasks, num_workers)
+    for of_file in ranges:
+        tally = Tally(kind, wanted)
+        for _ in of_file:
+            tally.merge(next(results))
+        yield tally
+
+
+def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
+    tally = Tally(kind, wanted)
+    for data in blocks_of(part):
+        tally.add_lines(data)
+        if not tally.num_records and tally.problems.total() > 10_000:
+            line, detail = tally.first_problem or (1, "")
+            raise UsageError(f"{part.path} holds no records that can be used: line {line}: {detail}")
+    for name in ("durations", "speeds", "similarities"):
+        setattr(tally, name, [np.concatenate([np.empty(0, np.float32), *getattr(tally, name)])])
+    return tally
+
+
+def _count(groups: dict[tuple[str, str], Share], names: Iterable[tuple[str, str]], durations: Iterable[float]) -> None:
+    for name, seconds in zip(names, durations, strict=True):
+        share = groups.get(name)
+        if share is None:
+            share = groups[name] = Share()
+        share.records += 1
+        share.seconds += seconds
+
+
+def _languages(rows: list[Row]) -> list[str]:
+    own = texts(rows, "lang")
+    return own if all(own) else [lang or other for lang, other in zip(own, texts(rows, "language"), strict=True)]
+
+
+def _extension(path: str) -> str:
+    stem, dot, extension = path.rpartition(".")
+    return extension.lower() if dot and stem and "/" not in extension else "none"
+
+
+def column(pieces: Sequence[npt.NDArray[Any]]) -> Floats32:
+    """The pieces of a column in one array."""
+    return np.concatenate([np.empty(0, np.float32), *pieces])

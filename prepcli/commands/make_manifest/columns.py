@@ -1,0 +1,220 @@
+"""Tables of records: CSV, TSV, and the `metadata.csv` and `metadata.jsonl` of a Hugging Face `audiofolder`."""
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from prepcli.commands.make_manifest.entries import Entry, rejected_entry
+from prepcli.commands.make_manifest.source import open_text, stem_of, text_lines
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.interface.calls import Undo, keep_for_caller
+from prepcli.storage.paths import entry_is_dir
+
+AUDIO = (
+    *("audio_filepath", "file_name", "audio", "path", "file", "filename", "filepath", "file_path"),
+    *("wav", "wav_path", "wav_filename", "wav_file", "audio_path", "audio_file"),
+)
+"""Names of columns with the path of the audio, in NeMo, Hugging Face, Common Voice, DeepSpeech and others."""
+TEXT = ("text", "transcription", "transcript", "sentence", "normalized_text")
+SPEAKER = ("speaker", "speaker_id", "client_id", "spk", "spk_id")
+LANG = ("lang", "language", "locale")
+METADATA = ("metadata.csv", "metadata.jsonl")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that the user has named."""
+
+    audio: str | None = None
+    text: str | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Which column is which; None where there is none."""
+
+    audio: str
+    named: dict[str, str]
+    """Column -> field, for text, speaker and lang."""
+
+
+def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:
+    """The rows of a table with a header; audio paths begin with `folder`.
+
+    TSV has no quotes, as in Common Voice: a quotation mark in it is a letter.
+
+    Raises:
+        UsageError: there is no header, two columns have one name, no column with the audio is known or named, or a
+            quotation mark is not closed.
+    """
+    keep_for_caller(_size_limit)
+    csv.field_size_limit(sys.maxsize)
+    tabs = path.removesuffix(".gz").endswith(".tsv")
+    with open_text(path, newline="") as file:
+        try:
+            first = file.readline()
+            delimiter = "\t" if tabs or ("\t" in first and "," not in first) else _delimiter(first)
+            quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+            header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
+            if first.count("|") == 2 and columns.audio is None:
+                raise UsageError(
+                    f"{path} has no header, but lines id|text|normalized text, as in LJSpeech: give the folder of the "
+                    f"recordings as SOURCE, and --transcripts {path}"
+                )
+            names = [name.strip() for name in header]
+            _check_names(names, path)
+            roles = _roles(names, columns, path)
+            taken: list[str] = []  # the lines of a row
+            rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
+            before = 1
+            for row in rows:
+                line, before = before + 1, rows.line_num + 1
+                if len(taken) > 1:
+                    _check_quotes(taken, delimiter, f"{path}:{line}")
+                taken.clear()
+                if not row:
+                    continue
+                if len(row) != len(names):
+                    detail = f"the row has {len(row)} columns, the header has {len(names)}"
+                    yield rejected_entry(RejectReason.BAD_FIELD, detail, line, delimiter.join(row))
+                    continue
+                values = {name: value for name, value in zip(names, row, strict=True) if value}
+                if len(values) < len(row) - row.count(""):
+                    detail = "the row has several values in columns without a name"
+                    yield rejected_entry(RejectReason.BAD_FIELD, detail, line, delimiter.join(row))
+                    continue
+                yield _entry(values, roles, line, folder)
+        except (csv.Error, EOFError) as error:
+            raise UsageError(f"{path} cannot be read as a table: {error}; write it again, or give --format") from None
+
+
+def _size_limit() -> Undo:
+    limit = csv.field_size_limit()
+    return lambda: csv.field_size_limit(limit)
+
+
+def _check_names(names: Sequence[str], path: str) -> None:
+    """Refuse a header with two columns of one name, of which one would be lost; empty names may stand for nothing."""
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise UsageError(f"{path} has {names.count(twice[0])} columns with the name {twice[0]}; rename or remove one")
+
+
+def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
+
+
+def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
+    """Refuse a row of several lines whose quotation marks do not match: it holds the rows behind it as a text."""
+    try:
+        next(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error:
+        raise UsageError(
+            f'{where} has a quotation mark that is not closed, or one within a text that is not doubled (""), and the '
+            "row does not end with its line; correct it"
+        ) from None
+
+
+def rows_of_jsonl(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:
+    """The objects in a `metadata.jsonl`; as in a table, with values of any type."""
+    roles: _Roles | None = None
+    for number, line in text_lines(path):
+        try:
+            row = msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, line)
+            continue
+        roles = roles or _roles(list(row), columns, path)
+        yield _entry({name: value for name, value in row.items() if value is not None}, roles, number, folder)
+
+
+def metadata_files(folder: str) -> list[str]:
+    """The metadata of an `audiofolder`, relative to it: in it, or in its folders for splits; sorted.
+
+    Raises:
+        UsageError: a folder has two of them.
+    """
+    found: list[str] = []
+    below = sorted(entry.name for entry in os.scandir(folder) if entry_is_dir(entry) and not entry.name.startswith("."))
+    for place in ("", *below):
+        here = [os.path.join(place, name) for name in METADATA if os.path.isfile(os.path.join(folder, place, name))]
+        if len(here) > 1:
+            raise UsageError(f"{folder} has both {here[0]} and {here[1]}; keep one of them, or name it as SOURCE")
+        found += here
+    return found
+
+
+def _delimiter(header: str) -> str:
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _roles(names: Sequence[str], columns: Columns, path: str) -> _Roles:
+    audio = _role(names, AUDIO, columns.audio, "--audio-column", path)
+    if audio is None:
+        raise UsageError(
+            f"{path} has no column that is known to name audio (its columns are {', '.join(names)}); name it with "
+            "--audio-column"
+        )
+    named = {
+        _role(names, TEXT, columns.text, "--text-column", path): "text",
+        _role(names, SPEAKER, columns.speaker, "--speaker-column", path): "speaker",
+        _role(names, LANG, None, "", path): "lang",
+    }
+    return _Roles(audio, {column: name for column, name in named.items() if column is not None and column != audio})
+
+
+def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, option: str, path: str) -> str | None:
+    if wanted is not None:
+        if wanted not in names:
+            raise UsageError(f"{path} has no column {wanted} ({option}); its columns are {', '.join(names)}")
+        return wanted
+    found = [name for name in known if name in names]
+    if len(found) > 1 and found[0] != known[0] and option:
+        raise UsageError(f"{path} has the columns {' and '.join(found)}; say with {option} which one is meant")
+    return found[0] if found else None
+
+
+def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> Entry:
+    path = row.pop(roles.audio, None)
+    if not isinstance(path, str) or not path.strip():
+        return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {roles.audio}", line, str(row))
+    path = os.path.join(folder, path)
+    try:
+        offset, duration = _number(row, "offset", 0.0), _number(row, "duration", None)
+    except RecordRejected as rejected:
+        return Entry(path, line, fields=row, reason=rejected.reason.value, detail=rejected.detail)
+    fields = {name: row[column] for column, name in roles.named.items() if column in row}
+    fields |= {name: value for name, value in row.items() if name not in roles.named and name not in fields}
+    # Without an offset it is the whole file, whose duration is measured.
+    return Entry(path, line, stem_of(path), fields, offset, (duration or 0.0) if offset is not None else 0.0)
+
+
+def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | None:
+    """The number of seconds in a column, taken out of the row; None where there is none."""
+    value = row.pop(name, None)
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    above = number >= minimum if minimum is not None else number > 0
+    if not above or number == float("inf"):
+        reason = RejectReason.BAD_OFFSET if name == "offset" else RejectReason.BAD_DURATION
+        raise RecordRejected(reason, f"{name} is {value}; it must be a number of seconds")
+    return number
+
+
+def counted(rows: Iterator[Entry], count: dict[str, int]) -> Iterator[Entry]:
+    """The same rows; their number is added to `count["rows"]`."""
+    for row in rows:
+        count["rows"] = count.get("rows", 0) + 1
+        yield row

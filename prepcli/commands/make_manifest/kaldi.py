@@ -1,0 +1,119 @@
+"""Kaldi data directories: wav.scp, segments, text, utt2spk, utt2lang."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from prepcli.commands.make_manifest.entries import Entry, rejected_entry
+from prepcli.commands.make_manifest.source import Source, text_lines
+from prepcli.commands.make_manifest.tables import by_white_space, read_table
+from prepcli.errors import RejectReason, UsageError
+
+WAV_SCP = "wav.scp"
+_TABLES = (("text", "text"), ("speaker", "utt2spk"), ("lang", "utt2lang"))
+_IN_ARCHIVE = re.compile(r"\.ark:\d+(\[.*\])?$")
+_HINT = (
+    "Kaldi's relative paths start from the folder in which its recipe ran, mostly two above the data directory; "
+    "name it with --audio-base-dir"
+)
+
+
+def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Source:
+    """The utterances of a data directory: of `segments` where it is there, else the recordings of `wav.scp`.
+
+    Raises:
+        UsageError: a file is missing, or recordings are made by commands and `run_commands` is false.
+    """
+    scp = str(folder / WAV_SCP)
+    if not run_commands:
+        _refuse_commands(scp)
+    tables = {
+        field: read_table(folder / name, name, by_white_space) for field, name in _TABLES if (folder / name).is_file()
+    }
+    segments = str(folder / "segments")
+    has_segments = os.path.exists(segments)
+    main = segments if has_segments else scp
+    notes = []
+    if (folder / "reco2file_and_channel").is_file():
+        notes.append("reco2file_and_channel is not read: NeMo's manifests cannot name one channel of a file")
+    return Source(
+        path=str(folder),
+        kind="kaldi",
+        how=how,
+        base=base,
+        entries=lambda: _segments(segments) if has_segments else _recordings(scp),
+        files=(main,),
+        tables=tables,
+        recordings=read_table(Path(scp), WAV_SCP, by_white_space) if has_segments else None,
+        needs_unique_keys=True,
+        notes=lambda: iter(notes),
+        hint=_HINT,
+    )
+
+
+def is_command(value: str) -> bool:
+    """Whether a value of wav.scp is a command whose output is the audio."""
+    return value.rstrip().endswith("|")
+
+
+def words_of_command(value: str) -> list[str]:
+    """The words of a command; some may be paths of files that it reads."""
+    lexer = shlex.shlex(value, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:  # the shell will not understand it either
+        return value.split()
+
+
+def in_archive(value: str) -> bool:
+    """Whether a value of wav.scp is a place in one of Kaldi's archives."""
+    return _IN_ARCHIVE.search(value) is not None
+
+
+def _refuse_commands(scp: str) -> None:
+    for number, line in text_lines(scp):
+        if is_command(line):
+            _, command = by_white_space(line)
+            shown = command if len(command) <= 80 else f"{command[:77]}..."
+            raise UsageError(
+                f"{scp}:{number} is a command, not a file: {shown}. prepcli runs no commands out of data unless you "
+                "ask for it: give --run-commands if you trust this file; the audio is then written beside OUT.json"
+            )
+
+
+def _recordings(scp: str) -> Iterator[Entry]:
+    for number, line in text_lines(scp):
+        key, value = by_white_space(line)
+        if not value:
+            yield rejected_entry(RejectReason.MISSING_FIELD, f"the line for {key} has no path", number, line)
+        else:
+            yield Entry(value, number, key, {"id": key})
+
+
+def _segments(segments: str) -> Iterator[Entry]:
+    for number, line in text_lines(segments):
+        parts = line.split()
+        if len(parts) != 4:
+            more = ", and NeMo's manifests cannot name a channel" if len(parts) == 5 else ""
+            detail = f"the line has {len(parts)} words; it must be: utterance recording start end{more}"
+            yield rejected_entry(RejectReason.BAD_FIELD, detail, number, line)
+            continue
+        key, recording, start, end = parts
+        try:
+            begin, stop = float(start), float(end)
+        except ValueError:
+            begin = stop = float("nan")
+        # An end of -1 is the end of the file.
+        if not 0 <= begin < float("inf") or not (begin < stop < float("inf") or stop == -1):
+            detail = f"the segment from {start} to {end} is not one of seconds above 0"
+            yield rejected_entry(RejectReason.BAD_OFFSET, detail, number, line)
+        else:
+            yield Entry(recording, number, key, {"id": key}, begin, 0.0 if stop == -1 else _difference(begin, stop))
+
+
+def _difference(begin: float, stop: float) -> float:
+    """`stop - begin` without the digits that binary numbers add: 2.3 - 1.1 is 1.2."""
+    return round(stop - begin, 9)

@@ -1,0 +1,148 @@
+"""The options of `make-manifest`."""
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+
+Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"]
+_MEASURED = ("audio_filepath", "duration", "offset")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeManifest(JobOptions):
+    """Make a NeMo manifest of your own audio, with durations as measured.
+
+    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
+    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read, and
+    records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli make-manifest recordings/ train.json --text-suffix .txt --speaker-pattern '([^/]+)/' --lang en
+    """
+
+    source: Annotated[
+        str,
+        Option("Folder or file that names the audio.", metavar="SOURCE", is_argument=True, shapes_output=False),
+    ]
+    out: Annotated[
+        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
+    ]
+    format: Annotated[Format, Option("Format of SOURCE; auto decides by its content, and the summary says why.")] = (
+        "auto"
+    )
+    audio_base_dir: Annotated[
+        Path | None,
+        Option(
+            "Base folder of relative paths in SOURCE.",
+            shown_default="the folder of SOURCE; for Kaldi and lhotse the working directory",
+            must_exist="folder",
+        ),
+    ] = None
+    text_suffix: Annotated[
+        str | None, Option("Suffix of the files beside the audio that hold the transcripts, such as .txt.")
+    ] = None
+    transcripts: Annotated[
+        Path | None,
+        Option(
+            "File of transcripts: `id text`, `id|text` or `id|text|normalized text` per line; the id is the audio "
+            "file's name without suffix.",
+            must_exist="file",
+        ),
+    ] = None
+    speaker_pattern: Annotated[
+        str | None,
+        Option(
+            "Regular expression that finds the speaker in the path of the audio below the base folder; the groups are "
+            "joined by _."
+        ),
+    ] = None
+    lang: Annotated[str | None, Option("Language of all records.")] = None
+    set: Annotated[
+        tuple[str, ...],
+        Option(
+            "Give all records a field with this text. May be repeated.",
+            names=("--set",),
+            metavar="FIELD=VALUE",
+            one_each=True,
+        ),
+    ] = ()
+    audio_column: Annotated[
+        str | None, Option("Column with the audio's path.", shown_default="by its name: audio_filepath, file_name, ...")
+    ] = None
+    text_column: Annotated[
+        str | None, Option("Column with the text.", shown_default="by its name: text, sentence, ...")
+    ] = None
+    speaker_column: Annotated[
+        str | None, Option("Column with the speaker.", shown_default="by its name: speaker, client_id, ...")
+    ] = None
+    absolute_paths: Annotated[bool, Option("Write absolute audio paths instead of paths relative to OUT.json.")] = False
+    run_commands: Annotated[
+        bool,
+        Option(
+            "Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to OUT_audio/. Only "
+            "for files that you trust."
+        ),
+    ] = False
+
+    def constants(self) -> dict[str, str]:
+        """The fields that all records get.
+
+        Raises:
+            UsageError: `--set` has another form, names what is measured, or gives a field two values.
+        """
+        found = {} if self.lang is None else {"lang": self.lang}
+        for one in self.set:
+            name, equals, value = one.partition("=")
+            if not equals or not name:
+                raise UsageError(f"--set takes FIELD=VALUE, not {one!r}")
+            if name in _MEASURED:
+                raise UsageError(f"--set cannot give {name}: it comes from the audio")
+            if name in found and found[name] != value:
+                raise UsageError(f"{name} is given twice, as {found[name]} and as {value}: leave one of them out")
+            found[name] = value
+        return found
+
+    def pattern(self) -> "re.Pattern[str] | None":
+        """The compiled `--speaker-pattern`.
+
+        Raises:
+            UsageError: it is not a regular expression.
+        """
+        if self.speaker_pattern is None:
+            return None
+        try:
+            return re.compile(self.speaker_pattern)
+        except re.error as error:
+            raise UsageError(f"--speaker-pattern {self.speaker_pattern} is not a regular expression: {error}") from None
+
+    def check(self) -> None:
+        """Check what does not depend on the source.
+
+        Raises:
+            UsageError: options contradict each other.
+        """
+        from prepcli.manifest.output_name import check_manifest_name
+
+        self.constants()
+        self.pattern()
+        if self.text_suffix is not None and self.transcripts is not None:
+            raise UsageError("give --text-suffix or --transcripts, not both: a record has one text")
+        if self.text_suffix is not None and "." not in self.text_suffix:
+            raise UsageError(f"--text-suffix {self.text_suffix} has no dot; did you mean .{self.text_suffix}?")
+        if self.speaker_pattern is not None and "speaker" in self.constants():
+            raise UsageError("give --speaker-pattern or --set speaker=..., not both: a record has one speaker")
+        if self.out.is_dir() and not os.path.exists(self.source):
+            raise UsageError(
+                f"SOURCE {self.source} is not there, and OUT.json {self.out} is a folder; SOURCE comes first: "
+                f"{shlex.join(['prepcli', 'make-manifest', str(self.out), self.source])}"
+            )
+        check_manifest_name(self.out, "make-manifest")

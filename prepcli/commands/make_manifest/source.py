@@ -1,0 +1,95 @@
+"""A source of audio as all formats describe it: its entries, its tables, and what a user should know about it."""
+
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from prepcli.commands.make_manifest.entries import Entry
+from prepcli.commands.make_manifest.tables import Table
+from prepcli.errors import UsageError
+from prepcli.formats.audio_names import AUDIO_SUFFIXES
+from prepcli.manifest.sources import check_file, is_gzip
+
+
+@dataclass
+class Source:
+    """Where the entries come from.
+
+    Attributes:
+        path: what the user named.
+        kind: the format, as `--format` names it.
+        how: why it was taken for this format.
+        base: the absolute folder of relative audio paths.
+        entries: reads the source from its start, in order.
+        files: the files that hold the entries; none for a folder of audio.
+        tables: by field, where the values of this field stand by the entries' keys.
+        recordings: of segments, the audio by the name of the recording, which is then an entry's `path`.
+        needs_unique_keys: whether entries with one key are ambiguous.
+        notes: what is known once the entries have been read.
+        hint: what to say where relative paths do not resolve.
+    """
+
+    path: str
+    kind: str
+    how: str
+    base: str
+    entries: Callable[[], Iterator[Entry]]
+    files: tuple[str, ...] = ()
+    tables: dict[str, Table] = field(default_factory=dict)
+    recordings: Table | None = None
+    needs_unique_keys: bool = False
+    notes: Callable[[], Iterator[str]] = lambda: iter(())
+    hint: str = ""
+
+    def audio_of(self, entry: Entry) -> str | None:
+        """What the source gives for the audio of an entry: a path, or in Kaldi's wav.scp also a command.
+
+        Returns:
+            None for a segment of a recording that the source does not know.
+
+        Raises:
+            RecordRejected: wav.scp has several lines for the recording, or one that is not UTF-8.
+        """
+        return entry.path if self.recordings is None else self.recordings.find(entry.path)
+
+
+def text_lines(path: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not blank, with their numbers from 1, without line ends.
+
+    Bytes that are not UTF-8 become surrogates.
+
+    Raises:
+        UsageError: the file is missing, or its compressed data are damaged.
+    """
+    with open_text(path) as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                line = line.rstrip("\r\n")
+                if line and not line.isspace():
+                    yield number, line
+        except (EOFError, OSError) as error:
+            if not is_gzip(path):
+                raise
+            raise UsageError(f"{path} is damaged or not a gzip file: {error}; make it again") from None
+
+
+def open_text(path: str, newline: str | None = "\n") -> IO[str]:
+    """Open a file of text, also a `.gz`; a byte order mark is skipped.
+
+    Raises:
+        UsageError: it is missing, a folder, or cannot be read.
+    """
+    check_file(path, "source")
+    if is_gzip(path):
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline)
+    return Path(path).open(encoding="utf-8-sig", errors="surrogateescape", newline=newline)
+
+
+def stem_of(path: str) -> str:
+    """The name of a file without folders and without the suffix of audio: `a/x.1.wav` -> `x.1`."""
+    name = path.rpartition("/")[2]
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix.lower() in AUDIO_SUFFIXES else name

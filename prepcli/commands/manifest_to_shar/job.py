@@ -1,0 +1,282 @@
+"""manifest-to-shar: NeMo manifests, with or without context audio, to numbered Lhotse Shar shards."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
+
+from prepcli.audio.convert import TargetFormat
+from prepcli.commands.manifest_to_shar.cuts import Entry, read_entry
+from prepcli.commands.manifest_to_shar.options import SharOptions
+from prepcli.commands.manifest_to_shar.plan import SharLayout, names_context, plan_shards
+from prepcli.commands.manifest_to_shar.segments import Audio, Segment, SegmentStore
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
+from prepcli.formats.names import brace_text
+from prepcli.formats.shar import (
+    AUDIO_NAME,
+    CONTEXT,
+    CUTS_NAME,
+    OUTPUT_PATTERNS,
+    PLAIN_CUTS_NAME,
+    TARGET,
+    CutWriter,
+    FieldWriter,
+    PlainCutWriter,
+    Recording,
+    recording_id,
+    shard_text,
+)
+from prepcli.formats.tar import MAX_PLAIN_NAME
+from prepcli.formats.train_ds import write_shar_train_ds
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.interface.options import shown_defaults
+from prepcli.jobs.records import Records, settings_over
+from prepcli.manifest.context import in_context
+from prepcli.manifest.record import Record
+from prepcli.manifest.speakers import notes_on_speakers
+from prepcli.storage.addresses import is_address
+from prepcli.storage.ahead import reading_ahead
+from prepcli.storage.paths import real_path
+
+_T = TypeVar("_T")
+
+MULTI_CHANNEL, OTHER_SPEAKER, LONG_NAMES = "multi_channel", "other_speaker", "long_names"
+"""What the units count for the summary: records with audio of several channels, with a speaker Magpie refuses; and
+members with names that lhotse 2 misreads by index."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A usable record and its audio segments."""
+
+    number: int
+    entry: Entry
+    target: Segment
+    context: Segment | None
+
+    @property
+    def has_several_channels(self) -> bool:
+        """Whether a file of the record is not mono."""
+        return self.target.channel is not None or (self.context is not None and self.context.channel is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class SharShard(Unit):
+    """A shard: its number, and the records `order[lo:hi]` of the layout."""
+
+    number: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharContents:
+    """The records and their division into shards."""
+
+    records: Records
+    layout: SharLayout
+
+
+SharPlan = Plan[SharShard, SharContents]
+
+
+class SharJob(UnitJob[SharShard, SharContents]):
+    """Turns manifests into a Shar data set. A unit is a shard."""
+
+    command: ClassVar[str] = "manifest-to-shar"
+    defaults = shown_defaults(SharOptions)
+
+    def __init__(self, manifests: Sequence[str], options: SharOptions, num_workers: int = 1) -> None:
+        options.check()
+        self.manifests = manifests
+        self.options = options
+        self.wanted = TargetFormat(
+            None if options.audio_format == "original" else options.audio_format, options.sampling_rate
+        )
+        self._num_workers = num_workers
+
+    def output_patterns(self, plan: SharPlan) -> Sequence[str]:
+        """Cuts and tars."""
+        return OUTPUT_PATTERNS
+
+    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+        """The index of cuts or a tar."""
+        return indexes_of(found, name)
+
+    def settings(self, plan: SharPlan) -> dict[str, Any]:
+        """The options and the audio folder."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def plan(self, workspace: Workspace) -> SharPlan:
+        """Index the manifests and divide their records into shards."""
+        records = Records(
+            self.manifests,
+            self.options.audio_base_dir,
+            keys={"recording": recording_id},
+            looks_for=names_context,
+            workspace=workspace,
+            num_workers=self._num_workers,
+        )
+        what = [self.command, settings_over(self.manifests, self.options.audio_base_dir, self.options)]
+        layout = SharLayout(
+            **records.layout(what, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
+        )
+        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
+        units = [
+            SharShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
+            for number, ((lo, hi), seconds) in enumerate(places)
+        ]
+        notes = notes_on_speakers(record for _, record in records.sample())
+        return records.plan(units, SharContents(records, layout), notes=notes)
+
+    def missing_sample(self, plan: SharPlan) -> str | None:
+        """Looks for a few audio files of the manifests."""
+        return plan.contents.records.missing_sample()
+
+    def planned_rejects(self, plan: SharPlan) -> Iterator[bytes]:
+        """Unreadable lines, in input order."""
+        return plan.contents.records.planned_rejects()
+
+    def process(self, plan: SharPlan, unit: SharShard, writer: UnitWriter, advance: Advance) -> None:
+        """Write one shard: the tars first, the cuts last, because readers list shards by their cuts."""
+        records, layout = plan.contents.records, plan.contents.layout
+        name = shard_text(unit.number)
+        target = FieldWriter(writer.open(AUDIO_NAME.format(TARGET, name)))
+        context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if layout.has_context else None
+        cuts_file = writer.open(self._cuts_name.format(name))
+        cuts = PlainCutWriter(cuts_file) if self.options.indexed else CutWriter(cuts_file)
+        with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
+            # Two passes: repeated segments must be known before the first one is encoded.
+            usable = _locate(plan.contents, layout.order[unit.lo : unit.hi].tolist(), store, writer, advance)
+            for found in reading_ahead(usable, _addresses) if records.in_store else usable:
+                try:
+                    # Get all audio of a record before writing any of it, so that the fields stay aligned.
+                    target_audio = store.take(found.target)
+                    context_audio = None if found.context is None else _of_context(store.take, found.context)
+                except RecordRejected as rejected:
+                    writer.reject(records.reject_source(found.number), rejected, records.origin(found.number))
+                else:
+                    entry = found.entry
+                    _add(target, entry.id, entry.id, target_audio)
+                    if context is not None and context_audio is not None:
+                        _add(context, entry.id, entry.context_id, context_audio)
+                    cut = entry.cut(target_audio.sampling_rate, target_audio.num_samples)
+                    cuts.add(cut)
+                    writer.count(1, cut.duration)
+                    writer.extra[MULTI_CHANNEL] += found.has_several_channels
+                    writer.extra[OTHER_SPEAKER] += not entry.is_magpies
+                advance(1, found.entry.target.duration)
+        target.close()
+        if context is not None:
+            context.close()
+        cuts.close()
+        if isinstance(cuts, PlainCutWriter):
+            indexes = {AUDIO_NAME.format(TARGET, name): target.index, self._cuts_name.format(name): cuts.index}
+            if context is not None:
+                indexes[AUDIO_NAME.format(CONTEXT, name)] = context.index
+            for data, index in indexes.items():
+                writer.add_after(f"{MIRROR}/{mirrored(writer.workspace.out / data)}", index)
+            writer.extra[LONG_NAMES] += target.num_long_names
+
+    @property
+    def _cuts_name(self) -> str:
+        return PLAIN_CUTS_NAME if self.options.indexed else CUTS_NAME
+
+    def finish(self, plan: SharPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Return the lines to paste into a training config, and notes; there is nothing to merge."""
+        out = writer.workspace.out
+        details: dict[str, Any] = {}
+        if markers:
+            shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
+            audio = [TARGET, CONTEXT] if plan.contents.layout.has_context else [TARGET]
+            fields = {"cuts": self._cuts_name.format(shards)} | {
+                name: AUDIO_NAME.format(name, shards) for name in audio
+            }
+            details = {name: out / pattern for name, pattern in fields.items()}
+            details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, dict(details), shards)
+            if self.options.indexed:
+                details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
+        counts: Counter[str] = Counter()
+        for marker in markers:
+            counts.update(marker.extra)
+        if counts[MULTI_CHANNEL]:
+            details["channels"] = (
+                f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
+                "the manifest's channel was taken, or the first"
+            )
+        if counts[OTHER_SPEAKER]:
+            details["speakers"] = (
+                f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
+            )
+            if not plan.notes:  # of which one says more (`notes_on_speakers`), unless the sample had no such speaker
+                details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"
+        if counts[LONG_NAMES]:
+            details["long_names"] = (
+                f"{counts[LONG_NAMES] / 2:,.0f} cuts have ids of more than {MAX_PLAIN_NAME} bytes with the extension; "
+                "lhotse 2 misreads their audio by index (it stops or gives other data), so shorten the paths of their "
+                "audio, or train without indexes"
+            )
+        return details
+
+
+def _locate(
+    contents: SharContents, numbers: Sequence[int], store: SegmentStore, writer: UnitWriter, advance: Advance
+) -> list[_Located]:
+    """Read the records, find their audio and register it in the store; reject unusable records."""
+    records, layout = contents.records, contents.layout
+    usable = []
+    for number in records.reading_ahead(numbers):
+        try:
+            entry = read_entry(Record.parse(records.line(number)), int(layout.occurrences[number]), layout.has_context)
+            found = _find_audio(records, number, entry, store)
+        except RecordRejected as rejected:
+            writer.reject(records.reject_source(number), rejected, records.origin(number))
+            advance(1, float(records.index.duration[number]))
+        else:
+            usable.append(found)
+            store.expect(found.target)
+            if found.context is not None:
+                store.expect(found.context)
+    return usable
+
+
+def _addresses(found: _Located) -> list[str]:
+    """The addresses of the audio of a record."""
+    paths = [found.target.path] if found.context is None else [found.target.path, found.context.path]
+    return list(filter(is_address, paths))
+
+
+def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:
+    part = entry.target
+    path = own = records.audio_path(number, part.audio_filepath)
+    if entry.context is not None and entry.context.is_near(part):
+        other = records.audio_path(number, entry.context.audio_filepath)
+        if own == other or real_path(own) == real_path(other):
+            raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
+    target = store.locate(path, part.offset, part.duration, entry.channel)
+    context = None
+    if entry.context is not None:
+        part = entry.context
+        path = records.audio_path(number, part.audio_filepath)
+        context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
+    return _Located(number, entry, target, context)
+
+
+def _add(field: FieldWriter, cut_id: str, id: str, audio: Audio) -> None:
+    field.add(cut_id, audio.format, audio.data, Recording.of(id, audio.sampling_rate, audio.num_samples))
+
+
+def _of_context(function: Callable[..., _T], *arguments: Any) -> _T:
+    """Call `function`; the message of a reject says that it is about the context."""
+    try:
+        return function(*arguments)
+    except RecordRejected as rejected:
+        raise in_context(rejected) from None

@@ -1,0 +1,88 @@
+"""The options of `manifest-to-shar`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prepcli.audio.limits import check_target_rate
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest, WorkDir
+
+OPUS_RATE = 48_000
+"""Sampling rate of Opus in Hz. Decoders treat other rates differently, so lhotse stores all Opus at this rate."""
+
+
+@dataclass(frozen=True)
+class SharOptions:
+    """The options that shape a Shar data set; `target_sample_rate` in Hz."""
+
+    audio_base_dir: AudioBaseDir = None
+    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 4096
+    audio_format: Annotated[
+        Literal["flac", "wav", "opus", "original"],
+        Option("Encode audio to this format; original: keep the format of each file."),
+    ] = "flac"
+    target_sample_rate: Annotated[
+        int | None, Option("Resample to this rate (Hz).", shown_default="unchanged; opus: 48000")
+    ] = None
+    shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
+    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
+    indexed: Annotated[
+        bool,
+        Option(
+            "Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0 resume in "
+            "the middle of an epoch."
+        ),
+    ] = False
+    check_audio: Annotated[
+        bool,
+        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
+    ] = False
+
+    def check(self) -> None:
+        """Check that the options agree.
+
+        Raises:
+            UsageError: the message names the options of the command line and says what to do.
+        """
+        rate = self.target_sample_rate
+        if self.shard_size < 1:
+            raise UsageError("--shard-size must be above 0")
+        check_target_rate(rate)
+        if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
+            raise UsageError(f"lhotse stores Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
+
+    @property
+    def sampling_rate(self) -> int | None:
+        """The rate of all stored audio in Hz; None: every file keeps its rate."""
+        return OPUS_RATE if self.audio_format == "opus" else self.target_sample_rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestToShar(SharOptions, JobOptions):
+    """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
+
+    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, if the records name a
+    context, OUT/context_audio/recording.{000000}.tar, as CutSet.from_shar(fields=...) and NeMo's
+    MagpieTTSLhotseDataset read them. Within a shard a segment is decoded and encoded once, however many records
+    use it; a whole mono file that already has the right format and rate is copied byte for byte.
+
+    Memory per worker: up to 256 MB of encoded audio that the shard uses again (the rest goes to a file next to OUT),
+    the longest decoded segment, and about 10 MB per 4096 records of --shard-size. Memory shared by all workers: 60
+    bytes per record of the manifests.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli manifest-to-shar train_withContextAudio.json shar/ --audio-base-dir audio/ --shard-size 4096
+    """
+
+    manifest: Manifest
+    out: Annotated[
+        Path,
+        Option(
+            "Directory for the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False, takes_address=True
+        ),
+    ]
+    work_dir: WorkDir = None

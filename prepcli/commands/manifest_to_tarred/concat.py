@@ -1,0 +1,153 @@
+"""Add shards to an existing tarred set: the version that this run makes, and its own workspace."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from prepcli.commands.manifest_to_tarred.job import TarredJob
+from prepcli.commands.manifest_to_tarred.options import TarredOptions
+from prepcli.commands.manifest_to_tarred.own_options import with_own_options
+from prepcli.engine.run.report import Report
+from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
+from prepcli.engine.state.versions import undone_roots, version_of
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import UsageError
+from prepcli.formats.tarred import read_existing
+from prepcli.manifest.index import content_digest
+from prepcli.storage.addresses import join
+from prepcli.storage.paths import absolute, real_path
+
+_BUCKET = re.compile(r"bucket\d+")
+
+
+def concat_job(
+    manifests: Sequence[str], folder: Path, options: TarredOptions, num_workers: int, overwrite: bool = False
+) -> tuple[TarredJob, Workspace]:
+    """Return the job that adds `manifests` to the set in `folder`, and its workspace.
+
+    Each version of the set has a work directory `OUT.prepcli/version_<v>/`. If an earlier run, finished or not, was
+    this very command, its version is continued; otherwise a new one begins.
+
+    Raises:
+        UsageError: `folder` holds no set, an earlier concatenation of other data is unfinished, an option contradicts
+            those of the set, or one of the manifests is in it.
+    """
+    if options.buckets_num > 1:
+        raise UsageError("--concat-to adds to one data set: name a bucket's folder, and leave --buckets-num out")
+    refuse_while_undone(folder)
+    newest = read_existing(folder)
+    pending = newest.version + 1
+    num_replaced = 0
+    for version in range(pending, 0, -1):
+        workspace = version_workspace(folder, version)
+        stored = read_document(workspace.plan_file, StoredPlan)
+        if stored is None:
+            continue
+        base = newest if version == pending else read_existing(folder, version - 1)
+        # It was checked for duplicates when it began.
+        begun = TarredJob(manifests, replace(with_own_options(options, base), allow_duplicates=True), base, num_workers)
+        if _is_plan_of(stored, begun):
+            return begun, workspace
+        if version == pending:
+            if not overwrite:
+                raise UsageError(
+                    f"version {version} of {folder} is unfinished; continue it first with: {stored.run_with}, or give "
+                    "--overwrite to begin that version again, or --undo-concat to remove what it has written"
+                )
+            num_replaced = stored.num_units
+    options = with_own_options(options, newest)
+    if not options.allow_duplicates:
+        _refuse_known(manifests, folder, newest.version)
+    return TarredJob(manifests, options, newest, num_workers, num_replaced), version_workspace(folder, pending)
+
+
+def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
+    """Whether a plan is that of the job: a plan follows from settings and inputs, which are quicker to compare."""
+    if (stored.command, stored.format, stored.settings) != (job.command, PLAN_FORMAT, job.own_settings()):
+        return False
+    known = [file["sha256"] for file in stored.inputs]
+    return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
+
+
+def has_later_version(workspace: Workspace) -> bool:
+    """Whether the version after the one of `workspace` has begun."""
+    later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
+    return (later / workspace.plan_file.name).exists()
+
+
+def refuse_while_undone(folder: Path) -> None:
+    """Refuse to change a set from which the files of a version are being removed.
+
+    Raises:
+        UsageError: with the command that completes it.
+    """
+    for root in undone_roots(Workspace(folder).root):
+        raise UsageError(
+            f"the removal of version {version_of(root)} of {folder} is not complete; complete it first: "
+            f"{undo_command(folder)}"
+        )
+
+
+def undo_command(folder: Path) -> str:
+    """The command that removes the newest version of a set, for a shell."""
+    return shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
+
+
+def refuse_to_change(folder: Path, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
+    """Refuse options that change shards which a later version of the set in `folder` has in its manifest.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    if overwrite:
+        raise UsageError(
+            f"shards were added to {folder} with --concat-to, and --overwrite would remove them; choose another "
+            f"directory, or remove {folder} and {Workspace(folder).root} first"
+        )
+    if retry_rejects:
+        raise UsageError(
+            f"shards were added to {folder} with --concat-to, and --retry-rejects would change those before them; add "
+            f"the records of {workspace.rejects_file} with --concat-to, or make the set again in another directory"
+        )
+
+
+def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
+    """Refuse manifests that the set was made of, as they were then or changed since, before anything else is read.
+
+    Equal records of other manifests are found later, in the plan.
+
+    Raises:
+        UsageError: with a manifest.
+    """
+    names = {real_path(path): path for path in manifests}
+    workspaces = [version_workspace(folder, version) for version in range(newest + 1)]
+    if _BUCKET.fullmatch(folder.name):
+        workspaces.append(Workspace(Path(absolute(folder)).parent))
+    for workspace in workspaces:
+        stored = read_document(workspace.plan_file, StoredPlan)
+        report = read_document(workspace.report_file, Report)
+        if stored is None:
+            continue
+        same = []
+        for file in stored.inputs:
+            path = names.get(real_path(join(stored.run_in, file["path"])))
+            digest = content_digest(path) if path is not None else ""
+            if digest == file["sha256"]:
+                same.append(path)
+            elif digest:  # else reading it says why there is none
+                raise UsageError(
+                    f"{folder} has the records that {path} had before; give a manifest with only the new ones, or "
+                    "--allow-duplicates to have the others twice"
+                )
+        if same and len(same) == len(stored.inputs) and report is not None and report.records_out:
+            raise UsageError(
+                f"{same[0]} is in {folder} already; give --allow-duplicates to have its records there twice"
+            )
+
+
+def version_workspace(folder: Path, version: int) -> Workspace:
+    """The workspace of the run that made a version of the set in `folder`; 0 is the set itself."""
+    workspace = Workspace(folder)
+    return Workspace(folder, workspace.root / f"version_{version}") if version else workspace

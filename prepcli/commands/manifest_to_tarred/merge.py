@@ -1,0 +1,184 @@
+"""The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from prepcli.commands.manifest_to_tarred.layout import TarSet
+from prepcli.commands.manifest_to_tarred.options import DYNAMIC_BUCKETS, TarredOptions
+from prepcli.commands.manifest_to_tarred.own_options import own_config
+from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
+from prepcli.engine.publishing.output_files import OutputFile
+from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets
+from prepcli.formats.names import absolute_folder
+from prepcli.formats.tarred import (
+    SHARD_MANIFEST_NAME,
+    ExistingSet,
+    manifest_name,
+    metadata_name,
+    metadata_yaml,
+    names_in_config,
+)
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
+from prepcli.manifest.durations import duration_pieces
+from prepcli.planning.arrays import Growing
+from prepcli.planning.cut_points import duration_bins
+from prepcli.storage.ahead import objects_ahead
+
+CHUNK_BYTES = 1 << 20
+
+
+def merge_set(
+    writer: UnitWriter,
+    tar_set: TarSet,
+    options: TarredOptions,
+    base: ExistingSet | None,
+    created: float,
+    durations: Growing,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write the set's manifest and metadata through `writer`; adds the durations of its records to `durations`.
+
+    With `base`, the manifest is the base's followed by the new shards', both files get the next version's name, the
+    options in the metadata stay those of the base, and the base's metadata goes into the history.
+
+    Returns:
+        The lines for the summary, and the bins; of a static bucket no bins.
+    """
+    first = base.num_shards if base else 0
+    version = base.version + 1 if base else 0
+    num_shards = first + tar_set.num_shards
+    names = [tar_set.folder + SHARD_MANIFEST_NAME.format(first + k) for k in range(tar_set.num_shards)]
+    out = writer.workspace.out
+    root = out if options.shard_manifests else writer.workspace.root / "parts"
+    parts = [base.manifest] if base else []
+    parts += [root / name for name in names]
+    merged = writer.open(tar_set.folder + manifest_name(version))
+    index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
+    num_records = _join(merged, parts, index, durations)
+    if index is not None:
+        writer.add_after(tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index.array().data.cast("B"))
+    bins = bucketing(durations, options) if options.buckets_num == 1 else {}
+    config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
+    own = own_config(options)
+    if base is not None:
+        config |= base.dataset_config
+        own |= base.own_config
+    config |= {"num_shards": num_shards} | bins
+    per_shard = base.num_samples_per_shard if base else None
+    metadata = writer.open(tar_set.folder + metadata_name(version))
+    metadata.write(
+        metadata_yaml(
+            created=created,
+            version=version,
+            num_samples_per_shard=per_shard or num_records // num_shards,
+            is_concatenated=base is not None,
+            dataset_config=config,
+            own_config=own,
+            history=_history(base),
+        )
+    )
+    folder = out / tar_set.folder
+    tars, manifests = names_in_config(version, num_shards, options.shard_manifests)
+    details: dict[str, Any] = {
+        f"{tar_set.folder}{TARS}": folder / tars,
+        f"{tar_set.folder}{MANIFESTS}": folder / manifests,
+    }
+    if options.index and not options.only_manifests:
+        top = absolute_folder(str(folder))
+        entry = {
+            "type": "nemo_tarred",
+            "manifest_filepath": f"{top}/{manifests}",
+            "tarred_audio_filepaths": f"{top}/{tars}",
+        }
+        details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config([entry])
+    return details, bins
+
+
+def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, durations: Growing) -> int:
+    """Write all parts to `target`, to `index` where their lines begin, and their records' `durations`.
+
+    Returns:
+        The number of lines.
+    """
+    lines = LineOffsets()
+
+    def copy(chunk: bytes) -> None:
+        starts = lines.of(chunk)
+        if index is not None:
+            index.append(starts)
+        target.write(chunk)
+
+    for part in objects_ahead(parts):
+        with part.open("rb") as file:
+            source = _Copied(file, copy)
+            for piece in duration_pieces(str(part), cast(BinaryIO, source)):
+                durations.append(piece)
+        if not source.last.endswith(b"\n"):  # a manifest that others have made may lack it
+            copy(b"\n")
+    if index is not None:
+        index.append([lines.num_bytes])
+    return lines.num_lines
+
+
+class _Copied:
+    """A file of which each chunk is copied when it is first read; `last` is the last one."""
+
+    def __init__(self, file: IO[bytes], copy: Callable[[bytes], None]) -> None:
+        self._file, self._copy = file, copy
+        self._left = b""
+        self.last = b"\n"
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end."""
+        if not self._left:
+            self._left = self._file.read(CHUNK_BYTES)
+            if self._left:
+                self._copy(self._left)
+                self.last = self._left
+        data, self._left = self._left[:size], self._left[size:]
+        return data
+
+
+def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
+    """The bins of the records with these durations, which are used up; none if they are too few."""
+    durations = collected.array()
+    num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
+    if num_bins < 2:
+        return {}
+    durations.sort()
+    bins = duration_bins(durations, num_bins)
+    return {
+        "use_lhotse": True,
+        "use_bucketing": True,
+        "num_buckets": len(bins) + 1,
+        "bucket_duration_bins": [float(edge) for edge in bins],
+    }
+
+
+def _dataset_config(options: TarredOptions) -> dict[str, Any]:
+    """The fields of NeMo's `ASRTarredDatasetConfig`, which refuses all others."""
+    return {
+        "num_shards": options.num_shards,
+        "shuffle": options.shuffle,
+        "max_duration": options.max_duration,
+        "min_duration": options.min_duration,
+        "shuffle_seed": options.shuffle_seed if options.shuffle else None,
+        "sort_in_shards": options.sort_in_shards,
+        "slice_with_offset": options.slice_with_offset,
+        "shard_manifests": options.shard_manifests,
+        "keep_files_together": options.keep_files_together,
+        "force_codec": options.force_codec,
+        "use_lhotse": False,
+        "use_bucketing": False,
+        "num_buckets": None,
+        "bucket_duration_bins": None,
+    }
+
+
+def _history(base: ExistingSet | None) -> list[dict[str, Any]]:
+    if base is None:
+        return []
+    own = {key: value for key, value in base.metadata.items() if key != "history"}
+    return [*(base.metadata.get("history") or []), own]

@@ -1,0 +1,189 @@
+"""The options of `manifest-to-tarred`."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from prepcli.audio.limits import check_target_rate
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, WorkDir
+
+DYNAMIC_BUCKETS = 30
+
+
+Tarred = TypeVar("Tarred", bound="TarredOptions")
+
+
+@dataclass(frozen=True)
+class TarredOptions:
+    """The options that shape a tarred data set; durations in seconds, rates in Hz.
+
+    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None is
+    an option that is not given: see `decided`, and for what is added to a set module `own_options`.
+    """
+
+    num_shards: Annotated[int | None, Option("One of three: number of shards.", order=-1)] = None
+    shard_size: Annotated[int | None, Option("One of three: maximum number of records per shard.", order=-1)] = None
+    shard_hours: Annotated[float | None, Option("One of three: approximate hours of audio per shard.", order=-1)] = None
+    audio_base_dir: AudioBaseDir = None
+    min_duration: Annotated[float | None, Option("Leave out shorter records (seconds).")] = None
+    max_duration: Annotated[float | None, Option("Leave out records of this length and above (seconds).")] = None
+    shuffle: Annotated[bool | None, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = (
+        None
+    )
+    shuffle_seed: Annotated[int | None, Option("Seed of --shuffle.", shown_default="0", needs="shuffle")] = None
+    sort_in_shards: Annotated[bool, Option("Sort the records of each shard by duration, shortest first.")] = False
+    keep_files_together: Annotated[bool, Option("Put all segments of an audio file into one shard.")] = False
+    slice_with_offset: Annotated[bool, Option("Store each segment as a file of its own.")] = False
+    force_codec: Annotated[
+        Literal["flac", "wav", "opus", "mp3"] | None,
+        Option("Encode audio to this format.", shown_default="unchanged"),
+    ] = None
+    target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
+    remainder: Annotated[
+        Literal["spread", "drop"] | None,
+        Option(
+            "Records that do not divide evenly: spread them over the shards, or drop them (as rejects).",
+            shown_default="spread",
+        ),
+    ] = None
+    buckets_num: Annotated[
+        int, Option("Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...")
+    ] = 1
+    dynamic_buckets_num: Annotated[
+        int | None,
+        Option(
+            "Number of buckets; their duration bins go into metadata.yaml and train_ds.yaml.",
+            shown_default=str(DYNAMIC_BUCKETS),
+        ),
+    ] = None
+    shard_manifests: Annotated[
+        bool,
+        Option(
+            "Write no manifest per shard, only the one over all shards.",
+            names=("--no-shard-manifests",),
+            help_in_python="Write a manifest for each shard, in addition to the one over all shards.",
+        ),
+    ] = True
+    index: Annotated[
+        bool,
+        Option(
+            "Write no indexes (.idx). With them, lhotse 2 and NeMo after 3.0 resume in the middle of an epoch.",
+            names=("--no-index",),
+            help_in_python="Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.",
+        ),
+    ] = True
+    only_manifests: Annotated[
+        bool,
+        Option(
+            "Write only the manifests, without the tars, to check them first.",
+            disables=("check_audio", "target_sample_rate"),
+        ),
+    ] = False
+    check_audio: Annotated[
+        bool,
+        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
+    ] = False
+    concat_to: Annotated[
+        Path | None,
+        Option(
+            "Add the shards to the tarred set in this directory. The options that it was made with are the defaults.",
+            metavar="DIR",
+            shapes_output=False,
+        ),
+    ] = None
+    allow_duplicates: Annotated[
+        bool,
+        Option("With --concat-to: add records that are in the set already.", shapes_output=False),
+    ] = False
+    undo_concat: Annotated[
+        bool,
+        Option(
+            "Remove what the last --concat-to has added: the set of --concat-to, or OUT, goes back one version.",
+            shapes_output=False,
+        ),
+    ] = False
+
+    def decided(self: Tarred) -> Tarred:
+        """The options with a value for each one that has a default and is not given."""
+        return replace(
+            self,
+            shuffle=bool(self.shuffle),
+            shuffle_seed=self.shuffle_seed or 0,
+            remainder=self.remainder or "spread",
+            dynamic_buckets_num=self.dynamic_buckets_num or DYNAMIC_BUCKETS,
+        )
+
+    def check(self) -> None:
+        """Check that the options agree.
+
+        Raises:
+            UsageError: the message names the options of the command line and says what to do.
+        """
+        sizes = {"--num-shards": self.num_shards, "--shard-size": self.shard_size, "--shard-hours": self.shard_hours}
+        divided_by = [(name, value) for name, value in sizes.items() if value is not None]
+        if len(divided_by) != 1:
+            raise UsageError("give one of --num-shards, --shard-size and --shard-hours")
+        low, high = self.min_duration, self.max_duration
+        for name, value in (*divided_by, ("--max-duration", high)):
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value:g}")
+        if low is not None and not 0 <= low < math.inf:
+            raise UsageError(f"--min-duration must be a number of seconds from 0, not {low:g}")
+        if low is not None and high is not None and low >= high:
+            raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
+        if self.remainder == "drop":
+            if self.shard_hours is not None:
+                raise UsageError(
+                    "--remainder drop makes shards with equal numbers of records: use --num-shards or --shard-size"
+                )
+            if self.keep_files_together:
+                raise UsageError("--remainder drop and --keep-files-together exclude each other: leave one of them out")
+        check_target_rate(self.target_sample_rate)
+        if self.buckets_num < 1:
+            raise UsageError(f"--buckets-num must be at least 1, not {self.buckets_num}")
+        if self.dynamic_buckets_num is not None and self.dynamic_buckets_num < 2:
+            raise UsageError(f"--dynamic-buckets-num must be at least 2, not {self.dynamic_buckets_num}")
+        if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
+            raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
+        if self.only_manifests and self.slice_with_offset and self.force_codec:
+            raise UsageError("--only-manifests reads no audio: leave out --force-codec")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestToTarred(TarredOptions, JobOptions):
+    """Turn NeMo manifests into tar shards with their manifests.
+
+    Writes OUT/audio_{i}.tar, OUT/sharded_manifests/manifest_{i}.json, OUT/tarred_audio_manifest.json and
+    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them, and beside tars and manifests their indexes
+    (.idx). Files that need no change are copied byte for byte. Run the same command again to continue after an
+    interruption.
+
+    Example: prepcli manifest-to-tarred train.json tarred/ --num-shards 64 --shuffle --force-codec flac
+    """
+
+    manifest: Annotated[
+        str | None,
+        Option(
+            "NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with "
+            "--undo-concat.",
+            metavar="MANIFEST",
+            is_argument=True,
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        Option(
+            "Directory for the data set; optional with --concat-to.",
+            metavar="OUT",
+            is_argument=True,
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ] = None
+    work_dir: WorkDir = None

@@ -1,0 +1,109 @@
+"""The records of a set to which others are added: their names, and what tells whether a record is one of them."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.manifest_to_tarred.layout import TarredLayout
+from prepcli.commands.manifest_to_tarred.stems import TakenNames
+from prepcli.errors import UsageError
+from prepcli.formats.names import SLICE_SUFFIX, decimal, loader_stem, source_stem
+from prepcli.jobs.records import Records, hash_segments
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.index import ManifestIndex, index_manifests
+from prepcli.manifest.parts import FieldKey, Floats, KeyFunction
+from prepcli.manifest.record import Record
+from prepcli.planning.hashing import Hashes, chunks, in_sorted, mix64
+
+TEXT_KEY = "text"
+TEXT = FieldKey("text", str, is_optional=True)
+"""The key that an index needs in addition to those of names, to compare its records with those of a set."""
+
+
+def source_of_member(name: str, sliced: bool) -> str:
+    """The stem of the file that a member was made of (`source_stem`), if it differs from the member's; else ""."""
+    if not sliced and "-" not in name:
+        return ""
+    own = loader_stem(name)
+    stem = source_stem(own)
+    stem = SLICE_SUFFIX.sub("", stem) if sliced else stem
+    return stem if stem != own else ""
+
+
+def offset_of_member(name: str) -> str:
+    """The offset in the name of a slice, as text; "" if there is none."""
+    found = SLICE_SUFFIX.search(source_stem(loader_stem(name)))
+    return found[1] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PresentRecords:
+    """The records of a set, as sorted numbers: the stems of their members, and what each record is.
+
+    A record is a segment of audio with a text. Its file is known by the stem that was made of its path: a file with an
+    equal relative path below another folder has the same stem, but seldom the same duration and text.
+    """
+
+    names: TakenNames
+    records: Hashes
+    folder: Path
+    sliced: bool
+
+    @classmethod
+    def of_manifest(cls, manifest: Path, sliced: bool, num_workers: int) -> "PresentRecords":
+        """The records in the set's own manifest; `sliced`: each segment is a member, and `offset` is in its name."""
+        keys: dict[str, KeyFunction] = {"stem": loader_stem, "source": partial(source_of_member, sliced=sliced)}
+        keys |= {"offset": offset_of_member} if sliced else {}
+        index = index_manifests([str(manifest)], keys=keys | {TEXT_KEY: TEXT}, num_workers=num_workers)
+        offset = index.keys["offset"] if sliced else index.offset
+        sources = _first_nonzero(index.keys["source"], index.keys["stem"])
+        records = _identities(sources, index.keys[TEXT_KEY], offset, index.duration)
+        records.sort()
+        return cls(TakenNames(np.sort(index.keys["stem"])), records, manifest.parent, sliced)
+
+    def refuse(self, records: Records, layout: TarredLayout) -> None:
+        """Refuse records that are in the set.
+
+        Raises:
+            UsageError: with their number, and the first of them.
+        """
+        chosen = np.concatenate([one.records for one in layout.sets])
+        first, count = len(records), 0
+        for chunk in chunks(len(chosen)):
+            found = chosen[chunk][self._hold(records.index, chosen[chunk])]
+            count += len(found)
+            first = min(first, *found.tolist()) if len(found) else first
+        if not count:
+            return
+        origin = records.origin(first)
+        name = Record.parse(records.line(first)).audio_filepath
+        raise UsageError(
+            f"{count:,} of {len(chosen):,} records are in {self.folder} already, the first of them {name} "
+            f"({origin.manifest}:{origin.line}); give a manifest without them, or --allow-duplicates to have them twice"
+        )
+
+    def _hold(self, index: ManifestIndex, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the set has the records `numbers` of an index with the keys `stem`, `root` and `TEXT_KEY`."""
+        sources = _first_nonzero(index.keys["root"][numbers], index.keys["stem"][numbers])
+        offset: NDArray[np.float64] | Hashes = index.offset[numbers]
+        if self.sliced:
+            offset = np.frombuffer(b"".join(key_bytes(decimal(one)) for one in offset.tolist()), "<u8")
+        return in_sorted(
+            self.records, _identities(sources, index.keys[TEXT_KEY][numbers], offset, index.duration[numbers])
+        )
+
+
+def _first_nonzero(keys: Hashes, others: Hashes) -> Hashes:
+    return np.where(keys != 0, keys, others)
+
+
+def _identities(sources: Hashes, texts: Hashes, offset: Floats | Hashes, duration: Floats) -> Hashes:
+    """A number for each record: its file, its text, and the segment in seconds or, for the offset, any 64 bits."""
+    found: Hashes = np.empty(len(sources), np.uint64)
+    for chunk in chunks(len(sources)):
+        files = mix64(sources[chunk]) ^ texts[chunk]
+        found[chunk] = hash_segments(files, offset[chunk].view(np.float64), duration[chunk])
+    return found

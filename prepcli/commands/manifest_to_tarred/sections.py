@@ -1,0 +1,140 @@
+"""Write `train_ds.yaml` of a tarred set, for both of NeMo's loaders, and the note about its shards."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prepcli.commands.manifest_to_tarred.layout import TarredLayout
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.state.workspace import Workspace
+from prepcli.formats.tarred import ExistingSet, manifest_name
+from prepcli.formats.train_ds import main_file, write_train_ds
+from prepcli.storage.paths import absolute
+
+TARS = "tarred_audio_filepaths"
+MANIFESTS = "manifest_filepath"
+WORKERS = (2, 4, 8)
+"""Common numbers of GPUs."""
+
+
+def write_sections(
+    workspace: Workspace,
+    command: str,
+    layout: TarredLayout,
+    base: ExistingSet | None,
+    details: Mapping[str, Any],
+    bins: Mapping[str, Any],
+    with_tars: bool,
+) -> str:
+    """Write `train_ds.yaml` of a run; returns the path of the file that names the newest version of the set.
+
+    Args:
+        workspace: that of the run.
+        command: its name.
+        layout: the sets.
+        base: the set to which one is added.
+        details: the summary, with the paths of the tars and manifests.
+        bins: the keys for bucketing.
+        with_tars: whether there are tars; the classic loader needs them.
+    """
+    name = manifest_name(base.version + 1 if base else 0)
+    whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
+    others = _classic_sections(details, whole) if with_tars else []
+    write_train_ds(workspace, command, _lhotse_keys(details, bins, with_tars), others=others)
+    return str(main_file(workspace))
+
+
+def _lhotse_keys(details: Mapping[str, Any], bins: Mapping[str, Any], with_tars: bool) -> dict[str, Any]:
+    """The keys for NeMo's Lhotse loader, of the sets in the summary `details`; several are lists of lists."""
+    keys = {name: _value(_paths(details, name)) for name in ((TARS, MANIFESTS) if with_tars else (MANIFESTS,))}
+    return keys | {name: value for name, value in bins.items() if name != "use_lhotse"}
+
+
+def _classic_sections(details: Mapping[str, Any], whole: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:
+    """The sections for NeMo's classic loader, each with a line that says when it is needed.
+
+    The classic loader reads only the whole manifest of a set, unless it runs in `torch.distributed`: then each process
+    can read the manifests of its own shards. The keys for that would be in the way of the Lhotse loader: with
+    `is_tarred`, some models ask it for a length that it does not have.
+
+    Args:
+        details: the summary.
+        whole: the manifest over all shards of each set.
+    """
+    tars = _paths(details, TARS)
+    section = {"use_lhotse": False, "is_tarred": True, "shuffle": True, TARS: _value(tars)}
+    found = [
+        (
+            "With NeMo's classic loader, paste this section instead, and add sample_rate and batch_size:",
+            section | {MANIFESTS: _value([absolute(path) for path in whole])},
+        )
+    ]
+    manifests = _paths(details, MANIFESTS)
+    if manifests != [absolute(path) for path in whole]:
+        distributed = {"shard_manifests": True, "defer_setup": True}
+        found.append(
+            (
+                "Or this one, if trainer.strategy is ddp: each GPU reads the manifests of its shards alone.",
+                section | {MANIFESTS: _value(manifests)} | distributed,
+            )
+        )
+    return found
+
+
+def shard_counts(
+    layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker] | None = None
+) -> list[list[int]]:
+    """The numbers of records of the shards of each set: as planned, or without rejects as the `markers` of all say.
+
+    The shards of the set `base`, to which others are added, have its usual number.
+    """
+    planned = [count for one in layout.sets for count in np.diff(one.bounds).tolist()]
+    counts = iter(planned if markers is None else [marker.records_out for marker in markers])
+    before = [base.num_samples_per_shard or planned[0]] * base.num_shards if base and planned else []
+    return [[*before, *islice(counts, one.num_shards)] for one in layout.sets]
+
+
+def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker]) -> dict[str, str]:
+    """A line for the summary if rejects have made shards uneven, which the plan could not say."""
+    done = uneven_shards(shard_counts(layout, base, markers))
+    return {"shards": f"without the rejects, {done}"} if done and not uneven_shards(shard_counts(layout, base)) else {}
+
+
+def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
+    """A note if NeMo's classic loader cannot divide the shards evenly among GPUs; else none.
+
+    Args:
+        counts: for each set, the numbers of records of its shards.
+    """
+    number = len(counts[0]) if counts else 0
+    others = [str(one) for one in WORKERS if number % one]
+    found = [uneven_shards(counts)]
+    if others and number > 1:
+        found.append(f"{number:,} shards cannot be divided evenly among {_listed(others)} GPUs")
+    text = "; ".join(filter(None, found))
+    return (
+        [f"{text}. Only NeMo's classic loader on several GPUs needs that, its Lhotse loader does not"] if text else []
+    )
+
+
+def uneven_shards(counts: Sequence[Sequence[int]]) -> str:
+    """A text with the numbers if the shards of a set have different numbers of records; else empty."""
+    for of_set in counts:
+        if min(of_set) < max(of_set):
+            return f"shards have {min(of_set):,} to {max(of_set):,} records (--remainder drop makes them equal)"
+    return ""
+
+
+def _paths(details: Mapping[str, Any], name: str) -> list[str]:
+    return [absolute(path) for key, path in details.items() if key.endswith(name)]
+
+
+def _value(paths: Sequence[str]) -> Any:
+    return paths[0] if len(paths) == 1 else [[path] for path in paths]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -1,0 +1,117 @@
+"""Which records of a tarred data set need more than their stem as the name of their member."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet
+from prepcli.commands.manifest_to_tarred.options import TarredOptions
+from prepcli.errors import RejectReason
+from prepcli.formats.names import tagged
+from prepcli.jobs.records import segment_identity
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.index import ManifestIndex
+from prepcli.planning.arrays import Scratch
+from prepcli.planning.hashing import Hashes, chunks, have_several, in_sorted, num_distinct
+from prepcli.planning.split import Indices, positions_between, selected
+
+
+@dataclass(frozen=True, slots=True)
+class TakenNames:
+    """The stems of the members of an existing set, as sorted keys of the index."""
+
+    keys: NDArray[np.uint64]
+
+    def hold(self, stems: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether each of `stems` (their keys) is taken."""
+        return in_sorted(self.keys, stems)
+
+    def free(self, stem: str) -> str:
+        """The stem, with a suffix if it is taken."""
+        found, attempt = stem, 0
+        while self.hold(np.frombuffer(key_bytes(found), "<u8"))[0]:
+            attempt += 1
+            found = tagged(stem, attempt, stem)
+        return found
+
+
+def with_names(
+    sets: list[TarSet],
+    left_out: list[tuple[RejectReason, Indices]],
+    index: ManifestIndex,
+    files: Hashes,
+    options: TarredOptions,
+    taken: TakenNames | None,
+    scratch: Scratch,
+) -> TarredLayout:
+    """The layout, with what its records are named by.
+
+    Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
+    whole manifest, not by shard, so a stem must stand for one piece of audio in one shard of the whole set.
+    """
+    shard = _shard_of(sets, len(index), scratch)
+    kept = positions_between(shard, 0, None, scratch)
+    segments = segment_identity(index, files, scratch)
+    stems, roots = index.keys["stem"], index.keys["root"]
+    if len(kept) < len(index):
+        files, segments, stems, roots, shard = (
+            selected(column, kept, scratch) for column in (files, segments, stems, roots, shard)
+        )
+    ambiguous = scratch.zeros(len(kept), bool)
+    repeated = scratch.zeros(len(kept), bool)
+    if num_distinct(stems) < num_distinct(files):  # a stem follows from its file: equally many, then one to one
+        have_several(stems, files, ambiguous)
+    stored = segments if options.slice_with_offset else files
+    if num_distinct(stored) < len(stored):
+        have_several(stored, shard, repeated)
+    if roots.any():
+        # Between slices, what tells them apart stands between stem and shard.
+        chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
+        if taken is not None:
+            chosen |= taken.hold(stems)
+        ambiguous |= _like_chosen(stems, roots, chosen)
+    return TarredLayout(
+        sets=sets,
+        left_out=left_out,
+        ambiguous=_of_all(ambiguous, kept, len(index), scratch),
+        repeated=_of_all(repeated, kept, len(index), scratch),
+        num_same_segment=len(kept) - num_distinct(segments),
+        num_repeated=int(np.count_nonzero(repeated)),
+    )
+
+
+def _shard_of(sets: Sequence[TarSet], num_records: int, scratch: Scratch) -> NDArray[np.int32]:
+    """The number of each record's shard through all sets; -1 for a record in none."""
+    shard = scratch.empty(num_records, np.int32)
+    shard[:] = -1
+    number = 0
+    for tar_set in sets:
+        for lo, hi in pairwise(tar_set.bounds.tolist()):
+            shard[tar_set.records[lo:hi]] = number
+            number += 1
+    return shard
+
+
+def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: Scratch) -> NDArray[np.bool_]:
+    """Bits of the records `kept` as bits of all records."""
+    if len(kept) == num_records:
+        return bits
+    result = scratch.zeros(num_records, bool)
+    for chunk in chunks(len(kept)):
+        result[kept[chunk]] = bits[chunk]
+    return result
+
+
+def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """For each record: can its own stem equal a name that is made for a record with a `chosen` name?
+
+    Such a name is a stem with suffixes (`x-shard1`), so its root is that stem, or the root of that stem.
+    """
+    rows = np.flatnonzero(roots)
+    families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])
+    like = np.zeros(len(stems), bool)
+    like[rows] = np.isin(roots[rows], families)
+    return like

@@ -1,0 +1,230 @@
+"""prepare-texts: each text becomes a record with what ASR writes and what TTS reads."""
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from prepcli.commands.prepare_texts.normalizing import Normalize, check_installed, load_normalizer
+from prepcli.commands.prepare_texts.options import PrepareTexts
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.run.job import Advance
+from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.plan import InputFile, Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.names import brace_text, check_loadable
+from prepcli.interface.options import settings_of
+from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.foreign import check_is_json_lines, check_is_text
+from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
+from prepcli.manifest.sources import open_bytes
+from prepcli.planning.split import by_count
+from prepcli.storage.input_files import state_of
+
+TTS_TEXT, TTS_TEXT_NORMALIZED = "tts_text", "tts_text_normalized"
+_NOT_PLAIN = re.compile(r"[^\w\s']|_")
+_PART_NAME = "parts/{}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The lines, and for each file whether they are records."""
+
+    slices: LineSlices
+    are_records: list[bool]
+
+
+TextsPlan = Plan[LineSlice, Contents]
+
+
+class TextsJob(UnitJob[LineSlice, Contents]):
+    """Writes one file of records, perhaps its shards, and one of speakers. A unit is a slice of the input's lines."""
+
+    command: ClassVar[str] = "prepare-texts"
+    reads_audio_files = False
+
+    def __init__(self, paths: Sequence[str], options: PrepareTexts) -> None:
+        """`paths` are the files that `options.input` names."""
+        options.check()
+        if options.normalize is not None:
+            check_installed()
+        self.paths = paths
+        self.options = options
+        self._normalize: Normalize | None = None
+
+    @property
+    def _stem(self) -> str:
+        return os.path.splitext(self.options.out.name)[0]
+
+    @property
+    def speakers_name(self) -> str:
+        """Name of the file of speakers."""
+        return f"{self._stem}_speakers.txt"
+
+    def shard_name(self, number: int | str) -> str:
+        """Name of a shard, from the folder of the output."""
+        return f"{self._stem}_shards/{self._stem}_{number}.json"
+
+    def plan(self, workspace: Workspace) -> TextsPlan:
+        """Cut the files into units."""
+        slices = slice_lines(self.paths, workspace.spool)
+        if not slices.num_records:
+            raise UsageError(f"no texts in {', '.join(self.paths)}: all lines are empty")
+        are_records = [_begins_with_brace(path) for path in self.paths]
+        for path, is_manifest in zip(self.paths, are_records, strict=True):
+            (check_is_json_lines if is_manifest else check_is_text)(path)
+        if self.options.tts_text_field is not None and not all(are_records):
+            text = self.paths[are_records.index(False)]
+            raise UsageError(f"--tts-text-field is for manifests, and {text} is a file of texts")
+        if self.options.num_shards is not None:
+            check_loadable(self.options.out)
+            if self.options.num_shards > slices.num_records:
+                raise UsageError(f"--num-shards {self.options.num_shards} for {slices.num_records} texts: give fewer")
+        inputs = [*slices.inputs, *self._tables()]
+        return Plan(slices.units, slices.num_records, Contents(slices, are_records), inputs, knows_seconds=False)
+
+    def _tables(self) -> list[InputFile]:
+        """The table of words, whose content shapes the output as that of the texts does."""
+        path = self.options.whitelist
+        if path is None:
+            return []
+        state = state_of(path)
+        return [InputFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), state)]
+
+    def settings(self, plan: TextsPlan) -> dict[str, Any]:
+        """The options."""
+        return settings_of(self.options)
+
+    def output_patterns(self, plan: TextsPlan) -> Sequence[str]:
+        """The records, their shards and the speakers."""
+        stem = glob.escape(self._stem)
+        return (glob.escape(self.options.out.name), glob.escape(self.speakers_name), f"{stem}_shards/{stem}_*.json")
+
+    def prepare(self) -> None:
+        """Load the grammars once; worker processes inherit them."""
+        if self.options.normalize is not None and self._normalize is None:
+            self._normalize = load_normalizer(self.options.normalize, self.options.whitelist)
+
+    def process(self, plan: TextsPlan, unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
+        """Write the records of a slice."""
+        is_record, source = plan.contents.are_records[unit.source], plan.inputs[unit.source].path
+        encode = msgspec.json.Encoder().encode
+        lines: list[bytes] = []
+        for number, line in plan.contents.slices.lines(unit):
+            try:
+                texts = self._of_record(line) if is_record else self._of_text(line)
+            except RecordRejected as rejected:
+                writer.reject(line, rejected, Origin(source, number))
+            else:
+                lines.append(encode(texts))
+                writer.extra[TTS_TEXT] += TTS_TEXT in texts
+            advance(1, 0.0)
+        part = writer.open_part(_PART_NAME.format(unit.id))
+        if lines:
+            part.write(b"\n".join(lines) + b"\n")
+        writer.count(len(lines), 0.0)
+
+    def _of_text(self, line: bytes) -> dict[str, str]:
+        try:
+            text = line.decode().strip()
+        except UnicodeDecodeError as error:
+            detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
+            raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+        return self._texts(text, text)
+
+    def _of_record(self, line: bytes) -> dict[str, str]:
+        fields = parse_fields(line)
+        text, name = _text(fields, self.options.text_field), self.options.tts_text_field
+        if name is not None:
+            return self._texts(text, _text(fields, name), name != TTS_TEXT and self.options.normalize is None)
+        found = next((one for one in (TTS_TEXT_NORMALIZED, TTS_TEXT) if _has(fields, one)), None)
+        return self._texts(text, _text(fields, found) if found else text, found == TTS_TEXT_NORMALIZED)
+
+    def _texts(self, text: str, tts_text: str, is_normalized: bool = False) -> dict[str, str]:
+        """The fields of a record: what ASR writes, and what TTS reads."""
+        asr = text
+        if self.options.asr_text != "as-is":
+            asr = asr.lower()
+        if self.options.asr_text == "plain":
+            asr = " ".join(_NOT_PLAIN.sub(" ", asr.replace("\u2019", "'")).split())
+        if not asr:
+            raise RecordRejected(RejectReason.EMPTY_TEXT, "there is no text to learn")
+        if self._normalize is not None and not is_normalized:
+            tts_text, is_normalized = self._normalize(tts_text), True
+        if not tts_text.strip():
+            raise RecordRejected(RejectReason.EMPTY_TEXT, "there is no text to read")
+        return {"text": asr, TTS_TEXT_NORMALIZED if is_normalized or self.options.is_normalized else TTS_TEXT: tts_text}
+
+    def finish(self, plan: TextsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the parts, divide them into shards, and write the speakers."""
+        out, speakers = self.options.out, self.options.speaker_numbers()
+        writer.open(self.speakers_name).write("".join(f"{number}\n" for number in speakers).encode())
+        num_records = sum(marker.records_out for marker in markers)
+        num_raw = round(sum(marker.extra.get(TTS_TEXT, 0) for marker in markers))
+        is_mixed = 0 < num_raw < num_records
+        details: dict[str, Any] = {"manifest_filepath": out, "speakers_filepath": out.with_name(self.speakers_name)}
+        parts = self._parts(markers, writer.workspace, is_mixed)
+        if self.options.num_shards is not None:
+            bounds = by_count(num_records, self.options.num_shards).tolist()
+            parts = self._divided(parts, bounds, writer)
+            details["paths"] = out.parent / self.shard_name(brace_text("0", str(len(bounds) - 2)))
+        whole = writer.open(out.name)
+        for part in parts:
+            whole.write(part)
+        if is_mixed:
+            details["tts_text"] = (
+                f"{num_raw:,} of {num_records:,} texts are not normalized, so NeMo normalizes all of them each time it "
+                "loads them, and all are called tts_text; --normalize LANG normalizes these now"
+            )
+        return details
+
+    def _parts(self, markers: Sequence[Marker], workspace: Workspace, is_mixed: bool) -> Iterator[bytes]:
+        """The lines of each unit. If only some texts are normalized, all get the same field, as NeMo uses them."""
+        for marker in markers:
+            lines = (workspace.root / _PART_NAME.format(marker.unit)).read_bytes()
+            # Within a text the quotation marks are escaped.
+            yield lines.replace(b',"tts_text_normalized":', b',"tts_text":') if is_mixed else lines
+
+    def _divided(self, parts: Iterable[bytes], bounds: Sequence[int], writer: UnitWriter) -> Iterator[bytes]:
+        """Pass the parts on, and write them to shards that begin with the records `bounds`."""
+        number, shard, done = 0, writer.open(self.shard_name(0)), 0
+        for part in parts:
+            lines = part.splitlines(keepends=True)
+            while lines:
+                while done == bounds[number + 1]:
+                    shard.close()  # thousands of open files are more than a process may have
+                    number += 1
+                    shard = writer.open(self.shard_name(number))
+                some = lines[: bounds[number + 1] - done]
+                shard.write(b"".join(some))
+                done += len(some)
+                del lines[: len(some)]
+            yield part
+        for rest in range(number + 1, len(bounds) - 1):  # fewer records than shards are left
+            writer.open(self.shard_name(rest)).close()
+
+
+def _has(fields: dict[str, msgspec.Raw], name: str) -> bool:
+    return name in fields and bytes(fields[name]) != b"null"
+
+
+def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
+    value = decode_value(fields[name]) if name in fields else None
+    if value is None:
+        raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {name}")
+    if not isinstance(value, str):
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{name} must be text")
+    return value.strip()
+
+
+def _begins_with_brace(path: str) -> bool:
+    """Whether the first line that is not empty begins as a JSON object does."""
+    with open_bytes(path) as file:
+        return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"

@@ -1,0 +1,1 @@
+"""`status`: what runs are doing."""

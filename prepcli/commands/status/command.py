@@ -1,0 +1,49 @@
+"""`status` from its options to its report."""
+
+from pathlib import Path
+
+from prepcli.commands.status.options import ShowStatus
+from prepcli.engine.run.status import Statuses, not_started, read_status, workspaces_of
+from prepcli.engine.state.work_folder import note_unused
+from prepcli.errors import UsageError
+from prepcli.storage.paths import StorePath
+
+
+def status(options: ShowStatus) -> Statuses:
+    """Read the progress of runs.
+
+    Returns:
+        A list with the state of each run. An output has several runs if later runs have added to it. If there are
+        several outputs, those without a run have the state `not_started`.
+
+    Raises:
+        UsageError: there is no run of prepcli for the one output.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_tarred("manifest.json", "watched", num_shards=2)
+        >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
+        [('watched', 'finished', 48)]
+    """
+    outs = list(dict.fromkeys(_named(path) for path in options.out))
+    if not outs:
+        raise UsageError("OUT is missing: give the output directories of other commands")
+    if not options.watch:
+        note_unused(options.work_dir, *outs)
+    found = Statuses()
+    for path in outs:
+        try:
+            found += [read_status(workspace) for workspace in workspaces_of(path, options.work_dir)]
+        except UsageError:
+            if len(outs) == 1 and not options.watch:
+                raise
+            found.append(not_started(path))
+    return found
+
+
+def _named(path: Path) -> Path:
+    """`out.prepcli` means `out`: shell patterns match both."""
+    if isinstance(path, StorePath):
+        return path
+    name = path.name.removesuffix(".prepcli")
+    return path.with_name(name) if name and name != path.name else path  # `.` and `/` have no name

@@ -1,0 +1,242 @@
+"""Checks that each line of a manifest is complete, and that the audio it names is there and long enough."""
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.past_crashes import map_refusing_crashes
+from prepcli.audio.probe import probe_file
+from prepcli.audio.read import segment_samples
+from prepcli.commands.verify.contexts import ContextRules, Segment, Voices, check_context
+from prepcli.commands.verify.plain_codes import CodesFiles
+from prepcli.engine.state.plan import StoredPlan
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.names import absolute_folder, path_in
+from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
+from prepcli.jobs.records import AUDIO_BASE_DIRS, base_directories
+from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
+from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.record import Record
+from prepcli.manifest.scan import Range, lines_of, ranges_of
+from prepcli.manifest.sources import open_bytes
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.addresses import join
+
+_NAMES_FILES = ("audio_filepath", "context_audio_filepath", *CODES_PATH.values())
+MAX_PROBLEMS = 1000
+"""Problems of a manifest that are listed; a wrong folder makes one of each line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPart:
+    """Lines of a manifest to check; relative paths start from `base_dir`, `frame_shift` is that of codes (seconds)."""
+
+    lines: Range
+    base_dir: str
+    rules: ContextRules | None
+    frame_shift: float | None = None
+
+
+@dataclass(slots=True)
+class PartReport:
+    """What was found; the line of a problem counts from 0 within the part."""
+
+    num_lines: int = 0
+    num_records: int = 0
+    seconds: float = 0.0
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ManifestReport:
+    """What was found in a manifest; `notes` say what could not be compared."""
+
+    num_records: int = 0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def manifests_in(out: Path, published: Sequence[str]) -> list[str]:
+    """The manifests that stand in `out` for themselves: extended ones, and published ones outside of a tarred set."""
+    patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
+    found = {path.name for pattern in patterns for path in out.glob(pattern)}
+    for name in published:
+        path = Path(name)
+        in_set = path.parent.name == "sharded_manifests" or path.name.startswith("tarred_audio_manifest")
+        if path.suffix == ".json" and not in_set and _names_audio(out / name):
+            found.add(name)
+    return sorted(name for name in found if (out / name).is_file())
+
+
+def _names_audio(path: Path) -> bool:
+    """Whether the first line is a record, or the file is empty: others are not NeMo manifests."""
+    if not path.is_file():
+        return False
+    with open_bytes(str(path)) as file:
+        line = file.readline(1 << 20)
+    return not line or b'"audio_filepath"' in line
+
+
+def verify_manifest(
+    path: Path,
+    plan: StoredPlan | None,
+    audio_base_dir: Path | None,
+    num_workers: int,
+    frame_shift: float | None = None,
+) -> ManifestReport:
+    """Check a manifest.
+
+    Args:
+        path: the manifest.
+        plan: that of the run that wrote it, where it is known.
+        audio_base_dir: folder of relative audio paths; by default that of the run, or else that of the manifest.
+        num_workers: number of processes.
+        frame_shift: seconds of a frame of the codes that its lines name; None where that is not known.
+
+    Raises:
+        UsageError: it is another kind of file.
+    """
+    check_is_json_lines(str(path))
+    report = ManifestReport()
+    rules = ContextRules.of_plan(plan)
+    base_dir = _base_dir(path, plan, audio_base_dir)
+    ranges = ranges_of(str(path), path.stat().st_size, short=True)
+    parts = [ManifestPart(one, base_dir, rules, frame_shift) for one in ranges]
+    num_lines = 0
+    for part in map_refusing_crashes(check_part, parts, num_workers):
+        report.problems += [f"{path.name}:{num_lines + line + 1}: {problem}" for line, problem in part.problems]
+        num_lines += part.num_lines
+        report.num_records += part.num_records
+        report.seconds += part.seconds
+    if num_lines and not _ends_with_newline(path):
+        report.problems.append(f"{path.name}:{num_lines}: cut off: no line end")
+    if rules is not None and plan is not None:
+        _compare_voices(path, Voices(plan, num_workers), ranges, base_dir, report)
+    if len(report.problems) > MAX_PROBLEMS:
+        more = len(report.problems) - MAX_PROBLEMS
+        report.problems[MAX_PROBLEMS:] = [f"{path.name}: {more:,} more problems of this kind are not listed"]
+    return report
+
+
+def named_files(
+    path: Path, plan: StoredPlan | None, audio_base_dir: Path | None, published: Collection[str]
+) -> Iterator[str]:
+    """The files among the `published` that the lines of a manifest name: audio, contexts and codes."""
+    if not any(name != path.name for name in published):
+        return
+    folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, audio_base_dir)
+    folders = {folder, os.path.realpath(folder)}
+    if plan is not None:
+        folders.add(os.path.dirname(plan.out) if plan.writes_file else plan.out)
+    for part in ranges_of(str(path), path.stat().st_size, short=True):
+        for line in lines_of(part):
+            with contextlib.suppress(RecordRejected):  # said elsewhere
+                fields = parse_fields(line)
+                values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
+                for value in filter(None, (value for value in values if isinstance(value, str))):
+                    file = path_in(base_dir, value)
+                    yield from (name for one in folders if (name := file.removeprefix(f"{one}/")) in published)
+
+
+def _base_dir(path: Path, plan: StoredPlan | None, given: Path | None) -> str:
+    """The folder of relative paths: that of the run that wrote the manifest, if it has only one."""
+    folder: str | Path | None = given
+    if given is None and plan is not None:
+        base = plan.settings.get("--audio-base-dir")
+        known = plan.settings.get(AUDIO_BASE_DIRS) or []
+        if base:
+            folder = join(plan.run_in, base)
+        elif len(known) == 1:
+            folder = known[0]
+        elif ContextRules.of_plan(plan) is not None:
+            folders = {os.path.dirname(join(plan.run_in, file["path"])) for file in plan.inputs}
+            folder = folders.pop() if len(folders) == 1 else None
+    return base_directories([str(path)], folder)[0]
+
+
+def check_part(part: ManifestPart) -> PartReport:
+    """Check the lines of a part; of the audio only headers are read."""
+    report = PartReport()
+    probe = _last_probed()
+    codes = CodesFiles(part.frame_shift)
+    for line in lines_of(part.lines):
+        number = report.num_lines
+        report.num_lines += 1
+        if not line.strip():
+            report.problems.append((number, "a blank line, which ends NeMo's reading"))
+            continue
+        try:
+            fields = parse_fields(line)
+            if is_skipped(fields):
+                continue
+            record = Record(fields)
+            report.num_records += 1
+            report.seconds += record.duration
+            _look_for(Segment(record.audio_filepath, record.offset, record.duration), part.base_dir, probe)
+        except RecordRejected as rejected:
+            report.problems.append((number, rejected.detail))
+            continue
+        report.problems += [(number, problem) for problem in codes.check(record)]
+        for found in check_context(record, part.rules):
+            if isinstance(found, str):
+                report.problems.append((number, found))
+                continue
+            try:
+                _look_for(found, part.base_dir, probe)
+            except RecordRejected as rejected:
+                report.problems.append((number, f"context: {rejected.detail}"))
+    return report
+
+
+def _last_probed() -> Callable[[str], AudioInfo]:
+    """`probe_file`, which does not read a file again for the next segment of it."""
+    last: tuple[str, AudioInfo] | None = None
+
+    def probe(path: str) -> AudioInfo:
+        nonlocal last
+        if last is None or last[0] != path:
+            take_in_hand(path)
+            last = path, probe_file(path)
+        return last[1]
+
+    return probe
+
+
+def _look_for(segment: Segment, base_dir: str, probe: Callable[[str], AudioInfo]) -> None:
+    path = path_in(base_dir, segment.path)
+    try:
+        segment_samples(probe(path), segment.offset, segment.duration)
+    except RecordRejected as rejected:
+        if path in rejected.detail:
+            raise
+        raise RecordRejected(rejected.reason, f"{path}: {rejected.detail}") from None
+
+
+def _ends_with_newline(path: Path) -> bool:
+    last = b""
+    if path.suffix == ".gz":
+        with open_bytes(str(path)) as file:
+            while block := file.read(1 << 20):
+                last = block[-1:]
+        return last == b"\n"
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _compare_voices(path: Path, voices: Voices, ranges: list[Range], base_dir: str, report: ManifestReport) -> None:
+    if voices.problem:
+        report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
+        return
+    numbered = enumerate((line for one in ranges for line in lines_of(one)), start=1)
+    for number, line in numbered:
+        try:
+            problem = voices.check(Record.parse(line), base_dir)
+        except (RecordRejected, UsageError):
+            continue  # said above
+        if problem is not None:
+            report.problems.append(f"{path.name}:{number}: {problem}")

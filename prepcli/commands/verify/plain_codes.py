@@ -1,0 +1,89 @@
+"""Checks that the codes that the lines of a manifest name are there, are codes, and fit the audio."""
+
+import importlib.util
+import math
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.verify.runs import Run
+from prepcli.engine.run.report import Report
+from prepcli.engine.state.workspace import read_document
+from prepcli.errors import UsageError
+from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT
+from prepcli.formats.shar import TARGET
+from prepcli.interface.printing import first_line
+from prepcli.manifest.record import Record
+
+TOLERANCE = 0.025
+"""Seconds by which codes may differ from the duration in a line: that may end a little after the file."""
+_FILES_REMEMBERED = 4096
+
+
+def frame_shift_of(name: str, runs: Sequence[Run]) -> float | None:
+    """Seconds of a frame, by the report of the run that published the manifest; None where that is not known."""
+    for run in runs:
+        report = read_document(run.workspace.report_file, Report) if name in run.files else None
+        shift = report.details.get(FRAME_SHIFT) if report is not None else None
+        if isinstance(shift, int | float) and shift > 0:
+            return float(shift)
+    return None
+
+
+class CodesFiles:
+    """The files of codes that some lines name; `frame_shift` is in seconds, None where it is not known."""
+
+    def __init__(self, frame_shift: float | None) -> None:
+        self._frame_shift = frame_shift
+        self._shape_of = lru_cache(_FILES_REMEMBERED)(_shape_of)
+
+    def check(self, record: Record) -> Iterator[str]:
+        """What is wrong with the codes of a line, as words; nothing for a line that names none."""
+        num_codebooks = set()
+        for field, name in CODES_PATH.items():
+            path = record.get(name)
+            if path is None:
+                continue
+            if not isinstance(path, str) or not os.path.isabs(path):
+                yield f"{name} is {path!r}, not an absolute path"
+                continue
+            shape = self._shape_of(path)
+            if isinstance(shape, str):
+                yield f"{name}: {shape}"
+                continue
+            num_codebooks.add(shape[0])
+            seconds = record.duration if field == TARGET else record.get("context_audio_duration")
+            if isinstance(seconds, int | float):
+                yield from self._compare_length(f"{name}: {path}", shape[1], float(seconds))
+        if len(num_codebooks) > 1:
+            yield f"its codes have {' and '.join(map(str, sorted(num_codebooks)))} codebooks"
+
+    def _compare_length(self, where: str, frames: int, seconds: float) -> Iterator[str]:
+        shift = self._frame_shift
+        if shift is None:
+            return
+        lowest, highest = (math.ceil((seconds + change) / shift) for change in (-TOLERANCE, TOLERANCE))
+        if not lowest <= frames <= highest:
+            yield f"{where} has {frames} frames of {shift:.6g} s, but the audio lasts {seconds:.6g} s"
+
+
+def _shape_of(path: str) -> tuple[int, int] | str:
+    """Codebooks and frames in a file, or what is wrong with it."""
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError("verifying codes needs torch: pip install 'prepcli[models]'")
+    import torch
+
+    if not Path(path).is_file():
+        return f"there is no file {path}"
+    try:
+        codes: Any = torch.load(path, weights_only=True)
+    except Exception as error:  # torch.load raises what its parts do: of zip, of pickle, its own
+        return f"{path} cannot be read: {first_line(error)}"
+    is_codes = isinstance(codes, torch.Tensor) and codes.dtype in (torch.int16, torch.int32, torch.int64)
+    if not is_codes or codes.dim() != 2 or not codes.numel():
+        return f"{path} is not a tensor of integers of shape (codebooks, frames)"
+    if int(codes.min()) < 0:
+        return f"{path} has codes below 0"
+    return int(codes.shape[0]), int(codes.shape[1])

@@ -1,0 +1,81 @@
+"""The runs that made what is verified: what they have published, and what they say of their records."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prepcli.commands.verify.report import VerifyReport
+from prepcli.engine.publishing.output_files import PublishedFile
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.publishing.rejects import asked_for, commonest
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.status import Status, read_status, workspaces_of
+from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.state.stored_units import find_plan
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.interface.printing import printable_command
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of which the records are beside the output; `files` are those it has published, by name below OUT."""
+
+    workspace: Workspace
+    plan: StoredPlan
+    status: Status
+    is_finished: bool
+    files: dict[str, PublishedFile]
+
+
+def runs_of(out: Path, work_dir: Path | None = None) -> list[Run]:
+    """The runs by the records beside `out`, or of an output in a store in `work_dir`."""
+    runs = []
+    for workspace in workspaces_of(out, work_dir):
+        plan = find_plan(workspace)
+        if plan is None:
+            continue
+        status = read_status(workspace)
+        # A file of the finishing step that has changed is a problem of its own.
+        merged = (
+            read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
+            and read_document(workspace.report_file, Report) is not None
+        )
+        is_finished = status.state == "finished" or (merged and status.units_done == status.units)
+        files: dict[str, PublishedFile] = {}
+        for path in sorted(workspace.done.glob("*.json")):
+            marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
+            files |= marker.files if marker else {}
+        runs.append(Run(workspace, plan, status, is_finished, files))
+    return runs
+
+
+def plan_of(name: str, runs: Sequence[Run]) -> StoredPlan | None:
+    """The plan of the run that published a file, or whose OUT is the file; of a single run also before it has ended."""
+    return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
+
+
+def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
+    """Add to the report that no record is in the output, and how many records the runs have rejected."""
+    if not report.records and not report.problems and not any(run.status.records_out for run in runs):
+        report.problems.append(f"empty: {_why_empty(runs)}")
+    if len(runs) == 1 and runs[0].is_finished and any("SHA-256 differs" in problem for problem in report.problems):
+        again = printable_command(runs[0].plan.run_again(report.out))
+        report.notes.append(f"to make a damaged file again, delete it and run the command again: {again}")
+    for run in runs:
+        status = run.status
+        bad = sum(count for reason, count in status.rejects.items() if not asked_for(reason))
+        if status.too_many_rejects or (bad and report.records):
+            too_many = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
+            report.notes.append(f"{bad:,} of {status.records_in:,} records were rejected{too_many}")
+
+
+def _why_empty(runs: Sequence[Run]) -> str:
+    records_in = sum(run.status.records_in for run in runs)
+    if not records_in:
+        return "it has no records"
+    reasons: Counter[str] = Counter()
+    for run in runs:
+        reasons.update(run.status.rejects)
+    what = "left out by the settings" if all(map(asked_for, reasons)) else "rejected"
+    return f"all {records_in:,} records were {what} ({commonest(reasons)})"

@@ -1,0 +1,231 @@
+"""Checks that a shard of a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
+
+lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard side by side, and silently stops at the end of the
+shortest; it does not look for repeated ids.
+"""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.check import check_decoded
+from prepcli.audio.probe import probe_bytes
+from prepcli.commands.verify.codes import check_codes
+from prepcli.commands.verify.indexes import index_problems
+from prepcli.commands.verify.tarred import ShardReport, line_hash
+from prepcli.errors import RecordRejected
+from prepcli.formats.codes import CODES_FILE, CODES_OF
+from prepcli.formats.folders import numbered
+from prepcli.formats.indexes import MIRROR
+from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.formats.shar import (
+    AUDIO_FILE,
+    AUDIO_NAME,
+    CUTS_FILE,
+    CUTS_NAME,
+    TARGET,
+    CutLine,
+    RecordingLine,
+    decode_json,
+    shard_text,
+)
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class SharFiles:
+    """One shard to check: its cuts, the tar of each field, and the SHA-256 of each file where known.
+
+    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ... Indexes may be in `mirror`.
+    """
+
+    number: int
+    cuts: Path
+    tars: dict[str, Path]
+    sha256: dict[Path, str] = field(default_factory=dict)
+    codes: dict[str, Path] = field(default_factory=dict)
+    mirror: Path | None = None
+
+
+@dataclass(slots=True)
+class SharReport(ShardReport):
+    """`num_lines` counts cuts, `num_members` the recordings and arrays of all fields.
+
+    `seconds` are those of the cuts; `id_hashes`: a 64-bit hash of each cut's id.
+    """
+
+    id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+
+
+def find_shards(
+    folder: Path, sha256: Callable[[str], str | None], codes_in: Path | None = None
+) -> tuple[list[SharFiles], list[str]]:
+    """The shards to check, and the problems with their numbers: every field must have 0..N-1.
+
+    `sha256` gives the published digest of a file by its name below `folder`, None where it is not known. Where
+    `codes_in` is given, the codes in it are checked against the cuts in `folder`.
+    """
+    cuts = numbered(folder / "cuts", CUTS_FILE)
+    tars: dict[str, dict[int, Path]] = {}
+    problems = []
+    if codes_in is None:
+        fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if AUDIO_FILE.match(path.name)}
+        tars = {name: numbered(folder / name, AUDIO_FILE) for name in sorted(fields)}
+        count = 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
+        for name, found in {"cuts": cuts, **tars}.items():
+            pattern = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
+            missing = [pattern.format(shard_text(number)) for number in range(count) if number not in found]
+            if missing:
+                problems.append(
+                    f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
+                )
+    home = codes_in or folder
+    codes = {
+        str(path.relative_to(home)): numbered(path, CODES_FILE)
+        for path in sorted(home.glob("codes_*/*_codes"))
+        if path.name in CODES_OF.values()
+    }
+    for name, found in codes.items():
+        for number in sorted(set(cuts) ^ set(found)):
+            which = "missing" if number in cuts else "there are no such cuts"
+            problems.append(f"{name}/codes.{shard_text(number)}.tar: {which}")
+    shards = []
+    for number, path in sorted(cuts.items()):
+        here = {name: found[number] for name, found in tars.items() if number in found}
+        coded = {name: found[number] for name, found in codes.items() if number in found}
+        files = [(file, folder) for file in (path, *here.values())] + [(file, home) for file in coded.values()]
+        digests = {file: sha256(str(file.relative_to(root))) for file, root in files}
+        known = {file: digest for file, digest in digests.items() if digest}
+        shards.append(SharFiles(number, path, here, known, coded, home / MIRROR))
+    return shards, problems
+
+
+def crashed(files: SharFiles, cause: str) -> SharReport:
+    """The report of a shard over which the decoder crashed; the others can still be checked."""
+    name = f"cuts/{files.cuts.name}"
+    problem = f"{name}: audio of this shard crashes the decoder ({cause}); the shard is not checked further"
+    return SharReport(files.number, problems=[problem], has_crashed=True)
+
+
+def check_shar_shard(files: SharFiles) -> SharReport:
+    """Read the whole shard: decode every recording, and compare every array of codes with its audio."""
+    report = SharReport(files.number)
+    cuts = _check_cuts(files, report)
+    report.num_lines = len(cuts)
+    report.id_hashes = np.array([line_hash(cut.id.encode("utf-8", "surrogatepass")) for cut in cuts], np.uint64)
+    seconds: dict[str, list[float | None]] = {TARGET: [cut.duration for cut in cuts]}
+    for name, tar in files.tars.items():
+        seconds[name] = _check_field(name, tar, files, cuts, report)
+    audio_of = {codes: audio for audio, codes in CODES_OF.items()}
+    for name, tar in files.codes.items():
+        lengths = seconds.get(audio_of[tar.parent.name], [])
+        check_codes(f"{name}/{tar.name}", tar, files.sha256.get(tar), [cut.id for cut in cuts], lengths, report)
+    if not report.problems:
+        if files.cuts.suffix != ".gz":
+            report.problems += index_problems(files.cuts, "jsonl", f"cuts/{files.cuts.name}", files.mirror)
+        for name, tar in (files.tars | files.codes).items():
+            report.problems += index_problems(tar, "shar_tar", f"{name}/{tar.name}", files.mirror)
+    return report
+
+
+def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
+    name = f"cuts/{files.cuts.name}"
+    cuts: list[CutLine] = []
+    try:
+        data = files.cuts.read_bytes()
+        if files.sha256.get(files.cuts) not in (None, hashlib.sha256(data).hexdigest()):
+            report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
+        text = gzip.decompress(data) if files.cuts.suffix == ".gz" else data
+    except (OSError, EOFError, zlib.error) as error:
+        report.problems.append(f"{name}: cannot be read: {error}")
+        return cuts
+    if text and not text.endswith(b"\n"):
+        report.problems.append(f"{name}: cut off: no line end")
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{name}:{number}"
+        try:
+            cut = decode_json(line, CutLine)
+        except (msgspec.DecodeError, ValueError) as error:
+            report.problems.append(f"{where}: not a cut: {error}")
+            continue
+        if cut.recording is None:
+            report.problems.append(f"{where}: no recording, without which NeMo's loader stops")
+        if not cut.supervisions:
+            report.problems.append(f"{where}: no supervision, and so no text")
+        cuts.append(cut)
+        report.seconds += cut.duration
+    return cuts
+
+
+def _check_field(
+    name: str, tar: Path, files: SharFiles, cuts: Sequence[CutLine], report: SharReport
+) -> list[float | None]:
+    """Check a field; returns the seconds of each recording, None if unknown."""
+    where = f"{name}/{tar.name}"
+    count = 0
+    aligned = True
+    seconds: list[float | None] = []
+    for pair in read_pairs(tar, where, files.sha256.get(tar), report.problems):
+        cut = cuts[count] if count < len(cuts) else None
+        count += 1
+        if cut is not None and aligned and pair.cut_id != cut.id:
+            aligned = False  # and so is everything after it
+            report.problems.append(f"{where}: recording {count} is {pair.name}, but cut {count} is {cut.id}")
+        seconds.append(_check_recording(where, pair, cut if name == TARGET and aligned else None, report))
+    if count != len(cuts):
+        report.problems.append(f"{where}: {count} recordings, but {files.cuts.name} has {len(cuts)} cuts")
+    report.num_members += count
+    return seconds
+
+
+def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharReport) -> float | None:
+    if pair.is_placeholder:
+        return None
+    what = f"{where}: {pair.name}"
+    try:
+        recording = decode_json(pair.manifest, RecordingLine)
+    except (msgspec.DecodeError, ValueError) as error:
+        report.problems.append(f"{what}: its manifest is not a recording: {error}")
+        return None
+    try:
+        info = probe_bytes(pair.data, pair.name)
+        check_decoded(pair.data, info, pair.name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+        return None
+    if (info.num_samples, info.sampling_rate) != (recording.num_samples, recording.sampling_rate):
+        report.problems.append(
+            f"{what}: its manifest says {recording.num_samples} samples at {recording.sampling_rate} Hz, "
+            f"the audio has {info.num_samples} at {info.sampling_rate}"
+        )
+    elif abs(recording.duration * info.sampling_rate - info.num_samples) > 1:
+        report.problems.append(f"{what}: its manifest says {recording.duration} s, the audio has {info.duration}")
+    if len(recording.sources) != 1:
+        report.problems.append(f"{what}: {len(recording.sources)} sources; lhotse expects one")
+    if cut is not None and abs(cut.duration * info.sampling_rate - info.num_samples) > 1:
+        report.problems.append(f"{what}: the cut lasts {cut.duration} s, its audio {info.duration}")
+    return recording.num_samples / recording.sampling_rate if recording.sampling_rate else None
+
+
+def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
+    """Cut ids that occur more than once in the set; `hashes` are the `SharReport.id_hashes` of the shards."""
+    in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if not len(repeated):
+        return []
+    places: dict[str, list[str]] = {}
+    for shard, own in zip(shards, hashes, strict=True):
+        if np.isin(own, repeated).any():
+            for cut in _check_cuts(shard, SharReport(shard.number)):
+                places.setdefault(cut.id, []).append(shard.cuts.name)
+    return [
+        f"cut id {id} occurs {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
+    ]

@@ -1,0 +1,105 @@
+"""Checks of a whole tarred data set: its shards, its manifests, its index and its metadata."""
+
+import shlex
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from prepcli.commands.verify.indexes import index_problems
+from prepcli.commands.verify.report import VerifyReport
+from prepcli.commands.verify.shards import Hashed, add_shard
+from prepcli.commands.verify.tarred import ShardFiles, check_shard, crashed
+from prepcli.commands.verify.whole import lines_by_shard, split_manifest
+from prepcli.engine.state.versions import undone_versions
+from prepcli.errors import UsageError
+from prepcli.formats.folders import numbered
+from prepcli.formats.tarred import (
+    SHARD_MANIFEST_FILE,
+    SHARD_MANIFEST_FOLDER,
+    SHARD_MANIFEST_NAME,
+    TAR_NAME,
+    manifest_name,
+    metadata_name,
+    newest_version,
+    read_metadata,
+    shard_tars,
+    tar_numbers,
+)
+from prepcli.formats.tarred import shard_manifests as manifests_of_shards
+from prepcli.interface.bars import with_bar
+from prepcli.processes.pools import map_past_crashes
+
+
+def is_tarred(folder: Path) -> bool:
+    """Whether the folder holds shards of a tarred set, or its manifest."""
+    return any(folder.glob("audio_*.tar")) or any(folder.glob("tarred_audio_manifest*.json"))
+
+
+def verify_tarred_set(
+    folder: Path, out: Path, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
+) -> None:
+    """Check a tarred set; of one whose run has not ended, only the shards that are there."""
+    prefix = "" if folder == out else f"{folder.relative_to(out)}/"
+
+    def sha256(name: str) -> str | None:
+        return sha256_in(prefix + name)
+
+    version = newest_version(folder)
+    whole = folder / manifest_name(version)
+    config = _dataset_config(folder, version, prefix, report) if is_finished or whole.is_file() else {}
+    numbers = tar_numbers(folder)
+    shard_manifests = sorted(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+    for removed in undone_versions(folder):
+        command = shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
+        report.problems.append(f"{prefix}version {removed} is not completely removed; complete it with: {command}")
+        numbers, shard_manifests = list(shard_tars(folder)), list(manifests_of_shards(folder))
+    with_tars = bool(numbers)
+    in_config = config.get("num_shards") or 0
+    expected = max(in_config, len(numbers), len(shard_manifests))
+    has_whole = is_finished or 0 < expected <= in_config  # the finishing step writes it, after all (further) shards
+    for kind, files in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
+        if has_whole and files and files != list(range(expected)):
+            missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(files)))
+            named = missing or kind.format("*")
+            report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
+    totals, digests = lines_by_shard(whole, prefix, report.problems) if has_whole else (Counter(), Counter())
+    with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
+        found = numbers or shard_manifests or sorted(totals)
+        if shard_manifests:
+            manifests = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
+        else:
+            # Lines of further shards come with the last step of the run.
+            manifests = split_manifest(whole, Path(scratch), found if has_whole else []) if whole.is_file() else {}
+        shards = [
+            ShardFiles(
+                number,
+                folder / TAR_NAME.format(number) if with_tars else None,
+                manifests.get(number),
+                sha256(TAR_NAME.format(number)),
+                sha256(SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
+                None if shard_manifests else whole.name,
+            )
+            for number in found
+        ]
+        results = map_past_crashes(check_shard, shards, num_workers, crashed)
+        for shard in with_bar(results, len(shards), "verify", "shards"):
+            add_shard(shard, prefix, report)
+            if shard.has_crashed or not has_whole:
+                continue
+            if (totals[shard.number], digests[shard.number]) != (shard.num_lines, shard.lines_digest):
+                report.problems.append(
+                    f"{prefix}{whole.name}: its {totals[shard.number]} lines of shard {shard.number} are not the "
+                    f"{shard.num_lines} lines of the shard's own manifest"
+                )
+    if has_whole and not report.problems:
+        report.problems += index_problems(whole, "jsonl", f"{prefix}{whole.name}")
+    for number in sorted(set(totals) - {shard.number for shard in shards}):
+        report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
+
+
+def _dataset_config(folder: Path, version: int, prefix: str, report: VerifyReport) -> dict[str, int]:
+    try:
+        return read_metadata(folder / metadata_name(version)).get("dataset_config") or {}
+    except (UsageError, OSError) as error:
+        report.problems.append(f"{prefix}{metadata_name(version)}: {error}")
+        return {}

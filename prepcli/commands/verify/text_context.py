@@ -1,0 +1,78 @@
+"""Checks that the cuts with text contexts are those of the set, in the same order and with the same texts."""
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.commands.verify.runs import Run
+from prepcli.errors import UsageError
+from prepcli.formats.folders import numbered
+from prepcli.formats.shar import CUTS_FILE, TEXT_CONTEXT_CUTS, shard_text
+from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
+
+_AGAIN = "run extend-text-context again with --overwrite"
+
+
+def cuts_made_of(runs: Sequence[Run]) -> dict[str, str]:
+    """The SHA-256 of the files of cuts that the run has read that made the texts, by name."""
+    plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
+    return {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}
+
+
+def text_context_problems(folder: Path, made_of: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with the cuts in `cuts_textContext`; nothing if a set has no such folder.
+
+    Their custom fields are their own, and everything else is that of the cuts of the set.
+
+    Args:
+        folder: the set.
+        made_of: what `cuts_made_of` gives.
+    """
+    if not (folder / TEXT_CONTEXT_CUTS).is_dir():
+        return
+    try:
+        cuts, texts = (numbered(folder / name, CUTS_FILE) for name in ("cuts", TEXT_CONTEXT_CUTS))
+    except UsageError as error:
+        yield str(error)
+        return
+    for number in sorted(set(cuts) ^ set(texts)):
+        which = "missing" if number in cuts else "there are no such cuts"
+        yield f"{TEXT_CONTEXT_CUTS}/cuts.{shard_text(number)}: {which}"
+    for number in sorted(set(cuts) & set(texts)):
+        try:
+            heads = [_heads(path) for path in (cuts[number], texts[number])]
+        except (UsageError, OSError) as error:
+            yield f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: {error}"
+            continue
+        if heads[0] != heads[1]:
+            yield (
+                f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: not the {len(heads[0])} cuts of cuts/{cuts[number].name} "
+                f"in their order with their texts; {_AGAIN}"
+            )
+        elif made_of.get(name := cuts[number].name) not in (None, cuts_digest(str(cuts[number]))):
+            yield f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: made of other cuts than cuts/{name} holds now; {_AGAIN}"
+
+
+class _Supervision(msgspec.Struct):
+    """What training reads of a supervision."""
+
+    id: Any = None
+    start: Any = None
+    duration: Any = None
+    text: Any = None
+    language: Any = None
+    speaker: Any = None
+
+
+class _Head(msgspec.Struct):
+    id: str
+    start: Any = None
+    duration: Any = None
+    supervisions: list[_Supervision] = []
+
+
+def _heads(path: Path) -> list[_Head]:
+    return decode_cuts(path.read_bytes(), str(path), _Head)

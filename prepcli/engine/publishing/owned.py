@@ -1,0 +1,256 @@
+"""Which files below OUT are ours: no other file is ever removed or replaced.
+
+Before the first file of a unit appears, the unit's marker is written to `owned/`; after the last one, it is renamed to
+`done/`. So a document in one of these folders names each file that a run has published, however that run has ended. A
+file is ours as long as it fits what is noted there: a regular file of that size and time, or else of that content.
+"""
+
+import contextlib
+import hashlib
+import os
+import stat
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
+from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
+from prepcli.errors import UsageError
+from prepcli.interface.calls import tell
+from prepcli.processes.owner import Owner, owner_of
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.client import ObjectInfo
+from prepcli.storage.paths import StorePath
+
+State = os.stat_result | ObjectInfo
+_RETIRED = "retired"
+"""Stands in the name of a document for its process, if none can add a file to those that it names."""
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """A marker or a note, as far as ownership is concerned; the names are relative to OUT."""
+
+    files: dict[str, PublishedFile] = {}
+
+
+class Owned:
+    """The files that the runs in a folder of records have noted as theirs.
+
+    Attributes:
+        files: for each name below OUT, what was published there; several documents may name it.
+        ended: the documents whose processes have ended.
+    """
+
+    def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
+        """Read all documents, or those of `unit`.
+
+        The notes come first: one that is renamed meanwhile is found in `done/`.
+        """
+        self.files: dict[str, list[PublishedFile]] = {}
+        self.ended: list[Path] = []
+        documents = list(_notes(workspace, unit))
+        markers = workspace.done.glob("*.json") if unit is None else [workspace.done / f"{unit}.json"]
+        for path, has_ended in (*documents, *((path, True) for path in sorted(markers))):
+            for name, file in _read(path).files.items():
+                if not file.foreign:
+                    self.files.setdefault(name, []).append(file)
+            if has_ended:
+                self.ended.append(path)
+
+    def fits(self, path: Path, name: str, state: State, *more: PublishedFile) -> bool:
+        """Whether a file is as it is noted, or as `more`; reads it if its time, or in a store its ETag, is another."""
+        records = [*self.files.get(name, ()), *more]
+        return is_as_published(state, records) or _has_content(path, state, records)
+
+
+def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Path:
+    """Write on the disk which files a unit is about to publish; returns the path of the document.
+
+    `folder` is the temporary directory of the unit.
+    """
+    workspace.owned.mkdir(exist_ok=True)
+    path = workspace.owned / f"{unit}~{Owner.of_this_process(workspace.rank_id)}~{uuid.uuid4().hex[:8]}.json"
+    write_json(path, document, folder=folder)
+    return path
+
+
+def mark(workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None) -> None:
+    """Write the marker of a unit whose files, `names`, have all appeared.
+
+    `noted` is its note, if that has the same content.
+    """
+    path = workspace.done / f"{unit}.json"
+    if not _read(path).files.keys() <= set(names):
+        retire(workspace, unit)
+    if noted is not None:
+        os.replace(noted, path)
+    else:
+        write_json(path, document, durable=bool(names))
+    for earlier, has_ended in list(_notes(workspace, unit)):
+        is_own = owner_of(earlier) == Owner.of_this_process(workspace.rank_id)
+        if (has_ended or is_own) and _read(earlier).files.keys() <= set(names):
+            earlier.unlink(missing_ok=True)
+
+
+def retire(workspace: Workspace, unit: str) -> None:
+    """Take the marker of a unit away, so that the unit is done again; its files are still ours."""
+    workspace.owned.mkdir(exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # another rank was faster
+        os.rename(workspace.done / f"{unit}.json", workspace.owned / f"{unit}~{_RETIRED}~{uuid.uuid4().hex[:8]}.json")
+
+
+def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
+    """Make sure that a unit replaces no file of others; called before the first of its `files` appears.
+
+    A file of ours that has changed since is moved to `OUT.prepcli/kept/`. One that this unit has not written, but that
+    has the very content, stays: it is of others, or of another unit.
+
+    Returns:
+        The files; `foreign` is set for those that are there already and must not be published.
+
+    Raises:
+        UsageError: there is a file of others, or in a store a changed one.
+    """
+    out, result = workspace.out, dict(files)
+    there = {name: state for name in files if (state := workspace.found.state(name)) is not None}
+    own = Owned(workspace, unit) if there else None
+    every: Owned | None = None
+    changed = []
+    for name, state in there.items():
+        assert own is not None
+        if isinstance(state, os.stat_result) and stat.S_ISDIR(state.st_mode):
+            continue  # publishing names what is in the way
+        if name in own.files and own.fits(out / name, name, state, files[name]):
+            continue
+        if name not in own.files and _has_content(out / name, state, [files[name]]):
+            result[name] = msgspec.structs.replace(files[name], foreign=True)
+            continue
+        every = every or Owned(workspace)
+        if name not in every.files:
+            raise UsageError(
+                f"{out / name} is there already, and no record in {workspace.root} shows that this run has written it; "
+                "move it away, and run the same command again"
+            )
+        if not every.fits(out / name, name, state):
+            changed.append(name)
+    for name in changed:
+        set_aside(workspace, out / name, name)
+    return result
+
+
+def set_aside(workspace: Workspace, path: Path, name: str, why: str = "is not as prepcli has noted it") -> None:
+    """Move what is in the way, and may not be removed, to `OUT.prepcli/kept/`, under this name.
+
+    Raises:
+        UsageError: it is in a store, which cannot move objects.
+    """
+    if isinstance(path, StorePath):
+        raise UsageError(
+            f"{path} has changed since this run wrote it; copy it elsewhere and remove it, and run the same command "
+            "again"
+        )
+    first = kept = workspace.root / "kept" / name
+    while os.path.lexists(kept):
+        kept = first.with_name(f"{first.name}~{uuid.uuid4().hex[:6]}")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    os.rename(path, kept)
+    tell(f"note: {path} {why}; it is kept as {kept}")
+
+
+def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
+    """Remove what this process has just published: by now the output belongs to another run.
+
+    What that run has published stays: its files have another time.
+    """
+    for name, file in files.items():
+        with contextlib.suppress(OSError):
+            path = workspace.out / name
+            state = call(client.object_info, str(path)) if isinstance(path, StorePath) else os.lstat(path)
+            if not file.foreign and is_as_published(state, [file]):
+                path.unlink(missing_ok=True)
+
+
+def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
+    """Write a file in OUT.prepcli that users may change; one that they have changed is kept. Returns its path."""
+    path, new = workspace.root / name, hashlib.sha256(data).hexdigest()
+    now = sha256_of(path) if path.is_file() else ""
+    if now not in ("", new, *_written(workspace, name)):
+        set_aside(workspace, path, name)
+    workspace.owned.mkdir(exist_ok=True)
+    with atomic_file(_digest_file(workspace, name)) as file:  # before the file: a kill must not make it one of users
+        file.write("".join(f"{digest}\n" for digest in (now, new)).encode())
+    with atomic_file(path) as file:
+        file.write(data)
+    return path
+
+
+def remove_editable(workspace: Workspace, name: str) -> None:
+    """Remove what `write_editable` has written, unless users have changed it."""
+    path = workspace.root / name
+    if path.is_file() and sha256_of(path) in _written(workspace, name):
+        path.unlink()
+    elif os.path.lexists(path):
+        set_aside(workspace, path, name)
+    _digest_file(workspace, name).unlink(missing_ok=True)
+
+
+def _written(workspace: Workspace, name: str) -> list[str]:
+    """The digests of what this file is if no user has changed it."""
+    with contextlib.suppress(OSError):
+        return _digest_file(workspace, name).read_text().split()
+    return []
+
+
+def _digest_file(workspace: Workspace, name: str) -> Path:
+    return workspace.owned / f"{name}.sha256"
+
+
+def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
+    """Whether a file has the size and time, or in a store the ETag, of one of the records, and was not protected."""
+    if isinstance(state, ObjectInfo):
+        return any(state.etag == file.etag != "" for file in records)
+    return _is_plain(state) and any(
+        (state.st_size, state.st_mtime_ns) == (file.num_bytes, file.mtime_ns) for file in records
+    )
+
+
+def _has_content(path: Path, state: State, records: Iterable[PublishedFile]) -> bool:
+    size = state.num_bytes if isinstance(state, ObjectInfo) else state.st_size
+    digests = {file.sha256 for file in records if file.num_bytes == size}
+    return bool(digests) and (isinstance(state, ObjectInfo) or _is_plain(state)) and _digest(path, state) in digests
+
+
+def _digest(path: Path, state: State) -> str:
+    """The SHA-256 of a file in this state; it is read once, though it may be asked for several times."""
+    key = path, state.etag if isinstance(state, ObjectInfo) else f"{state.st_size}.{state.st_mtime_ns}"
+    if key not in _digests:
+        _digests[key] = sha256_of(path)
+    return _digests[key]
+
+
+_digests: dict[tuple[Path, str], str] = {}
+
+
+def _is_plain(state: os.stat_result) -> bool:
+    """Whether it is a regular file that nobody has write-protected."""
+    return stat.S_ISREG(state.st_mode) and bool(state.st_mode & 0o222)
+
+
+def _read(path: Path) -> Noted:
+    return read_document(path, Noted) or Noted()
+
+
+def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
+    """The documents in `owned/`, and whether their processes have ended."""
+    try:
+        names = sorted(os.listdir(workspace.owned))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if name.endswith(".json") and not name.startswith(".") and (unit is None or name.startswith(f"{unit}~")):
+            path = workspace.owned / name
+            owner = owner_of(path)
+            yield path, owner.is_gone is True if owner is not None else f"~{_RETIRED}~" in name

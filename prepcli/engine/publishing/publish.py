@@ -1,0 +1,294 @@
+"""Publishing a unit: its files appear under their final names together, complete, or not at all."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.publishing.output_files import (
+    ClosableFile,
+    Flusher,
+    HashedFile,
+    OutputFile,
+    PublishedFile,
+    UploadedFile,
+    WholeFile,
+)
+from prepcli.engine.publishing.owned import make_way, mark, note, take_back
+from prepcli.engine.publishing.rejects import Origin, reject_line
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.store_output import OutputSizes, note_upload
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import PrepcliError, RecordRejected, UsageError
+from prepcli.processes.workers import is_worker, no_interruption
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.paths import StorePath
+from prepcli.version import __version__
+
+MANY_FILES = 16
+"""Number of files that are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
+OBJECTS_AT_ONCE = 8
+"""Objects of a unit that are sent to a store, or completed there, at the same time."""
+
+_JOINED_BYTES = 1 << 20
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """`done/<unit>.json`: the unit is complete. `files` are relative to OUT, `work_files` to OUT.prepcli."""
+
+    unit: str
+    digest: str
+    records_out: int
+    rejects: dict[str, int]
+    seconds: float
+    files: dict[str, PublishedFile]
+    work_files: dict[str, PublishedFile]
+    wall_seconds: float
+    extra: dict[str, float] = {}
+    notes: list[str] = []
+    prepcli: str = __version__
+
+
+class AccountingError(Exception):
+    """Some records are neither in the output nor in the rejects: a bug that must never be ignored."""
+
+
+class UnitWriter:
+    """Collects one unit's files and rejects in a temporary directory, and publishes them.
+
+    Files are renamed in the order in which they were opened: open the file that readers list by (a shard's manifest,
+    its cuts) last. Files given to `add_after` come behind all of these, and then the marker. Without the marker the
+    unit is done again; leaving the context without `publish` removes everything.
+
+    Example:
+        with UnitWriter(workspace, digest, unit) as writer:
+            tar = writer.open("audio_0.tar")
+            tar.write(...)
+            writer.count(1, seconds=3.2)
+            writer.publish()
+    """
+
+    def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
+        self.workspace = workspace
+        self._digest = digest
+        self.unit = unit
+        self._started = time.monotonic()
+        self._tmp = workspace.make_tmp(unit.id)
+        self._files: dict[str, ClosableFile] = {}
+        self._after: dict[str, bytes | memoryview] = {}
+        self._work_files: dict[str, HashedFile] = {}
+        self._flusher: Flusher | None = None
+        self._rejects: Counter[str] = Counter()
+        self._reject_file: HashedFile | None = None
+        self.records_out = 0
+        self.seconds = 0.0
+        self.extra: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    @property
+    def folder(self) -> Path:
+        """The temporary directory."""
+        return self._tmp
+
+    def open(self, name: str) -> OutputFile:
+        """A new file that will become `OUT/name`."""
+        target = self.workspace.out / name
+        file: OutputFile
+        with no_interruption():
+            if isinstance(target, StorePath):
+                note_upload(self._tmp, target)
+                file = UploadedFile(str(target))
+            else:
+                file = HashedFile(self._tmp / f"{len(self._files)}.out")
+            self._files[name] = file
+        return file
+
+    def add(self, name: str, data: bytes) -> None:
+        """A whole file that will become `OUT/name`; for units with many small files."""
+        if isinstance(self.workspace.out, StorePath):
+            self.open(name).write(data)
+            return
+        with no_interruption():
+            if self._flusher is None:
+                self._flusher = Flusher()
+            self._files[name] = WholeFile(self._tmp / f"{len(self._files)}.out", data, self._flusher)
+
+    def add_after(self, name: str, data: bytes | memoryview) -> None:
+        """A small file that will become `OUT/name` and describes other files of the unit, such as an index of one.
+
+        It is written when those are complete, and renamed after them, so it is never older than they are. An earlier
+        one is removed before they are renamed.
+        """
+        self._after[name] = data
+
+    def open_part(self, name: str) -> HashedFile:
+        """A new file that will become `OUT.prepcli/name`, for the job's finishing merge."""
+        file = self._work_files[name] = HashedFile(self._tmp / f"{len(self._work_files)}.part")
+        return file
+
+    def join(self, name: str, parts: Iterable[str]) -> None:
+        """Make `OUT/name` of parts (`open_part`) that units have published, one after the other."""
+        joined = self.open(name)
+        for part in parts:
+            with (self.workspace.root / part).open("rb") as file:
+                while block := file.read(_JOINED_BYTES):
+                    joined.write(block)
+
+    def count(self, records: int, seconds: float) -> None:
+        """Count `records` records with `seconds` of audio as written to the unit's files."""
+        self.records_out += records
+        self.seconds += seconds
+
+    def reject(self, line: bytes, rejected: RecordRejected, origin: Origin) -> None:
+        """Add a reject; `line` is its original manifest line."""
+        if self._reject_file is None:
+            self._reject_file = self.open_part(f"rejects/{self.unit.id}.jsonl")
+        self._reject_file.write(reject_line(line, rejected, origin))
+        self._rejects[rejected.reason.value] += 1
+
+    @property
+    def num_rejects(self) -> int:
+        """Number of rejects so far."""
+        return self._rejects.total()
+
+    def publish(self) -> Marker:
+        """Flush, fsync and rename the files into place, then write the marker.
+
+        Before the first rename, the marker is on the disk as a note (see `owned`). Only it and the files' data
+        are forced to the disk. If the power fails, a rename may be lost, but then `read_marker` misses the marker
+        or a file of its size, and the unit is done again.
+
+        Raises:
+            AccountingError: the unit's records do not add up.
+            UsageError: a file of others is in the way.
+            OSError: the disk is full, a rename was refused, ...; no marker is written then.
+            PrepcliError: another command has started again in the output directory.
+        """
+        if self.records_out + self.num_rejects != self.unit.num_records:
+            raise AccountingError(
+                f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
+                f"{self.num_rejects} rejected"
+            )
+        self._refuse_same_names()
+        files, work_files = _close_all(self._files), _close_all(self._work_files)
+        for name, data in self._after.items():
+            self.open(name).write(data)
+        files |= _close_all({name: self._files[name] for name in self._after})
+        self.workspace.check_claim()
+        files = make_way(self.workspace, self.unit.id, files)
+        marker = Marker(
+            unit=self.unit.id,
+            digest=self._digest,
+            records_out=self.records_out,
+            rejects=dict(self._rejects),
+            seconds=round(self.seconds, 6),
+            files=files,
+            work_files=work_files,
+            wall_seconds=round(time.monotonic() - self._started, 3),
+            extra=dict(self.extra),
+            notes=sorted(set(self.notes)),
+        )
+        noted = note(self.workspace, self.unit.id, marker, self.folder) if files else None
+        published = self._publish_all(files)
+        for name in work_files:
+            self._work_files[name].publish_as(self.workspace.root / name)
+        if noted is not None:
+            try:
+                self.workspace.check_claim()
+            except PrepcliError:
+                take_back(self.workspace, published)
+                noted.unlink()
+                raise
+        if published != files:
+            noted, marker = None, msgspec.structs.replace(marker, files=published)
+        mark(self.workspace, self.unit.id, marker, files, noted)
+        return marker
+
+    def _refuse_same_names(self) -> None:
+        """Refuse names that differ only in case if the file system takes them for one."""
+        by_name: dict[str, str] = {}
+        for name in self._files:
+            other = by_name.setdefault(name.casefold(), name)
+            if other is not name and (self._tmp / "0.OUT").exists():  # the draft `0.out`
+                raise UsageError(
+                    f"{self.workspace.out / name} and {other} are one file on this file system, which does not tell "
+                    "upper case from lower; choose an output on another one, or rename what they are made of"
+                )
+
+    def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
+        """Let the files appear that are not there already; returns them with their ETags."""
+        own = [name for name, file in files.items() if not file.foreign]
+        self._remove_after(own)
+        names = [name for name in own if name not in self._after]
+        published = dict(files)
+        for together in (names[:-1], names[-1:], [name for name in own if name in self._after]):
+            for name, etag in self._publish(together):
+                published[name] = msgspec.structs.replace(published[name], etag=etag)
+        return published
+
+    def _remove_after(self, own: Sequence[str]) -> None:
+        """Remove what an earlier run has published after its files: it does not fit those of this one."""
+        out = self.workspace.out
+        names = [name for name in own if name in self._after]
+        if isinstance(out, StorePath):
+            if names:
+                call(client.delete_objects, tuple(str(out / name) for name in names))
+            return
+        for name in names:
+            (out / name).unlink(missing_ok=True)
+
+    def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Let files appear, in this order or, from a worker in a store, at the same time; yields names and ETags."""
+        out = self.workspace.out
+        if len(names) < 2 or not (is_worker() and isinstance(out, StorePath)):
+            yield from ((name, self._files[name].publish_as(out / name)) for name in names)
+            return
+        with ThreadPoolExecutor(min(len(names), OBJECTS_AT_ONCE)) as pool:
+            yield from zip(names, pool.map(lambda name: self._files[name].publish_as(out / name), names), strict=True)
+
+    def __enter__(self) -> "UnitWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with no_interruption():  # or a part of it would stay
+            for file in (*self._files.values(), *self._work_files.values()):
+                file.discard()
+            if self._flusher is not None:
+                self._flusher.stop()
+            self.workspace.remove_tmp(self._tmp)
+
+
+def _close_all(files: Mapping[str, ClosableFile]) -> dict[str, PublishedFile]:
+    """Close the files in parallel: waiting for the disk together takes a fraction of the time.
+
+    Whole files are being flushed already; this waits for them.
+    """
+    if sum(isinstance(file, HashedFile) for file in files.values()) < MANY_FILES:
+        return {name: file.close() for name, file in files.items()}
+    with no_interruption(), ThreadPoolExecutor(MANY_FILES) as pool:
+        return dict(zip(files, pool.map(lambda file: file.close(), files.values()), strict=True))
+
+
+def read_marker(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes | None = None) -> Marker | None:
+    """The unit's marker, if it is of this plan and every file it names is still there with its size."""
+    try:
+        marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+    except OSError:
+        return None
+    if marker is None or marker.digest != digest:
+        return None
+    for known, files in (
+        (sizes or OutputSizes(workspace.out), marker.files),
+        (OutputSizes(workspace.root), marker.work_files),
+    ):
+        for name, file in files.items():
+            try:
+                if known.of(name) != file.num_bytes:
+                    return None
+            except OSError:
+                return None
+    return marker

@@ -1,0 +1,1 @@
+"""Which rank does what: claims, launches, stages and stealing."""

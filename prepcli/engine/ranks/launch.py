@@ -1,0 +1,249 @@
+"""The ranks of a launch: the units that they share, and rank processes on this machine."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from prepcli.engine.run.crashes import MAX_CRASHES
+from prepcli.engine.run.job import AnyJob
+from prepcli.engine.state.clearing import clear
+from prepcli.engine.state.plan import AnyPlan, Unit, pack
+from prepcli.engine.state.store_output import check_store
+from prepcli.engine.state.workspace import Workspace, publish_json_once
+from prepcli.errors import IncompleteError, UsageError
+from prepcli.interface.calls import tell
+from prepcli.processes.pools import CRASHES
+from prepcli.processes.ranks import Rank
+from prepcli.processes.signals import STOP_SIGNALS
+from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS, TICK
+
+_ROOT = str(Path(__file__).parents[3])
+_RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
+"""A rank process runs this prepcli. Nothing is imported from the current folder (`python -P` does the same,
+from Python 3.11 on), where a file may be called `typer.py`."""
+
+CLEAR_TIMEOUT = 600.0
+"""Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
+
+
+def shares(workspace: Workspace, rank: Rank, units: Sequence[Unit], missing: Sequence[Unit]) -> list[list[Unit]]:
+    """The units of every rank of this launch, including those that are done already.
+
+    Ranks may start minutes apart, so none may divide "what is missing now" by its own look. With a launch id, the
+    first rank to arrive writes once which units were missing, and all ranks of the launch divide those. Without one,
+    ranks divide all units. Either way each rank then skips what is done: no unit is left out or done twice.
+    """
+    if rank.world_size == 1:
+        return pack(missing, 1)
+    if rank.launch_id is None:
+        return pack(units, rank.world_size)
+    agreed = set(_agree(workspace, rank, [unit.id for unit in missing]))
+    if not agreed.issuperset(unit.id for unit in missing):
+        # Within a launch, the list of missing units can only shrink.
+        raise UsageError(f"the launch id {rank.launch_id} was used before on {workspace.out}; give a new one")
+    return pack([unit for unit in units if unit.id in agreed], rank.world_size)
+
+
+def _launch_name(rank: Rank) -> str:
+    return f"{rank.launch_id}-of-{rank.world_size}"
+
+
+def _agreed_file(workspace: Workspace, rank: Rank) -> Path:
+    return workspace.launches / f"{_launch_name(rank)}.json"
+
+
+def has_agreed(workspace: Workspace, rank: Rank) -> bool:
+    """Whether a rank of this launch has written the shared list of units; False for a single rank."""
+    return rank.world_size > 1 and _agreed_file(workspace, rank).exists()
+
+
+def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
+    agreed_file = _agreed_file(workspace, rank)
+    agreed = publish_json_once(agreed_file, missing, list[str])
+    if not isinstance(agreed, list):
+        raise IncompleteError(f"{agreed_file} is damaged; start again with another --launch-id")
+    return agreed
+
+
+def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
+    """Whether an earlier start of this job has done what is done once a job: `overwrite` or `retry`.
+
+    The number of starts alone does not tell: the first may have ended while it planned.
+    """
+    if rank.job_id is None:  # nothing names the job
+        return rank.restarts > 0
+    return rank.restarts > 0 and _done_file(workspace, rank.job_id, what).exists()
+
+
+def note_done(workspace: Workspace, rank: Rank, what: str) -> None:
+    """Note that this start has done it, for later starts of the same job."""
+    if rank.job_id is not None:
+        _done_file(workspace, rank.job_id, what).touch()
+
+
+def _done_file(workspace: Workspace, job_id: str, what: str) -> Path:
+    return workspace.launches / f"{job_id}.{what}"
+
+
+def check_writable(workspace: Workspace) -> None:
+    """Find out without writing whether a workspace cannot be prepared; before what takes long, such as a model.
+
+    Raises:
+        UsageError: a directory, or the nearest one above it that exists, is a file or cannot be written.
+    """
+    for directory in (workspace.out, workspace.root):
+        if check_store(directory):
+            continue
+        nearest = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            why = "permission denied" if nearest.is_dir() else f"{nearest} is a file"
+            raise UsageError(f"cannot write to {directory}: {why}; choose another output directory")
+
+
+def has_begun_to_clear(workspace: Workspace, rank: Rank) -> bool:
+    """Whether a rank of this launch has begun to empty the output; False for a single rank."""
+    return rank.world_size > 1 and _clear_claim(workspace, rank).exists()
+
+
+def _clear_claim(workspace: Workspace, rank: Rank) -> Path:
+    return workspace.launches / f"{_launch_name(rank)}.clear"
+
+
+def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> None:
+    """Start again: the first rank of a launch empties the output; the others wait for it.
+
+    Raises:
+        UsageError: this rank of the launch has run before, so another launch has the same id; or as `clear`.
+        IncompleteError: the rank that empties the output has failed, or did not finish in time.
+    """
+    if rank.world_size == 1:
+        clear(workspace, job, plan)
+        note_done(workspace, rank, "overwrite")
+        return
+    workspace.launches.mkdir(parents=True, exist_ok=True)
+    claim = _clear_claim(workspace, rank)
+    cleared, failed = (claim.with_suffix(suffix) for suffix in (".cleared", ".failed"))
+    try:
+        claim.mkdir()
+        is_first = True
+    except FileExistsError:
+        is_first = False
+    try:
+        (claim / f"rank_{rank.rank}").touch(exist_ok=False)
+    except FileExistsError:
+        raise UsageError(
+            f"the launch id {rank.launch_id} was used before with --overwrite on {workspace.out}, which is therefore "
+            "not cleared again: give all ranks a new --launch-id to start again, or leave --overwrite out to continue"
+        ) from None
+    if not is_first:
+        deadline = time.monotonic() + CLEAR_TIMEOUT
+        while not cleared.exists():
+            if failed.exists():
+                raise IncompleteError(f"another rank could not clear {workspace.out}, and has said why")
+            if time.monotonic() > deadline:
+                raise IncompleteError(
+                    f"another rank began to clear {workspace.out} and has not finished after "
+                    f"{CLEAR_TIMEOUT:.0f} s; start again with another --launch-id"
+                ) from None
+            time.sleep(0.1)
+        return
+    try:
+        clear(workspace, job, plan)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            failed.touch()
+        raise
+    note_done(workspace, rank, "overwrite")
+    cleared.touch()
+
+
+def spawn_ranks(
+    arguments: Sequence[str],
+    num_ranks: int,
+    stderrs: Sequence[IO[bytes] | None] = (),
+    parent: Rank | None = None,
+) -> int:
+    """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one per device, and wait for them.
+
+    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end when this
+    process does. Stop signals are passed on. A rank that crashes is started again, because its next start knows what
+    it was working on (`prepcli.engine.run.crashes`).
+
+    Args:
+        arguments: of the command line.
+        num_ranks: the number of processes.
+        stderrs: a file for what each rank prints on stderr.
+        parent: the rank that this process would be; a requeued job is one for its ranks as well.
+
+    Returns:
+        One exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
+    """
+    launch_id = f"local-{uuid.uuid4().hex[:12]}"
+    job_id, restarts = (parent.job_id, parent.restarts) if parent else (None, 0)
+    base = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
+    processes: list[subprocess.Popen[bytes]] = []
+    received: list[int] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        received.append(number)
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    def start(rank: int, num_crashes: int) -> "subprocess.Popen[bytes]":
+        environ = base | {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(num_ranks),
+            "LOCAL_RANK": str(rank),
+            "TORCHELASTIC_RUN_ID": launch_id,
+            LIFELINE: str(watched),
+            JOB_ID: job_id or f"torchrun-{launch_id}",
+            RESTARTS: str(restarts + num_crashes),
+        }
+        command = [sys.executable, "-c", _RUN.format(root=_ROOT), *arguments]
+        stderr = stderrs[rank] if stderrs else None
+        return subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True, stderr=stderr)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS if in_main_thread}
+    # The ranks watch the reading end: it becomes readable when this process dies for any reason.
+    watched, held = os.pipe()
+    codes: dict[int, int] = {}
+    crashes = [0] * num_ranks
+    try:
+        processes.extend(start(rank, 0) for rank in range(num_ranks))
+        while len(codes) < num_ranks:
+            for rank in sorted(set(range(num_ranks)) - set(codes)):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = processes[rank].wait(timeout=TICK / num_ranks)
+                    if code not in CRASHES or received or crashes[rank] + 1 >= MAX_CRASHES:
+                        codes[rank] = code
+                        continue
+                    crashes[rank] += 1
+                    tell(f"note: rank {rank} has crashed ({signal.Signals(-code).name}); starting it again")
+                    processes[rank] = start(rank, crashes[rank])
+                    if received:  # meanwhile
+                        processes[rank].send_signal(received[-1])
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+        os.close(held)
+        os.close(watched)
+    return combine_exit_codes(list(codes.values()))
+
+
+def combine_exit_codes(codes: Sequence[int]) -> int:
+    """One exit code for several ranks; a rank that was ended by a signal counts as incomplete."""
+    seen = {4 if code < 0 or code > 128 else code for code in codes}
+    return next((code for code in (2, 1, 4, 3) if code in seen), max(seen, default=0))

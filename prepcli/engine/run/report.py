@@ -1,0 +1,229 @@
+"""The end of a run in figures: `report.json`, the summary on screen, and the commands that continue and retry."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from prepcli.engine.publishing.publish import AccountingError, Marker
+from prepcli.engine.publishing.rejects import Budget, asked_for, first_if_all_alike
+from prepcli.engine.run.retry import num_retryable, retry_line
+from prepcli.engine.state.plan import AnyPlan
+from prepcli.errors import RejectReason
+from prepcli.interface.calls import command_line
+from prepcli.interface.printing import as_text, printable_command
+from prepcli.version import __version__
+
+
+class Report(msgspec.Struct):
+    """The result of a run. `records_in` = `records_out` + `rejects`, checked; `skipped` records have a true `_skipme`.
+
+    `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (it was finished before).
+    `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the absolute paths of
+    what was made, to paste into a training config; `details` are those and further facts, of which `telemetry`
+    names those that tell how the run went. A dry run has the status `dry_run` and its plan in `details`.
+
+    `left_out` counts those of `rejects` that the user's options asked for; the others may be at most `max_rejects`.
+    `retry_with` is the command that tries records again whose audio was missing or unusable, where there are any;
+    `rejects_alike` is the detail of the first reject, where all have the same reason.
+    """
+
+    command: str
+    status: str
+    out: str
+    records_in: int
+    records_out: int
+    rejects: int
+    rejects_by_reason: dict[str, int]
+    skipped: int
+    units: int
+    units_done: int
+    seconds: float
+    num_bytes: int
+    digest: str
+    notes: list[str] = []
+    details: dict[str, Any] = {}
+    continue_with: str | None = None
+    prepcli: str = __version__
+    outputs: dict[str, str] = {}
+    rejects_filepath: str = ""
+    left_out: int = 0
+    max_rejects: str = ""
+    retry_with: str | None = None
+    rejects_alike: str = ""
+    telemetry: list[str] = []
+
+    def __str__(self) -> str:
+        """The text that the command line prints: the summary of a run, or its plan; one line for a run without work."""
+        if self.status == "dry_run" and "seconds_per_rank" in self.details:
+            return as_text(plan_lines(self.details))
+        lines = summary_lines(self)
+        if self.status == "nothing_to_do":
+            lines = [lines[0], *(line for line in lines[1:] if self.retry_with and self.retry_with in line)]
+        return as_text(lines)
+
+    def __format__(self, spec: str) -> str:
+        """The text; with the spec `verbose` the one that the option `--verbose` prints."""
+        if spec != "verbose" or self.status == "dry_run":
+            return str(self)
+        return as_text(summary_lines(self, verbose=True))
+
+    def document(self) -> Any:
+        """The document for `--json`: all attributes, or the plan of a dry run."""
+        return self.details if self.status == "dry_run" else self
+
+    def __repr__(self) -> str:
+        """One line for notebooks and logs."""
+        return (
+            f"Report({self.command!r}, {self.status!r}, out={self.out!r}, records_in={self.records_in}, "
+            f"records_out={self.records_out}, rejects_by_reason={self.rejects_by_reason}, "
+            f"seconds={self.seconds}, outputs={self.outputs})"
+        )
+
+
+def build_report(
+    command: str,
+    out: str,
+    digest: str,
+    plan: AnyPlan,
+    markers: Mapping[str, Marker],
+    telemetry: Collection[str] = (),
+) -> Report:
+    """Add up the rejects of the plan and the markers of the finished units.
+
+    Raises:
+        AccountingError: all units are done, but records in are not records out + rejects.
+    """
+    rejects = Counter(plan.planned_rejects)
+    for marker in markers.values():
+        rejects.update(marker.rejects)
+    report = Report(
+        command=command,
+        status="done" if len(markers) == len(plan.units) else "incomplete",
+        out=out,
+        records_in=plan.records_in,
+        records_out=sum(marker.records_out for marker in markers.values()),
+        rejects=rejects.total(),
+        rejects_by_reason=dict(sorted(rejects.items())),
+        skipped=plan.num_skipped,
+        units=len(plan.units),
+        units_done=len(markers),
+        seconds=round(sum(marker.seconds for marker in markers.values()), 3),
+        num_bytes=sum(file.num_bytes for marker in markers.values() for file in marker.files.values()),
+        digest=digest,
+        notes=[*plan.notes, *sorted({note for marker in markers.values() for note in marker.notes})],
+        left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
+        telemetry=list(telemetry),
+    )
+    if report.status == "done" and report.records_in != report.records_out + report.rejects:
+        raise AccountingError(
+            f"{report.records_in} records in, but {report.records_out} out and {report.rejects} rejected"
+        )
+    return report
+
+
+def judge(report: Report, budget: Budget) -> None:
+    """Say whether a run has too many rejects, and which commands continue it and retry its rejects."""
+    report.max_rejects = str(budget)
+    if report.status == "incomplete":
+        report.continue_with = command_line(of_rank=False)  # this rank's share is done
+        return
+    if budget.exceeded(report.rejects_by_reason, report.records_in):
+        report.status = "too_many_rejects"
+    report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
+    if num_retryable(report.rejects_by_reason):
+        report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is for one launch
+
+
+_MEASURING = ("fix-durations", "make-manifest", "download")
+"""Commands that measure audio themselves."""
+_WRONG_DURATIONS = (RejectReason.BEYOND_AUDIO.value, RejectReason.DURATION_MISMATCH.value)
+
+
+def summary_lines(report: Report, verbose: bool = False) -> list[str]:
+    """The summary for people: a few aligned lines, results first; `verbose` adds how the run went."""
+    rows: list[tuple[str, str]] = []
+    if report.units or report.records_in:  # not if files were only removed
+        rows = [
+            ("records", f"{report.records_out:,} of {report.records_in:,}" + _skipped(report.skipped)),
+            ("audio", f"{report.seconds / 3600:,.2f} hours, {format_bytes(report.num_bytes)} written"),
+            *reject_rows(report.rejects_by_reason, report.rejects_filepath),
+        ]
+    if report.rejects_alike:
+        rows.append(("first reject", report.rejects_alike))
+    shown = {key: value for key, value in report.details.items() if not isinstance(value, (dict, list))}
+    rows += [(key, str(value)) for key, value in shown.items() if key not in report.telemetry]
+    rows += [("note", note) for note in report.notes]
+    blocks = [(name, text) for name, text in rows if "\n" in text and name not in report.outputs]
+    rows = [row for row in rows if row not in blocks]
+    if verbose or report.status == "incomplete":
+        rows.append(("units", f"{report.units_done:,} of {report.units:,} done"))
+    if verbose:
+        rows += [(key, str(shown[key])) for key in report.telemetry if key in shown]
+    width = max(len(name) for name, _ in rows)
+    title = {
+        "done": f"{report.command}: done, {report.out}",
+        "nothing_to_do": f"{report.command}: nothing to do, {report.out} is complete",
+        "too_many_rejects": f"{report.command}: finished with too many rejects, {report.out}",
+        "dry_run": f"{report.command}: the plan (nothing is written), {report.out}",
+    }.get(report.status, f"{report.command}: not complete yet, {report.out}")
+    lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]
+    for name, text in blocks:  # such as YAML, whose lines are pasted as they are
+        lines += [f"  {name}", *(f"    {line}" for line in text.splitlines())]
+    if report.retry_with:
+        lines.append(retry_line(report.retry_with, report.rejects_by_reason))
+    has_wrong_durations = any(reason in report.rejects_by_reason for reason in _WRONG_DURATIONS)
+    if has_wrong_durations and not report.command.startswith(_MEASURING):
+        lines.append("  if durations are wrong, measure them: prepcli fix-durations MANIFEST FIXED.json")
+    if report.continue_with:
+        lines.append(f"  continue with: {printable_command(report.continue_with)}")
+    return lines
+
+
+def plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    """The plan of a dry run for people."""
+    seconds = plan["seconds_per_rank"]
+    costs = seconds or plan["records_per_rank"]
+    rejects = reject_rows(plan["rejects_by_reason"])
+    if not any(name == "rejects" for name, _ in rejects):
+        rejects.append(("rejects", "none so far (the audio is not read yet)"))
+    units = f"{plan['units']:,}"
+    lines = [
+        f"{plan['command']}: the plan (nothing is written)",
+        f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} skipped (_skipme)",
+        *(f"  {name:<8} {text}" for name, text in rejects),
+        f"  audio    {plan['hours']:,.2f} hours in {units} units" if seconds else f"  units    {units}",
+        f"  ranks    {plan['world_size']}, {min(costs):,.0f} to {max(costs):,.0f} "
+        f"{'s of audio' if seconds else 'records'} each, "
+        f"spread (max/mean) {plan['spread_max_over_mean']:.3f}",
+    ]
+    shares = [f"{share:,.1f} s" if seconds else f"{share:,} records" for share in costs]
+    lines += [f"    rank {number}: {share}" for number, share in enumerate(shares if len(shares) > 1 else [])]
+    return [*lines, *(f"  note     {note}" for note in plan["notes"])]
+
+
+def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[str, str]]:
+    """Rows for rejects, and apart from them for records that the user's options left out; none for none of a kind."""
+    rows = []
+    for name, words, is_asked_for in (("left out", "by your settings ", True), ("rejects", "", False)):
+        found = {reason: count for reason, count in sorted(rejects.items()) if asked_for(reason) == is_asked_for}
+        if total := sum(found.values()):
+            where = f", listed in {listed_in}" if listed_in else ""
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())
+            rows.append((name, f"{total:,} {words}({reasons}){where}"))
+    return rows
+
+
+def _skipped(count: int) -> str:
+    return f" ({count:,} more skipped by _skipme)" if count else ""
+
+
+def format_bytes(count: int) -> str:
+    """`1234567` -> `1.2 MB`."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"

@@ -1,0 +1,289 @@
+"""The status of a run from the files beside its output: progress, slowest rank, and how to continue."""
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.engine.publishing.publish import Marker, read_marker
+from prepcli.engine.publishing.rejects import asked_for
+from prepcli.engine.ranks.progress import STALE_AFTER, RankProgress, read_progress
+from prepcli.engine.ranks.stages import StageProgress, changed_within, stage_of
+from prepcli.engine.ranks.stealing import units_in_hand
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.retry import num_retryable
+from prepcli.engine.run.status_text import text_of
+from prepcli.engine.state.file_output import workspace_of
+from prepcli.engine.state.plan import FINISH_UNIT
+from prepcli.engine.state.store_output import OutputSizes, uploads_to
+from prepcli.engine.state.stored_units import find_plan, read_units
+from prepcli.engine.state.versions import version_roots
+from prepcli.engine.state.work_folder import work_folder
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import UsageError
+from prepcli.storage.addresses import is_address
+
+MERGE_SECONDS = 600.0
+"""Seconds that the last rank may be silent while it merges the units' files, before it counts as dead."""
+
+
+class RankStatus(msgspec.Struct):
+    """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`.
+
+    `working_on` are the units that it has begun, of its own share or of another's, if ranks may take units; while the
+    ranks plan, the tasks of the stage.
+    """
+
+    rank: int
+    state: str
+    units_done: int = 0
+    units_total: int = 0
+    share_done: float = 0.0
+    records_per_second: float = 0.0
+    host: str = ""
+    message: str = ""
+    working_on: list[str] = []
+
+
+class Status(msgspec.Struct):
+    """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
+
+    `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
+    `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
+    merged) or not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that
+    added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
+    that tries records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-
+    rejects` allowed the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of
+    `rejects` that the user's options asked for. `unfinished_uploads` are objects of an output in a store to which a
+    process uploads, or has begun to before it was killed; the next run aborts these.
+    """
+
+    out: str
+    part: str
+    command: str
+    state: str
+    units: int
+    units_done: int
+    missing: list[str]
+    records_in: int
+    records_out: int
+    rejects: dict[str, int]
+    skipped: int
+    seconds_done: float
+    seconds_total: float
+    records_per_second: float
+    eta_seconds: float | None
+    ranks: list[RankStatus]
+    slowest_rank: int | None
+    continue_with: str | None
+    retry_with: str | None = None
+    left_out: int = 0
+    max_rejects: str = ""
+    too_many_rejects: bool = False
+    unfinished_uploads: list[str] = []
+    stage: str = ""
+    stage_done: int = 0
+    stage_total: int = 0
+
+    def __str__(self) -> str:
+        """The lines that the command line prints of one run."""
+        return text_of([self])
+
+
+class Statuses(list[Status]):
+    """The runs of one output or of several: a list with the text and the document that the command line prints."""
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def document(self) -> Any:
+        """The document for `--json`: the status of the only run, or the list."""
+        return self[0] if len(self) == 1 else list(self)
+
+
+def read_status(workspace: Workspace) -> Status:
+    """Read plan, markers and progress files.
+
+    Raises:
+        UsageError: no run of prepcli is recorded beside this output.
+    """
+    plan = find_plan(workspace)
+    stage = stage_of(workspace) if plan is None else None
+    if stage is not None:
+        return _planning(workspace, stage)
+    if plan is None:
+        advice = "the OUT of a run"
+        if is_address(workspace.named):
+            advice = "with --work-dir the folder that the run had as --work-dir, or in which it was started"
+        raise UsageError(
+            f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give {advice}"
+        )
+    # Before the markers: a rank that has ended has written all of its markers.
+    ranks = _newest_launch(read_progress(workspace))
+    units = read_units(workspace, plan)
+    sizes = OutputSizes(workspace.out)
+    found = {unit.id: read_marker(workspace, unit, plan.digest, sizes) for unit in units}
+    markers: list[Marker] = [marker for marker in found.values() if marker is not None]
+    rejects = Counter(plan.planned_rejects)
+    for marker in markers:
+        rejects.update(marker.rejects)
+    running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
+    missing = [unit_id for unit_id, marker in found.items() if marker is None]
+    report = read_document(workspace.report_file, Report)
+    merged = read_marker(workspace, FINISH_UNIT, plan.digest) if not missing else None
+    finished = merged is not None and report is not None and report.digest == plan.digest
+    if finished:
+        state = "finished"
+    elif running:
+        state = "running"
+    else:
+        state = _waiting(workspace, ranks) if missing else _merging(ranks)
+    run_again = plan.run_again(workspace.named)
+    retryable = num_retryable(rejects)  # those of the plan as well: audio that was missing while it was indexed
+    slowest = max(running, key=_seconds_to_go, default=None)
+    return Status(
+        out=str(workspace.named),
+        part="" if workspace.root == work_folder(workspace.named, workspace.main_root.parent) else workspace.root.name,
+        command=plan.command,
+        state=state,
+        units=len(units),
+        units_done=len(markers),
+        missing=missing,
+        records_in=plan.records_in,
+        records_out=sum(marker.records_out for marker in markers),
+        rejects=dict(sorted(rejects.items())),
+        skipped=plan.skipped,
+        seconds_done=(
+            sum(unit.cost for unit in units if found[unit.id] is not None)
+            if plan.knows_seconds
+            else sum(marker.seconds for marker in markers)
+        ),
+        seconds_total=sum(unit.cost for unit in units) if plan.knows_seconds else 0.0,
+        records_per_second=sum(_rate(rank) for rank in running),
+        eta_seconds=_seconds_to_go(slowest) if slowest else None,
+        ranks=_rank_rows(workspace, ranks),
+        slowest_rank=slowest.rank if slowest else None,
+        continue_with=None if finished else run_again,
+        retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
+        left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
+        max_rejects=report.max_rejects if finished and report is not None else "",
+        too_many_rejects=finished and report is not None and report.status == "too_many_rejects",
+        unfinished_uploads=uploads_to(workspace.out),
+    )
+
+
+def not_started(out: Path) -> Status:
+    """The status of a run without any files yet."""
+    return Status(
+        out=str(out),
+        part="",
+        command="-",
+        state="not_started",
+        units=0,
+        units_done=0,
+        missing=[],
+        records_in=0,
+        records_out=0,
+        rejects={},
+        skipped=0,
+        seconds_done=0.0,
+        seconds_total=0.0,
+        records_per_second=0.0,
+        eta_seconds=None,
+        ranks=[],
+        slowest_rank=None,
+        continue_with=None,
+    )
+
+
+def _planning(workspace: Workspace, stage: StageProgress) -> Status:
+    """The status of a run that has no plan yet."""
+    found = not_started(workspace.named)
+    found.command, found.state = stage.command, "planning" if stage.is_alive else "stopped"
+    found.stage, found.stage_done, found.stage_total = stage.doing, stage.done, stage.total
+    found.ranks = [RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(stage.in_hand.items())]
+    found.continue_with = stage.continue_with
+    return found
+
+
+def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:
+    """The state when units are missing and no rank is active: the first rank has just planned, or all have ended."""
+    planned = workspace.plan_file.stat().st_mtime
+    heard_of_since = any(rank.updated >= planned for rank in ranks)
+    is_new = changed_within(STALE_AFTER, [workspace.plan_file])
+    return "not_started" if is_new and not heard_of_since else "stopped"
+
+
+def _merging(ranks: list[RankProgress]) -> str:
+    """The state when all units are done without a report: the last rank is writing it, or it has died."""
+    newest = max((rank.updated for rank in ranks if rank.state == "done"), default=0.0)
+    return "finishing" if time.time() - newest < MERGE_SECONDS else "stopped"
+
+
+def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
+    """The ranks of the most recent launch; files of earlier, larger launches are left out."""
+    if not ranks:
+        return []
+    newest = max(ranks, key=lambda rank: rank.updated)
+    return [rank for rank in ranks if (rank.launch_id, rank.world_size) == (newest.launch_id, newest.world_size)]
+
+
+def _rank_rows(workspace: Workspace, ranks: list[RankProgress]) -> list[RankStatus]:
+    by_number = {rank.rank: rank for rank in ranks}
+    world_size = max((rank.world_size for rank in ranks), default=0)
+    in_hand = units_in_hand(workspace.root, ranks[0].launch_id, world_size) if ranks else {}
+    rows = []
+    for number in range(world_size):
+        rank = by_number.get(number)
+        if rank is None:
+            rows.append(RankStatus(number, "not_started"))
+            continue
+        rows.append(
+            RankStatus(
+                rank=number,
+                state="silent" if rank.is_stale else rank.state,
+                units_done=rank.units_done,
+                units_total=rank.units_total,
+                share_done=rank.records_done / rank.records_total if rank.records_total else 1.0,
+                records_per_second=_rate(rank),
+                host=rank.host,
+                message=rank.message,
+                working_on=in_hand.get(number, []) if rank.state == "running" else [],
+            )
+        )
+    return rows
+
+
+def _rate(rank: RankProgress) -> float:
+    return rank.records_done / max(rank.updated - rank.started, 1e-3)
+
+
+def _seconds_to_go(rank: RankProgress) -> float:
+    done, total = rank.work
+    rate, left = done / max(rank.updated - rank.started, 1e-3), total - done
+    return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
+
+
+def workspaces_of(out: Path, work_dir: Path | None = None) -> list[Workspace]:
+    """The run that made `out`, a directory or a file, and those that added to it.
+
+    These are concatenations, a codec's codes, text contexts, and the data sets of a corpus.
+
+    Raises:
+        UsageError: nothing of a corpus is unpacked yet.
+    """
+    root = work_folder(out, work_dir)
+    later = version_roots(root)
+    later += sorted(
+        path.parent for pattern in ("codes_*", "cuts_*", "sets/*") for path in root.glob(f"{pattern}/plan.json")
+    )
+    unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
+    if not later and unplanned:
+        raise UsageError(
+            f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
+            "download again to continue"
+        )
+    own = [workspace_of(out, work_dir)] if (root / "plan.json").exists() or not later else []
+    return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]

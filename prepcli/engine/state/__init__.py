@@ -1,0 +1,1 @@
+"""What lies in `OUT.prepcli`, and in OUT."""

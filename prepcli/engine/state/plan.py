@@ -1,0 +1,216 @@
+"""The plan: the units of work, their cost, and their distribution over the ranks."""
+
+import hashlib
+import heapq
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from prepcli.storage.addresses import is_address
+from prepcli.storage.input_files import FileState
+from prepcli.storage.paths import absolute, exists
+
+PLAN_FORMAT = 2
+"""Of `plan.json`, and of what a digest covers; runs of another format are not continued."""
+UNITS_FOLDER = "units"
+"""The folder in OUT.prepcli with the units of its plan (`prepcli.engine.state.stored_units`)."""
+_CHUNK = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The smallest piece of work that is done, published and resumed as a whole.
+
+    A job has a subclass with what the unit stands for: its shard, its records. Those fields are not part of the plan's
+    digest and of `plan.json`. They are sent to worker processes, so they must be small.
+
+    `id` names the unit in `done/` and in progress lines; `cost` is seconds of audio, or records (`Plan.knows_seconds`);
+    `num_records` is how many records it must account for (records out + rejects).
+    """
+
+    id: str
+    cost: float
+    num_records: int
+
+
+UnitT = TypeVar("UnitT", bound=Unit)
+Contents = TypeVar("Contents")
+"""What a job needs to process the units of its plan, in addition to the units."""
+
+
+FINISH_UNIT = Unit("finish", 0.0, 0)
+"""The unit under which the finishing merge publishes its files; it is not among the plan's."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
+
+    `state` is the state of the file before it was read; None for a file that belongs to the run. `digest_of` computes
+    `sha256` of the file at a path again, where `state` alone leaves a doubt.
+    """
+
+    path: str
+    sha256: str
+    state: FileState | None = None
+    digest_of: Callable[[str], str] | None = None
+
+    def has_same_content(self) -> bool:
+        """Whether the file is still the same; reads it."""
+        return self.digest_of is not None and self.digest_of(self.path) == self.sha256
+
+
+@dataclass
+class Plan(Generic[UnitT, Contents]):
+    """All units of a job. It follows from the inputs and the settings alone, never from ranks or workers.
+
+    `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
+    counts, by reason, the records that were found unusable while planning. Worker processes inherit `contents`. The
+    plan of a job that measures the audio, or reads none, does not know seconds: the cost of a unit is then its records.
+    """
+
+    units: Sequence[UnitT]
+    records_in: int
+    contents: Contents
+    inputs: list[InputFile] = field(default_factory=list)
+    planned_rejects: dict[str, int] = field(default_factory=dict)
+    num_skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+    knows_seconds: bool = True
+
+    @property
+    def total_cost(self) -> float:
+        """The cost of all units."""
+        return sum(unit.cost for unit in self.units)
+
+
+AnyPlan = Plan[Any, Any]
+"""A plan as the engine sees it."""
+
+
+class StoredPlan(msgspec.Struct):
+    """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
+
+    `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
+    the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
+    a file (see `engine.file_output`). The units are in a file of `units_bytes` (`prepcli.engine.state.stored_units`).
+    `begun_by` is the process that wrote this (`prepcli.processes.owner.Owner`).
+    """
+
+    command: str
+    digest: str
+    settings: dict[str, Any]
+    inputs: list[dict[str, str]]
+    records_in: int
+    skipped: int
+    planned_rejects: dict[str, int]
+    seconds: float
+    run_with: str
+    run_in: str
+    num_units: int = 0
+    units_bytes: int = 0
+    writes_file: bool = False
+    out: str = ""
+    format: int = 1
+    begun_by: str = ""
+    knows_seconds: bool = True
+
+    def run_again(self, out: str | Path) -> str:
+        """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""
+        now = absolute(out)
+        if not self.out or now == self.out or is_address(out) or exists(self.out):
+            return f"cd {shlex.quote(self.run_in)} && {self.run_with}"
+        words = shlex.split(self.run_with)
+        moved = [now if os.path.normpath(os.path.join(self.run_in, word)) == self.out else word for word in words]
+        return f"cd {shlex.quote(self.run_in)} && {shlex.join(moved)}"
+
+
+def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
+    """SHA-256 (hex) over everything that shapes the output; two plans with one digest give the same bytes."""
+    content = {
+        "format": PLAN_FORMAT,
+        "command": command,
+        "settings": settings,
+        "inputs": [file.sha256 for file in plan.inputs],
+    }
+    digest = hashlib.sha256(msgspec.json.encode(content, order="sorted"))
+    for start in range(0, len(plan.units), _CHUNK):  # a text of millions of units would need much memory
+        units = plan.units[start : start + _CHUNK]
+        digest.update(msgspec.json.encode([[unit.id, unit.num_records] for unit in units]))
+    return digest.hexdigest()
+
+
+def differences(
+    earlier: StoredPlan, command: str, settings: dict[str, Any], plan: AnyPlan, defaults: Mapping[str, str]
+) -> Iterator[str]:
+    """The differences between a run and the stored plan `earlier`, as phrases for a message.
+
+    `defaults` says what settings mean that are not given.
+    """
+    if earlier.command != command:
+        yield f"by {earlier.command}, not {command}"
+        return
+    if earlier.format != PLAN_FORMAT:
+        yield f"by another version of prepcli (its plan has format {earlier.format}, not {PLAN_FORMAT})"
+        return
+    before = earlier.settings
+    found = False
+    for name in sorted({*before, *settings}):
+        if before.get(name) != settings.get(name):
+            found = True
+            was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
+            yield f"{name} was {was}, now {now}"
+    digests = [file.get("sha256") for file in earlier.inputs]
+    paths = [os.path.abspath(file.get("path", "")) for file in earlier.inputs]
+    for file in plan.inputs:
+        if file.sha256 not in digests:
+            found = True
+            is_other = len(paths) == len(plan.inputs) == 1 and os.path.abspath(file.path) != paths[0]
+            if is_other and file.state is not None:  # not a file that the run itself has made
+                yield f"the input was {paths[0]}, now {file.path}"
+            else:
+                yield f"{file.path} has another content"
+    if not found:
+        yield "the inputs or the version of prepcli have changed"
+
+
+def _shown(value: Any, default: str | None) -> str:
+    if value is None or value == []:
+        return f"not given ({default})" if default else "not given"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
+    """Distribute units over `num_bins` by cost: longest first, each to the least loaded bin.
+
+    The greedy rule (longest processing time first) is at most 4/3 - 1/(3 bins) of the best makespan (Graham, 1969,
+    "Bounds on multiprocessing timing anomalies"). Ties go by id, so every rank computes the same shares. Within a
+    bin the units stay longest first, which also keeps the tail of a run short.
+    """
+    bins: list[list[UnitT]] = [[] for _ in range(num_bins)]
+    loads = [(0.0, index) for index in range(num_bins)]
+    for unit in sorted(units, key=lambda unit: (-unit.cost, unit.id)):
+        load, index = heapq.heappop(loads)
+        bins[index].append(unit)
+        heapq.heappush(loads, (load + unit.cost, index))
+    return bins
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The balance of the ranks: the cost of each one's units, and the largest share divided by the mean share."""
+
+    costs: list[float]
+    max_over_mean: float
+
+
+def spread(shares: Iterable[Sequence[Unit]]) -> Spread:
+    """Loads of the ranks' shares; a `max_over_mean` of 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
+    costs = [sum(unit.cost for unit in share) for share in shares]
+    mean = sum(costs) / len(costs)
+    return Spread(costs, max(costs) / mean if mean else 1.0)

@@ -1,0 +1,143 @@
+"""One folder of records per output in a store: of commands with different folders, one is refused.
+
+A store has no lock that works among racing writers. So each folder of records announces itself with an object of its
+own, `OUT.prepcli/claims/<id>.candidate`, looks who else has, and the smallest id goes on to `<id>.held`. It holds the
+output when nobody is left who could have missed that. Listings must show what was written before.
+"""
+
+import contextlib
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.state.store_output import check_writing
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.storage import client
+from prepcli.storage.access import call, later
+from prepcli.storage.client import ObjectInfo
+from prepcli.storage.paths import StorePath
+
+_CANDIDATE, _HELD = ".candidate", ".held"
+_STALE_SECONDS = 60.0
+"""Seconds after which a candidate was killed before it held the output, or withdrew."""
+_WAIT = 0.2
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Who claims an output: an id, and where its records are."""
+
+    id: str
+    folder: str
+    host: str
+
+    @classmethod
+    def of(cls, root: Path) -> "Claim":
+        """A new claim for the folder of records `root`."""
+        return cls(uuid.uuid4().hex, str(root.absolute()), socket.gethostname())
+
+
+class StoreClaim:
+    """The claim of a folder of records on an output."""
+
+    def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
+        """`part`: what a run adds to an output of others, as a path below `OUT.prepcli`."""
+        self._out = out
+        self._folder = f"{out}.prepcli/{part / 'claims'}"
+        self._own = own
+
+    def take(self, is_new: bool = False) -> None:
+        """Hold the output, and check that objects can be written there.
+
+        `is_new`: the claim was made just now, so nobody can have taken it already.
+
+        Raises:
+            UsageError: another folder of records holds it, or writing is denied.
+        """
+        if not is_new and self._own.id + _HELD in self._listed():
+            check_writing(self._out)  # else the claim itself shows that it is allowed
+            return
+        self._put(_CANDIDATE)
+        found = self._listed()  # one listing for both: another has a candidate until it holds the output
+        self._give_way_to(self._first(found, _HELD) or self._first(found, _CANDIDATE, smaller=True))
+        self._put(_HELD)
+        self._wait_for_others()
+        later(client.delete_objects, (self._name(_CANDIDATE),))
+
+    def refuse_holder(self) -> None:
+        """Raise `UsageError` if another folder of records holds the output; it says which."""
+        self._refuse_to(self._first(self._listed(), _HELD))
+
+    def check(self) -> None:
+        """Check that the output is still held.
+
+        Raises:
+            PrepcliError: somebody has removed the claim.
+        """
+        try:
+            call(client.object_info, self._name(_HELD))
+        except FileNotFoundError:
+            raise PrepcliError(
+                f"{self._name(_HELD)} was removed during this run, which has stopped, because another one may have "
+                "begun there; let one of them run alone"
+            ) from None
+
+    def _wait_for_others(self) -> None:
+        """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays.
+
+        One that has not withdrawn after a while was killed as a candidate, or is at work with the output that it holds.
+        """
+        begun = time.monotonic()
+        while True:
+            found = self._listed()
+            is_late = time.monotonic() - begun > _STALE_SECONDS
+            self._give_way_to(self._first(found, _HELD, smaller=not is_late))
+            if is_late or not (self._first(found, _HELD) or self._first(found, _CANDIDATE)):
+                return
+            time.sleep(_WAIT)
+
+    def _give_way_to(self, other: str | None) -> None:
+        if other is not None:
+            call(client.delete_objects, (self._name(_HELD), self._name(_CANDIDATE)))
+        self._refuse_to(other)
+
+    def _refuse_to(self, other: str | None) -> None:
+        if other is None:
+            return
+        where = "another folder"
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+            claim = msgspec.json.decode(call(client.read_object, f"{self._folder}/{other}"), type=Claim)
+            where = f"{claim.folder} on {claim.host}"
+            if (claim.folder, claim.host) == (self._own.folder, self._own.host):
+                raise UsageError(
+                    f"{self._out} belongs to a run whose records are in {where}, as those of this one are, but the "
+                    f"claim.json there is not that run's: if it was lost, and nobody else works there, remove the "
+                    f"object {self._folder}/{other} and run the same command again to continue"
+                )
+        raise UsageError(
+            f"{self._out} belongs to a run whose records are in {where}: continue it or start again there "
+            f"(--work-dir), or choose another output. If these records are lost, remove what is below {self._out} and "
+            f"{self._folder}, and run the same command again"
+        )
+
+    def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:
+        """The claim of another of one kind, if there is one; stale candidates do not count."""
+        now = max((one.mtime_ns for one in found.values()), default=0)
+        for name, one in found.items():
+            other = name.removesuffix(kind)
+            is_stale = kind == _CANDIDATE and now - one.mtime_ns > _STALE_SECONDS * 1e9
+            if other not in (name, self._own.id) and not is_stale and not (smaller and other > self._own.id):
+                return name
+        return None
+
+    def _listed(self) -> dict[str, ObjectInfo]:
+        return {one.address.rpartition("/")[2]: one for one in call(client.list_objects, self._folder)}
+
+    def _put(self, kind: str) -> None:
+        call(client.put_object, self._name(kind), msgspec.json.encode(self._own))
+
+    def _name(self, kind: str) -> str:
+        return f"{self._folder}/{self._own.id}{kind}"

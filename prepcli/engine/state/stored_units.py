@@ -1,0 +1,89 @@
+"""The units of a plan as a file beside `plan.json`, which stays small: a line `[id, seconds, records]` for each."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan, Unit
+from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
+from prepcli.errors import UsageError
+
+_CHUNK = 1 << 14
+"""Units that are written at a time."""
+
+
+class _Row(msgspec.Struct, array_like=True):
+    id: str
+    cost: float
+    num_records: int
+
+
+def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int:
+    """Write the units of the plan with this digest; returns the size of the file.
+
+    The file follows from the plan, so several ranks may write it at once.
+    """
+    path = _file(workspace, digest)
+    path.parent.mkdir(exist_ok=True)
+    encoder = msgspec.json.Encoder()
+    with atomic_file(path) as file:
+        for start in range(0, len(units), _CHUNK):
+            rows = (_Row(unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
+            file.write(encoder.encode_lines(rows))
+    return path.stat().st_size
+
+
+def has_units(workspace: Workspace, plan: StoredPlan) -> bool:
+    """Whether the file with the units of a plan is there, as long as it was written."""
+    if not plan.num_units:
+        return True
+    try:
+        return os.stat(_file(workspace, plan.digest)).st_size == plan.units_bytes
+    except OSError:
+        return False
+
+
+def find_plan(workspace: Workspace) -> StoredPlan | None:
+    """The plan of the run in `workspace`; None if there is none, or only a damaged one.
+
+    Raises:
+        UsageError: another version of prepcli has made it, or the file with its units is gone. Without these nobody
+            knows whether the run is finished, and a part of an output would be taken for the whole.
+    """
+    plan = read_document(workspace.plan_file, StoredPlan)
+    if plan is None:
+        return None
+    if plan.format != PLAN_FORMAT:
+        raise UsageError(
+            f"another version of prepcli has made {workspace.named}: {workspace.plan_file} has format {plan.format}, "
+            f"this version reads {PLAN_FORMAT}; use that version, or run {plan.command} again with --overwrite"
+        )
+    if not has_units(workspace, plan):
+        raise UsageError(
+            f"{_file(workspace, plan.digest)} is missing or damaged; run {plan.command} again, which writes it again"
+        )
+    return plan
+
+
+def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
+    """The units of a plan that `find_plan` has found.
+
+    Raises:
+        UsageError: their file is damaged.
+    """
+    if not plan.num_units:
+        return []
+    path = _file(workspace, plan.digest)
+    try:
+        rows = msgspec.json.Decoder(_Row).decode_lines(path.read_bytes())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        rows = []
+    if len(rows) != plan.num_units:
+        raise UsageError(f"{path} is damaged; remove it, and run {plan.command} again, which writes it again")
+    return [Unit(row.id, row.cost, row.num_records) for row in rows]
+
+
+def _file(workspace: Workspace, digest: str) -> Path:
+    return workspace.root / UNITS_FOLDER / f"{digest[:16]}.jsonl"

@@ -1,0 +1,322 @@
+"""The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with the state for resuming."""
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+
+from prepcli.engine.state.damaged import note_damaged
+from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
+from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
+from prepcli.engine.state.store_claim import Claim, StoreClaim
+from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.work_folder import work_folder
+from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
+from prepcli.processes.ranks import Rank
+from prepcli.processes.workers import no_interruption
+from prepcli.storage.input_files import FileState, state_of
+from prepcli.storage.paths import StorePath
+
+Document = TypeVar("Document")
+
+CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
+EDITABLE_FILES = ("train_ds.yaml",)
+"""What users may change (`prepcli.engine.publishing.owned.write_editable`)."""
+CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims", UNITS_FOLDER)
+"""What `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.clearing`)."""
+
+
+class Workspace:
+    """Paths inside `OUT.prepcli/`, and the operations on them that must be atomic.
+
+    All files may be read during a run; nothing under a final name is ever incomplete.
+    """
+
+    def __init__(self, out: Path, root: Path | None = None, spools: bool = True, work_dir: Path | None = None) -> None:
+        """`spools`: whether compressed inputs are unpacked in `spool`; else `spool` is None, and they are streamed.
+
+        `work_dir`: the folder of OUT.prepcli for an output in an object store; by default the current one.
+        """
+        self.out = self.named = out  # `named`: what a user knows as the output (`FileWorkspace`)
+        self.main_root = work_folder(out, work_dir)
+        self.root = root if root is not None else self.main_root
+        self.plan_file = self.root / "plan.json"
+        self.rejects_file = self.root / "rejects.jsonl"
+        self.report_file = self.root / "report.json"
+        self.done = self.root / "done"
+        self.progress = self.root / "progress"
+        self.tmp = self.root / "tmp"
+        self.owned = self.root / "owned"
+        self.launches, self.index = self.root / "launches", self.root / "index"
+        self.spool = self.root / "spool" if spools else None
+        self.rank, self.verify_inputs = Rank(), False  # the run sets both
+        self.rank_id = new_rank_id()  # worker processes inherit it
+        self._store_claim: StoreClaim | None = None
+        self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
+        self._made: set[Path] = set()  # directories in `tmp/`
+        self._was_there = os.path.exists(self.root)
+        self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
+
+    def prepare(self) -> None:
+        """Make the directories and check at once, not after hours, that files can be published.
+
+        Raises:
+            UsageError: a directory cannot be written, or the two are on different file systems.
+        """
+        refuse_directories(self.plan_file, self.report_file, self.rejects_file)
+        is_local = not isinstance(self.out, StorePath)
+        if self._store_claim is None:
+            self.found.check_listing()
+        for directory in (*(self.out,) * is_local, self.done, self.progress, self.tmp, self.launches):
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=directory):
+                    pass
+            except OSError as error:
+                why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+                ours = isinstance(error, FileExistsError) and directory.parent == self.root
+                todo = "move it away, and run the same command again" if ours else "choose another output directory"
+                raise UsageError(f"cannot write to {directory}: {why}; {todo}") from error
+        if is_local and self.out.stat().st_dev != self.tmp.stat().st_dev:
+            raise UsageError(
+                f"{self.out} is on another file system than {self.root}; finished files could not be moved "
+                "into place at once. Give an output directory whose parent is on the same file system"
+            )
+        if isinstance(self.out, StorePath) and self._store_claim is None:
+            own = publish_json_once(self._claim_file, made := Claim.of(self.root), Claim) or made
+            claim = StoreClaim(self.out, own, self._part)
+            claim.take(is_new=own == made)
+            self._store_claim = claim
+        self.found = OutputSizes(self.out)
+
+    @property
+    def _claim_file(self) -> Path:
+        return self.root / "claim.json"
+
+    @property
+    def _part(self) -> Path:
+        """What others may add to an output, such as the codes of one codec, as a path below `OUT.prepcli`."""
+        return self.root.relative_to(self.main_root)
+
+    def refuse_holder(self) -> None:
+        """Raise `UsageError` if the output is in a store, where another folder of records holds it."""
+        if isinstance(self.out, StorePath):
+            own = read_document(self._claim_file, Claim) or Claim.of(self.root)
+            StoreClaim(self.out, own, self._part).refuse_holder()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether there was no folder of records before this command, and it has no plan and holds no output yet."""
+        return not (self._was_there or self._store_claim or self.plan_file.exists())
+
+    def make_tmp(self, name: str) -> Path:
+        """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
+        with no_interruption():  # or nobody would know of it
+            owner = Owner.of_this_process(self.rank_id)
+            made = Path(tempfile.mkdtemp(prefix=f"{name}~{owner}~", dir=self.tmp))
+            self._made.add(made)
+        return made
+
+    def remove_tmp(self, made: Path) -> None:
+        """Remove a directory of `make_tmp` and its content."""
+        shutil.rmtree(made, ignore_errors=True)
+        self._made.discard(made)
+
+    def remove_own_tmp(self) -> None:
+        """Remove those that are left, for example after a signal at the very beginning or end of a unit."""
+        for made in list(self._made):
+            self.remove_tmp(made)
+
+    def remove_stale_tmp(self) -> None:
+        """Remove the directories of dead processes in `tmp/`; of invisible processes, those without a heartbeat."""
+        now: float | None = None
+        stale: list[Path] = []
+        alive: list[Path] = []
+        for entry in self._entries(self.tmp):
+            gone = owner.is_gone if (owner := owner_of(entry)) else None
+            if gone is None:
+                now = clock_of(self.tmp) if now is None else now
+                gone = now - last_change(entry, now) > SILENT_SECONDS
+            (stale if gone else alive).append(entry)
+        abort_left(stale, alive)
+        for entry in stale:
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def beat(self) -> None:
+        """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
+        for entry, _ in self._own_entries():
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(entry)
+
+    def units_in_hand(self, pids: Sequence[int]) -> list[str]:
+        """Names of the units in the temporary directories of processes `pids` of this rank."""
+        return sorted(folder.name.split("~")[0] for folder in self.folders_of(pids))
+
+    def folders_of(self, pids: Sequence[int]) -> list[Path]:
+        """The temporary directories of processes `pids` of this rank."""
+        return [entry for entry, owner in self._own_entries() if owner.pid in pids]
+
+    def folders_in_tmp(self) -> list[Path]:
+        """The temporary directories of all processes of all ranks."""
+        return self._entries(self.tmp)
+
+    def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
+        for entry in self._entries(self.tmp):
+            owner = owner_of(entry)
+            if owner is not None and owner.rank_id == self.rank_id:
+                yield entry, owner
+
+    def claim(self, plan: StoredPlan) -> StoredPlan | None:
+        """Publish the plan unless there is one; returns the stored plan.
+
+        If several processes start at once, exactly one is first.
+        """
+        return publish_json_once(self.plan_file, plan, StoredPlan)
+
+    def hold(self, digest: str) -> None:
+        """Make `check_claim` compare the stored plan with this digest from now on."""
+        self._claimed = (digest, state_of(self.plan_file))
+
+    def check_claim(self) -> None:
+        """Check that the stored plan is still that of this run; cheap, called before anything is published.
+
+        Raises:
+            PrepcliError: another command has started again in this output directory.
+        """
+        if self._store_claim is not None:
+            self._store_claim.check()
+        if self._claimed is None:
+            return
+        digest, before = self._claimed
+        with contextlib.suppress(FileNotFoundError):
+            now = state_of(self.plan_file)
+            plan = None if now == before else read_document(self.plan_file, StoredPlan)
+            if now == before or (plan is not None and plan.digest == digest):
+                self._claimed = (digest, now)
+                return
+        raise PrepcliError(
+            f"another command has started again in {self.out} (--overwrite) during this run, which has stopped; let "
+            "one of them run alone"
+        )
+
+    def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
+        """Files below OUT that match the job's output patterns."""
+        return self.found.matching(patterns)
+
+    @staticmethod
+    def _entries(directory: Path) -> list[Path]:
+        with contextlib.suppress(FileNotFoundError):
+            return list(directory.iterdir())
+        return []
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) -> Iterator[BinaryIO]:
+    """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
+
+    If the context ends with an exception, the old content stays. `folder`: where the draft is, if not next to `path`.
+    """
+    # Not with `tempfile`, whose files only their owner may read.
+    draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
+    try:
+        with draft.open("xb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a user's file as `atomic_file` does: a link stays a link, and permissions and owner stay what they are."""
+    path = path.resolve()
+    with atomic_file(path) as file:
+        if path.exists():
+            before = path.stat()
+            with contextlib.suppress(PermissionError):  # of another user's file in a shared folder
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+        yield file
+
+
+def write_json(path: Path, content: Any, durable: bool = True, folder: Path | None = None) -> None:
+    """Write a JSON document as `atomic_file` does."""
+    with naming_what_is_in_the_way(path), atomic_file(path, durable, folder) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+
+
+def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Document | None:
+    """Write a JSON document at `path` unless one of type `kind` exists; returns the stored document.
+
+    Of several processes, also on several machines, exactly one is first, and its document appears complete. None if
+    another process has removed it since.
+    """
+    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    write_json(draft, content)
+    try:
+        os.link(draft, path)  # fails if the name exists
+    except OSError:  # it exists, or the file system has no hard links
+        if read_document(path, kind) is None:
+            _publish_by_folder(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return read_document(path, kind)
+
+
+def _publish_by_folder(draft: Path, path: Path) -> None:
+    """For file systems without hard links, and for a document damaged by a power failure.
+
+    A folder cannot be renamed to one that exists and is not empty: the first process's folder, with its document in
+    it, stays beside `path`. All processes then copy that document, so none waits for another that was killed.
+    """
+    first, own = first_of(path), draft.with_name(f"{draft.name}.folder")
+    own.mkdir()
+    try:
+        os.rename(draft, own / path.name)
+        os.rename(own, first)
+    except OSError:
+        if not first.exists():
+            raise
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    document = (first / path.name).read_bytes()
+    with atomic_file(path) as file:
+        file.write(document)
+
+
+def first_of(path: Path) -> Path:
+    """The folder beside a document that was published without hard links."""
+    return path.with_name(f".{path.name}.first")
+
+
+def read_document(path: Path, kind: type[Document]) -> Document | None:
+    """The document of type `kind` in `path`, or None if there is none.
+
+    A damaged file (empty, cut short or of another type, as a power failure may leave it) counts as missing, with a
+    note on stderr.
+
+    Raises:
+        UsageError: a directory stands there.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except IsADirectoryError:
+        refuse_directories(path)
+        return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        note_damaged(path)
+        return None

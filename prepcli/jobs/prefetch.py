@@ -1,0 +1,259 @@
+"""Decoded batches for a model: worker processes decode and resample a few batches ahead, into shared memory."""
+
+import mmap
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.context import BaseContext
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.encode import to_float32
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_file
+from prepcli.audio.read import read_segment, segment_samples, select_channel
+from prepcli.audio.resample import resample
+from prepcli.engine.run.crashes import DECODING, with_notes
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.jobs.records import Records
+from prepcli.manifest.record import Record
+from prepcli.models.in_flight import crash_is_a_workers
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.processes.notes import take_notes
+from prepcli.processes.pools import WorkerPool
+from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
+
+Samples = NDArray[np.float32]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_INFO_CACHE_SIZE = 1024
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Item]):
+    """Items to decode into rows.
+
+    Attributes:
+        items: what a `Decoder` decodes, for example numbers of records.
+        num_samples: length of each row; shorter audio is zero-padded.
+    """
+
+    items: tuple[Item, ...]
+    num_samples: int
+
+    @property
+    def num_values(self) -> int:
+        """Samples of all rows."""
+        return len(self.items) * self.num_samples
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A decoded batch.
+
+    Attributes:
+        audio: (B, T), in [-1, 1); valid until the next batch is requested. Rejected rows are zeros; T may be 0 where
+            all rows are rejected.
+        lengths: (B,), samples of each row that are audio.
+        rejects: why rows were rejected, by the number of the row.
+        keys: short names of the items (`prepcli.models.in_flight`); none where nobody notes what is in the model.
+        notes: what the worker has noted, for the summary of the run.
+    """
+
+    audio: Samples
+    lengths: NDArray[np.int64]
+    rejects: dict[int, RecordRejected] = field(default_factory=dict)
+    keys: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+class Decoder(Protocol[Item]):
+    """Decodes items in worker processes, which get it when they start."""
+
+    def ahead(self, items: Sequence[Item], /) -> Iterator[Item]:
+        """The items in order; of audio in an object store, several are requested at once."""
+
+    def decode(self, item: Item, /) -> Samples:
+        """Return the samples (n,) of one item.
+
+        Raises:
+            RecordRejected: the item cannot be used.
+        """
+
+
+class SegmentDecoder:
+    """Decodes records for a model: float32, one channel, at its sampling rate."""
+
+    def __init__(self, records: Records, sampling_rate: int, min_samples: int) -> None:
+        """Decode `records` at `sampling_rate` (Hz); audio below `min_samples` samples at that rate is rejected."""
+        self._records = records
+        self._rate = sampling_rate
+        self._min_samples = min_samples
+        self._infos: dict[str, AudioInfo] = {}
+
+    def ahead(self, records: Sequence[int]) -> Iterator[int]:
+        """The records in order; of audio in an object store, several files are requested at once."""
+        return self._records.reading_ahead(records)
+
+    def decode(self, record: int) -> Samples:
+        """Return the samples (n,) of a record, of the channel in its field `channel` or else the first.
+
+        Raises:
+            RecordRejected: the audio is missing, broken, shorter than the record says, or too short for the model.
+        """
+        entry = Record.parse(self._records.line(record))
+        path = self._records.audio_path(record, entry.audio_filepath)
+        take_in_hand(path, entry.offset, entry.duration)
+        info = self._info(path)
+        start, num_samples = segment_samples(info, entry.offset, entry.duration)
+        samples = read_segment(path, info, start, num_samples)
+        if info.num_channels > 1:
+            channel = entry.get("channel") or 0
+            if type(channel) is not int:
+                raise RecordRejected(RejectReason.BAD_FIELD, f"channel is {channel!r}; it must be a number from 0")
+            samples = select_channel(samples, channel)
+        mono = to_float32(samples[:, 0])
+        if info.sampling_rate != self._rate:
+            mono = resample(mono, info.sampling_rate, self._rate)
+        if len(mono) < self._min_samples:
+            raise RecordRejected(
+                RejectReason.BAD_DURATION,
+                f"{entry.duration:g} s is too short for the model, which needs {self._min_samples / self._rate:g} s",
+            )
+        return mono
+
+    def _info(self, path: str) -> AudioInfo:
+        info = self._infos.get(path)
+        if info is None:
+            if len(self._infos) >= _INFO_CACHE_SIZE:
+                self._infos.clear()
+            info = self._infos[path] = probe_file(path)
+        return info
+
+
+def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
+    """Decode a batch.
+
+    Args:
+        decoder: decodes the items.
+        batch: the items.
+        audio: (B, T), where the samples are written. None: memory is allocated for the first audio, because a manifest
+            may say that a file lasts a year. Samples of a row beyond T (rounding gives up to one) are dropped.
+    """
+    num_rows = len(batch.items)
+    decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
+    decoded.audio[:] = 0
+    for row, item in enumerate(decoder.ahead(batch.items)):
+        try:
+            samples = decoder.decode(item)[: batch.num_samples]
+        except RecordRejected as rejected:
+            decoded.rejects[row] = rejected
+        else:
+            if not decoded.audio.size:
+                decoded.audio = np.zeros((num_rows, batch.num_samples), np.float32)
+            decoded.audio[row, : len(samples)] = samples
+            decoded.lengths[row] = len(samples)
+    return decoded
+
+
+class _Worker:
+    """State of a worker process, set once by `_start_worker`."""
+
+    decoder: Decoder[Any]
+    slots: Sequence[mmap.mmap]
+    workspace: Workspace | None
+
+
+def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace | None) -> None:
+    begin_worker()
+    crash_is_a_workers()
+    keep_freed_memory()
+    _Worker.decoder, _Worker.slots, _Worker.workspace = decoder, slots, workspace
+
+
+def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
+    audio = None if slot is None else _view(_Worker.slots[slot], batch)
+    with with_notes(_Worker.workspace, DECODING):
+        decoded = decode_batch(_Worker.decoder, batch, audio)
+    decoded.notes = take_notes()
+    if slot is None:
+        return decoded
+    decoded.audio = np.empty((0, 0), np.float32)  # the audio is in the slot and is not sent
+    return decoded
+
+
+def _call(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function with notes about the audio that it decodes."""
+    with with_notes(_Worker.workspace, DECODING):
+        return function(*arguments)
+
+
+def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
+    return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.items), batch.num_samples)
+
+
+class DecodingPool(Generic[Item]):
+    """Worker processes that decode batches ahead of a model, and read other files for it.
+
+    Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start
+    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. In `workspace` workers
+    note what they decode, once one of them has crashed (see `prepcli.engine.run.crashes`).
+
+    Raises:
+        WorkerDiedError: on leaving the block, when a worker was killed or has crashed.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder[Item],
+        max_samples: int,
+        num_workers: int,
+        context: BaseContext,
+        workspace: Workspace | None = None,
+    ) -> None:
+        self._num_slots = 2 * num_workers + 2
+        self._max_samples = max_samples
+        self._shared = context.get_start_method() == "fork"
+        self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)] if self._shared else []
+        self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
+
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Call a module-level function in a worker."""
+        return self._pool.submit(_call, function, *arguments)
+
+    def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
+        """Decode `batches` and yield them in order, a few ahead; `tick` is called while waiting."""
+        free: deque[int] = deque(range(self._num_slots))
+        waiting: deque[tuple[Batch[Item], int, bool, Future[Decoded]]] = deque()
+        while True:
+            for batch in islice(batches, len(free)):
+                slot = free.popleft()
+                fits = self._shared and batch.num_values <= self._max_samples
+                waiting.append((batch, slot, fits, self._pool.submit(_decode, batch, slot if fits else None)))
+            if not waiting:
+                return
+            batch, slot, fits, future = waiting.popleft()
+            decoded = wait_for(future, tick)
+            if fits:
+                decoded.audio = _view(self._slots[slot], batch)
+            yield decoded
+            free.append(slot)
+
+    def __enter__(self) -> "DecodingPool[Item]":
+        self._pool.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.__exit__(kind, error, traceback)

@@ -1,0 +1,271 @@
+"""The records of a job: an index over its manifests, the folders of their audio, and the records left out."""
+
+import contextlib
+import heapq
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.publishing.rejects import Origin, reject_line
+from prepcli.engine.state.plan import Contents, InputFile, Plan, UnitT
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.names import absolute_folder, path_in
+from prepcli.interface.options import settings_of
+from prepcli.manifest.index import ManifestIndex, content_digest
+from prepcli.manifest.missing import explain_missing, spread_over
+from prepcli.manifest.parts import KeyFunction
+from prepcli.manifest.reader import LineReader
+from prepcli.manifest.record import Record, Value
+from prepcli.manifest.seconds import notes_on_seconds, typical_seconds
+from prepcli.manifest.shared_index import shared_index
+from prepcli.planning.arrays import Scratch, Values, plan_once
+from prepcli.planning.hashing import GOLDEN, Hashes, chunks, mix64
+from prepcli.planning.split import Indices
+from prepcli.storage.addresses import is_absolute, is_address
+from prepcli.storage.ahead import reading_ahead
+from prepcli.version import __version__
+
+_CONTEXT = "context_audio_filepath"
+
+LeftOut = Sequence[tuple[RejectReason, Indices]]
+"""Records that a plan leaves out: a reason and the numbers of its records."""
+
+AUDIO_BASE_DIRS = "audio folders"
+"""The setting that holds the folders of relative audio paths."""
+
+_DETAILS = {
+    RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
+    RejectReason.REMAINDER_DROPPED: "it was left over when the shards were made equally large",
+}
+
+# Position (source, line), origin, the line itself, the reject.
+_PlannedReject = tuple[tuple[int, int], Origin, bytes, RecordRejected]
+
+
+class Records:
+    """The usable records of some manifests, numbered from 0 in input order.
+
+    Attributes:
+        index: durations, offsets and places of all records, in NumPy arrays.
+        base_dirs: for each manifest, the absolute folder that its relative audio paths start from.
+    """
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        audio_base_dir: Path | None = None,
+        *,
+        keys: Mapping[str, KeyFunction] | None = None,
+        looks_for: Callable[[bytes], bool] | None = None,
+        workspace: Workspace | None = None,
+        num_workers: int = 1,
+    ) -> None:
+        """Read the manifests once, together with the other ranks of `workspace`.
+
+        A compressed one is unpacked there; without a workspace, only when one of its lines is read. `keys` and
+        `looks_for` are those of `prepcli.manifest.index.index_manifests`.
+
+        Raises:
+            UsageError: a manifest is missing or damaged, or has no usable record.
+        """
+        self.base_dirs = base_directories(manifests, audio_base_dir)
+        self._one_base = len(set(self.base_dirs)) == 1
+        self.index: ManifestIndex = shared_index(
+            manifests, workspace, num_workers=num_workers, keys=keys, looks_for=looks_for
+        )
+        self._workspace = workspace
+        self._lines = LineReader(self.index)
+        self.in_store = self._has_audio_in_store()
+        if len(self) + len(self.index.problems) == 0:
+            skipped = f" (all {self.index.num_skipped} have a true _skipme)" if self.index.num_skipped else ""
+            raise UsageError(f"no records in {', '.join(manifests)}{skipped or ': it has no lines'}")
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def line(self, record: int) -> bytes:
+        """The manifest line of a record, without its line end."""
+        return self._lines.line(record)
+
+    def origin(self, record: int) -> Origin:
+        """Manifest and line of a record."""
+        return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
+
+    def base_dir(self, record: int) -> str:
+        """The base folder of the record's relative audio paths."""
+        return self.base_dirs[self.index.source_of(record)]
+
+    def audio_path(self, record: int, audio_filepath: str) -> str:
+        """Absolute path of an audio file of the record."""
+        return path_in(self.base_dir(record), audio_filepath)
+
+    def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
+        """The numbers of records in order; audio in an object store is requested for several of them at once."""
+        return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
+
+    def _addresses(self, record: int) -> list[str]:
+        """The addresses of the audio of a record, and of its context."""
+        try:
+            entry = Record.parse(self.line(record))
+        except RecordRejected:
+            return []
+        named = [entry.audio_filepath, entry.get(_CONTEXT) if _CONTEXT in entry.fields else None]
+        paths = [self.audio_path(record, path) for path in named if isinstance(path, str) and path]
+        return list(filter(is_address, paths))
+
+    def _has_audio_in_store(self) -> bool:
+        """Whether audio is in an object store, judged by a sample of the records."""
+        if any(map(is_address, self.base_dirs)):
+            return True
+        return any(self._addresses(number) for number in spread_over(len(self)))
+
+    def missing_sample(self) -> str | None:
+        """A message if none of a few audio files, evenly over the records, is there (`explain_missing`); else None."""
+        return explain_missing([(self.base_dir(number), record.audio_filepath) for number, record in self.sample()])
+
+    def sample(self) -> Iterator[tuple[int, Record]]:
+        """A few records with their numbers, evenly over all."""
+        for number in spread_over(len(self)):
+            with contextlib.suppress(RecordRejected):
+                yield number, Record.parse(self.line(number))
+
+    @property
+    def audio_base_dir(self) -> str | None:
+        """The common base folder of the relative paths of all records; None if there are several."""
+        return self.base_dirs[0] if self._one_base else None
+
+    def merged_path(self, record: int, path: str) -> str:
+        """The path of an audio file of the record in a manifest with the records of all manifests.
+
+        That is the path itself, unless it is relative to another folder than those of other records.
+        """
+        return path if self._one_base or is_absolute(path) else self.audio_path(record, path)
+
+    def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
+        """The fields of a record that must be changed for such a manifest."""
+        if self._one_base:
+            return {}
+        paths = {name: entry.get(name) for name in ("audio_filepath", "context_audio_filepath")}
+        named = {name: path for name, path in paths.items() if isinstance(path, str) and path}
+        merged = {name: self.merged_path(record, path) for name, path in named.items()}
+        return {name: path for name, path in merged.items() if path != named[name]}
+
+    def reject_source(self, record: int) -> bytes:
+        """The record's line in the rejects of all manifests."""
+        line = self.line(record)
+        if self._one_base:
+            return line
+        try:
+            entry = Record.parse(line)
+        except RecordRejected:
+            return line
+        changes = self.merged_changes(record, entry)
+        return entry.to_json(changes) if changes else line
+
+    def merged_details(self, out: Path) -> dict[str, str]:
+        """For the summary of a job that writes such a manifest in `out`: the base folder of its relative paths."""
+        base = self.audio_base_dir
+        if base is None:
+            return {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
+        return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
+
+    def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
+        """What a job has planned over these records; see `prepcli.planning.arrays.plan_once`.
+
+        `what` must name the job, and all that the plan depends on beside the records.
+        """
+        if self._workspace is None:
+            return make(Scratch())
+        return plan_once(self._workspace, self.index.folder, [__version__, self.base_dirs, what], make)
+
+    def plan(
+        self, units: Sequence[UnitT], contents: Contents, left_out: LeftOut = (), notes: Sequence[str] = ()
+    ) -> Plan[UnitT, Contents]:
+        """The job's plan: `units` and the records left out, with the counts that must add up at the end."""
+        rejects = Counter(problem.reason.value for problem in self.index.problems)
+        for reason, records in left_out:
+            rejects[reason.value] += len(records)
+        return Plan(
+            units=list(units),
+            records_in=len(self) + len(self.index.problems),
+            contents=contents,
+            inputs=[InputFile(one.path, one.sha256, one.state, content_digest) for one in self.index.sources],
+            planned_rejects={reason: count for reason, count in rejects.items() if count},
+            num_skipped=self.index.num_skipped,
+            notes=[*notes, *notes_on_seconds(typical_seconds(self.index.duration))],
+        )
+
+    def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:
+        """The reject lines of unreadable lines and of the records left out, in input order."""
+        for _, origin, line, rejected in heapq.merge(self._unusable(), self._left_out(left_out), key=itemgetter(0)):
+            yield reject_line(line, rejected, origin)
+
+    def _unusable(self) -> Iterator[_PlannedReject]:
+        for problem in self.index.problems:
+            origin = Origin(self.index.sources[problem.source].path, problem.line)
+            rejected = RecordRejected(problem.reason, problem.detail)
+            yield (problem.source, problem.line), origin, self._lines.problem_line(problem), rejected
+
+    def _left_out(self, left_out: LeftOut) -> Iterator[_PlannedReject]:
+        if not left_out:
+            return
+        records = np.concatenate([indices for _, indices in left_out])
+        reasons = np.concatenate([np.full(len(indices), n) for n, (_, indices) in enumerate(left_out)])
+        for position in np.argsort(records, kind="stable").tolist():
+            record = int(records[position])
+            origin = self.origin(record)
+            reason = left_out[reasons[position]][0]
+            detail = _DETAILS.get(reason) or f"its duration is {self.index.duration[record]:g} s"
+            rejected = RecordRejected(reason, detail)
+            yield (self.index.source_of(record), origin.line), origin, self.reject_source(record), rejected
+
+
+def base_directories(manifests: Sequence[str], audio_base_dir: str | Path | None) -> list[str]:
+    """For each manifest the absolute base folder of its relative audio paths: the given one, or the manifest's."""
+    folders = [str(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
+    known = {folder: absolute_folder(folder) for folder in dict.fromkeys(folders)}
+    return [known[folder] for folder in folders]
+
+
+def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:
+    """A job's settings: its dataclass of options, and the folders of the manifests' relative audio paths."""
+    return settings_of(options) | {AUDIO_BASE_DIRS: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
+
+
+def file_identity(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> Hashes:
+    """A number for each record's audio file; `index.keys` must hold `path` (normal_path).
+
+    Without a base directory, equal relative paths in different folders are different files.
+    """
+    paths = index.keys["path"]
+    folders = base_directories([source.path for source in index.sources], audio_base_dir)
+    number = {folder: n for n, folder in enumerate(dict.fromkeys(folders))}
+    if len(number) <= 1:
+        return paths
+    files: Hashes = (scratch or Scratch()).empty(len(paths), np.uint64)
+    for source, folder in enumerate(folders):
+        for chunk in chunks(index.first[source + 1] - index.first[source]):
+            here = slice(index.first[source] + chunk.start, index.first[source] + chunk.stop)
+            files[here] = mix64(paths[here] ^ np.uint64(number[folder])) if number[folder] else paths[here]
+    return files
+
+
+def segment_identity(index: ManifestIndex, files: Hashes, scratch: Scratch | None = None) -> Hashes:
+    """A number for each record's segment: its file (see `file_identity`), offset and duration."""
+    segments: Hashes = (scratch or Scratch()).empty(len(files), np.uint64)
+    for chunk in chunks(len(files)):
+        segments[chunk] = hash_segments(files[chunk], index.offset[chunk], index.duration[chunk])
+    return segments
+
+
+def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[np.float64]) -> Hashes:
+    """A number for each segment of audio: the hash of its file, its offset and its duration, in any unit."""
+    with np.errstate(over="ignore"):
+        return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)

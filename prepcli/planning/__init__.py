@@ -1,0 +1,1 @@
+"""Arrays in files, cutting into units, and hashing."""

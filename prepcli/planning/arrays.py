@@ -1,0 +1,153 @@
+"""Large arrays of a plan: in files that the kernel can write back, not in memory of the process; made by one rank."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
+from prepcli.engine.ranks.stages import begin_stage
+from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
+from prepcli.errors import PrepcliError
+
+Values = Mapping[str, Any]
+"""What a plan consists of: JSON values and arrays, each with a name."""
+
+_MIN_BYTES = 1 << 20
+_DOCUMENT = "plan.json"
+_FORMAT = 2
+"""Of what the jobs keep in a plan; part of the name, so that those of other versions are made again."""
+
+
+class Scratch:
+    """Arrays for the time of planning, in files without a name below `folder` (None: in memory)."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    def empty(self, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A new array; its content is undefined."""
+        size = length * np.dtype(dtype).itemsize
+        if self._folder is None or size < _MIN_BYTES:
+            return np.empty(length, dtype)
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            file.truncate(size)
+            return np.asarray(np.memmap(file, dtype, "r+", shape=(length,)))
+
+    def zeros(self, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A new array of zeros."""
+        array = self.empty(length, dtype)
+        array[:] = 0
+        return array
+
+
+class Growing:
+    """An array that grows at its end, in a file without a name below `folder`."""
+
+    def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
+        self._dtype = np.dtype(dtype)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Add values to the end."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+
+    def array(self) -> npt.NDArray[Any]:
+        """All values, mapped into memory; it may be changed. Nothing may be added afterwards."""
+        self._file.flush()
+        with self._file:
+            if not os.fstat(self._file.fileno()).st_size:
+                return np.empty(0, self._dtype)
+            return np.asarray(np.memmap(self._file, self._dtype, "r+"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The one task of making a plan."""
+
+    name: str
+    folder: Path
+
+
+def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Callable[[Scratch], Values]) -> Values:
+    """The values of a plan: made by one rank, and mapped into memory by all, also by later starts.
+
+    Args:
+        workspace: that of the ranks.
+        beside: the folder of the index that the plan is made of; None: this process makes the plan for itself.
+        what: that which the plan depends on beside the index; its `repr` must be the same in all ranks.
+        make: makes the values, with room for large arrays.
+
+    Raises:
+        UsageError: `make` does.
+    """
+    if beside is None:
+        return make(Scratch())
+    name = f"plan-{hashlib.sha256(repr([_FORMAT, what]).encode(errors='surrogateescape')).hexdigest()[:16]}"
+    folder = beside / name
+    found = _load(folder)
+    if found is not None:
+        return found
+    if workspace.spool is None or not os.access(beside, os.W_OK):  # nothing is written in a dry run
+        return make(Scratch(workspace.root))
+    claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.rank_id)
+    begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}", is_last=True)
+    do_together([_Plan(name, folder)], partial(_make, make=make), _is_made, claims)
+    found = _load(folder)
+    if found is None:
+        raise PrepcliError(f"{folder} was removed during the run, which has stopped; run the same command again")
+    return found
+
+
+def _is_made(task: _Plan) -> bool:
+    return _load(task.folder) is not None
+
+
+def _make(task: _Plan, make: Callable[[Scratch], Values]) -> None:
+    folder = task.folder
+    folder.mkdir(exist_ok=True)
+    arrays = {}
+    values = {}
+    for name, value in make(Scratch(folder)).items():
+        if isinstance(value, np.ndarray):
+            with atomic_file(folder / f"{name}.npy") as file:
+                np.save(file, value, allow_pickle=False)
+            arrays[name] = len(value)
+        else:
+            values[name] = value
+    write_json(folder / _DOCUMENT, {"arrays": arrays, "values": values})
+
+
+def _load(folder: Path) -> Values | None:
+    """The values of a plan that is complete; None if there is none."""
+    document = read_document(folder / _DOCUMENT, dict[str, dict[str, Any]])
+    if document is None:
+        return None
+    try:
+        arrays = {name: map_array(folder / f"{name}.npy", length) for name, length in document["arrays"].items()}
+    except (OSError, ValueError):  # after a power failure, or somebody has removed files
+        return None
+    return document["values"] | arrays
+
+
+def map_array(path: Path, length: int) -> npt.NDArray[Any]:
+    """An array in a `.npy` file, mapped into memory, read only.
+
+    Raises:
+        OSError: it is missing.
+        ValueError: it has another length.
+    """
+    try:
+        array = np.asarray(np.load(path, mmap_mode="r" if length else None, allow_pickle=False))
+    except EOFError as error:
+        raise ValueError(f"{path} is empty") from error
+    if len(array) != length:
+        raise ValueError(f"{path} has {len(array)} values, not {length}")
+    return array

@@ -1,0 +1,181 @@
+"""Miniature corpora in exactly the layouts in which the real ones are published, made from the mini corpus."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import tarfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import soundfile
+import soxr
+
+from tests.support import sphere_files
+
+MINI_CORPUS = Path(__file__).parents[2] / "data/mini_corpus"
+Files = dict[str, bytes]
+SPEAKERS = sorted(folder.name for folder in MINI_CORPUS.glob("s0*"))
+RECORDS = [json.loads(line) for line in (MINI_CORPUS / "manifest.json").read_text(encoding="utf-8").splitlines()]
+
+
+def utterances(speaker: str) -> list[tuple[Path, str]]:
+    """Recording and text of each utterance of a speaker of the mini corpus."""
+    mine = [record for record in RECORDS if record["audio_filepath"].startswith(f"{speaker}/")]
+    return [(MINI_CORPUS / record["audio_filepath"], record["text"]) for record in mine]
+
+
+def tar(files: Files) -> bytes:
+    """A tar of files, with a member for each folder, as GNU tar writes them; the same bytes each time."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as out:
+        folders: set[str] = set()
+        for name, data in files.items():
+            for parent in reversed(Path(name).parents[:-1]):
+                if str(parent) not in folders:
+                    folders.add(str(parent))
+                    member = tarfile.TarInfo(str(parent))
+                    member.type, member.mode = tarfile.DIRTYPE, 0o755
+                    out.addfile(member)
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o444
+            out.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def tar_gz(files: Files) -> bytes:
+    return gzip.compress(tar(files), 1, mtime=0)
+
+
+def librispeech(folder: str, speakers: list[str], copies: int = 1) -> Files:
+    """`LibriSpeech/<folder>/101/1011/101-1011-0000.flac` …, two chapters for each speaker."""
+    files: Files = {
+        "LibriSpeech/README.TXT": b"A miniature.\n",
+        "LibriSpeech/SPEAKERS.TXT": b";ID |SEX| SUBSET |MINUTES| NAME\n",
+    }
+    for copy, speaker in itertools.product(range(copies), speakers):
+        number = 100 + 10 * copy + int(speaker[1:])
+        own = utterances(speaker)
+        for chapter, part in ((f"{number}1", own[:4]), (f"{number}2", own[4:])):
+            place = f"LibriSpeech/{folder}/{number}/{chapter}/{number}-{chapter}"
+            lines = []
+            for index, (path, text) in enumerate(part):
+                files[f"{place}-{index:04d}.flac"] = path.read_bytes()
+                lines.append(f"{number}-{chapter}-{index:04d} {text.upper()}\n")
+            files[f"{place}.trans.txt"] = "".join(lines).encode()
+    return files
+
+
+@lru_cache
+def sphere(path: Path) -> bytes:
+    """A recording as NIST SPHERE at 16 kHz."""
+    samples, rate = soundfile.read(path, dtype="int16")
+    samples = soxr.resample(samples, rate, 16000)
+    return sphere_files.sphere(samples.tobytes(), "pcm", len(samples), 1, rate=16000)
+
+
+def an4(copies: int = 1) -> Files:
+    """`an4/etc/an4_train.transcription`, `an4/wav/an4_clstk/fash/an251-fash-b.sph` …, each speaker so many times."""
+    files: Files = {}
+    for part, folder, speakers, line in (
+        ("train", "an4_clstk", ("s01", "s02"), "<s> {} </s> ({})\n"),
+        ("test", "an4test_clstk", ("s03",), "{} ({})\n"),
+    ):
+        transcription, fileids = "", ""
+        for copy, speaker in itertools.product(range(copies), speakers):
+            name = f"f{speaker}{copy or ''}"
+            for index, (path, text) in enumerate(utterances(speaker)[:3]):
+                id = f"an{250 + index}-{name}-b" if index else f"cen4-{name}-b"
+                files[f"an4/wav/{folder}/{name}/{id}.sph"] = sphere(path)
+                transcription += line.format(text.upper(), id)
+                fileids += f"{folder}/{name}/{id}\n"
+        files[f"an4/etc/an4_{part}.transcription"] = transcription.encode()
+        files[f"an4/etc/an4_{part}.fileids"] = fileids.encode()
+    files["an4/LICENSE"] = b"\n"
+    return files
+
+
+def wav(path: Path, sampling_rate: int | None = None) -> bytes:
+    """A recording as 16-bit WAV; `sampling_rate` changes what the header says, no more."""
+    samples, rate = soundfile.read(path, dtype="int16")
+    buffer = io.BytesIO()
+    soundfile.write(buffer, samples, sampling_rate or rate, format="WAV", subtype="PCM_16")
+    return buffer.getvalue()
+
+
+MANDARIN = ["而 对 楼市 成交 抑制 作用 最 大 的 限 购", "也 成为 地方 政府 的 眼中 钉", "自 六月 底", "后"]
+
+
+def aishell() -> Files:
+    """`data_aishell/wav/S0002.tar.gz` with `train/S0002/*.wav`, and one transcript for all."""
+    files: Files = {}
+    transcript = ""
+    for part, name, speaker in (("train", "S0002", "s01"), ("train", "S0003", "s02"), ("dev", "S0724", "s03"),
+                                ("test", "S0764", "s04")):  # fmt: skip
+        inner: Files = {}
+        for index, ((path, _), text) in enumerate(zip(utterances(speaker), MANDARIN, strict=False)):
+            id = f"BAC009{name}W{index + 122:04d}"
+            inner[f"{part}/{name}/{id}.wav"] = wav(path)
+            if (name, index) != ("S0003", 3):  # as in the real one, some recordings have no transcript
+                transcript += f"{id} {text}\n"
+        files[f"data_aishell/wav/{name}.tar.gz"] = tar_gz(inner)
+    files["data_aishell/transcript/aishell_transcript_v0.8.txt"] = transcript.encode()
+    return files
+
+
+def aishell2(nemo_layout: bool) -> Files:
+    """`iOS/data/{trans.txt,wav.scp,wav/}` and `iOS/{dev,test}`, or the folders that NeMo's script wants."""
+    files: Files = {}
+    for part, name, speaker in (("train", "C0001", "s01"), ("dev", "D0012", "s03"), ("test", "T0004", "s04")):
+        place = f"iOS/{'data' if part == 'train' else part}"
+        wavs = f"wav/{part}" if nemo_layout else f"{place}/wav"
+        transcript, scp = "", ""
+        for index, ((path, _), text) in enumerate(zip(utterances(speaker), MANDARIN, strict=False)):
+            id = f"I{name}W{index + 1:04d}"
+            files[f"{wavs}/{name}/{id}.wav"] = wav(path)
+            transcript += f"{id}\t{text.replace(' ', '')}{' yes' if index == 1 else ''}\n"
+            scp += f"{id}\twav/{name}/{id}.wav\n"
+        files[f"transcript/{part}/trans.txt" if nemo_layout else f"{place}/trans.txt"] = transcript.encode()
+        if not nemo_layout:
+            files[f"{place}/wav.scp"] = scp.encode()
+    return files
+
+
+def ljspeech() -> Files:
+    """`LJSpeech-1.1/metadata.csv` (id|text|normalised text, quotes unescaped) and `wavs/`."""
+    files: Files = {}
+    rows = ""
+    for chapter, speaker in enumerate(SPEAKERS[:4], start=1):
+        for index, (path, text) in enumerate(utterances(speaker), start=1):
+            id = f"LJ{chapter:03d}-{index:04d}"
+            files[f"LJSpeech-1.1/wavs/{id}.wav"] = wav(path)
+            rows += f'{id}|"{text}" in 1455,|"{text}" in fourteen fifty-five,\n'
+    files["LJSpeech-1.1/metadata.csv"] = rows.encode()
+    files["LJSpeech-1.1/README"] = b"A miniature.\n"
+    return files
+
+
+ARCHIVES: dict[str, Callable[[], bytes]] = {
+    "dev-clean-2.tar.gz": lambda: tar_gz(librispeech("dev-clean-2", ["s01", "s02"])),
+    "train-clean-5.tar.gz": lambda: tar_gz(librispeech("train-clean-5", ["s03", "s04", "s05"])),
+    "an4_sphere.tar.gz": lambda: tar_gz(an4()),
+    "data_aishell.tgz": lambda: tar_gz(aishell()),
+    "LJSpeech-1.1.tar.bz2": lambda: bz2.compress(tar(ljspeech())),
+}
+
+
+def write_files(files: Files, folder: Path) -> Path:
+    """Lay files out below `folder`."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def checksum_list(archives: dict[str, bytes], algorithm: str = "md5") -> str:
+    """Their checksums as `md5sum` prints them."""
+    return "".join(f"{hashlib.new(algorithm, data).hexdigest()}  {name}\n" for name, data in archives.items())

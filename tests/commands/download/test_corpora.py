@@ -1,0 +1,244 @@
+"""an4, aishell, aishell2 and ljspeech: what each writes, from archives in the published layouts."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from prepcli.commands.download.published.aishell import data_set as aishell_set
+from prepcli.commands.download.published.an4 import data_set as an4_set
+from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
+from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
+from tests.commands.download.conftest import Serve
+from tests.commands.download.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
+from tests.conftest import read_lines, tree
+from tests.support.running import Outcome, prepcli
+
+
+def test_archives_come_over_https() -> None:
+    sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
+    sets += librispeech_sets("mini", "wav")
+    archives = [one.archive for one in sets if one.archive is not None]
+    assert len(archives) == len(sets) and all(archive.urls for archive in archives)
+    plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]
+    assert plain == []
+
+
+def test_an4(serve: Serve, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = prepcli("download", "an4", "--data-root", data, "--base-url", serve().url)
+    assert (done.code, done.err) == (0, "")
+    train, test = (read_lines(data / f"an4/{part}_manifest.json") for part in ("train", "test"))
+    assert (len(train), len(test)) == (6, 3)
+    assert train[1] == {
+        "audio_filepath": "wav/an4_clstk/fs01/an251-fs01-b.wav",
+        "duration": 1.28,
+        "text": "the kettle is boiling.",
+        "speaker": "| Language:en Dataset:AN4 Speaker:fs01 |",
+    }
+    assert test[0]["audio_filepath"] == "wav/an4test_clstk/fs03/cen4-fs03-b.wav"
+    assert test[0]["text"] == utterances("s03")[0][1].lower()  # the test part has no <s> and </s>
+    for record in [*train, *test]:
+        path = data / "an4" / record["audio_filepath"]
+        samples, rate = soundfile.read(path, dtype="int16")
+        published, _ = soundfile.read(path.with_suffix(".sph"), dtype="int16")
+        assert rate == 16000
+        assert (samples == published).all()
+        assert record["duration"] == len(samples) / rate
+
+
+def test_an_archive_brings_nothing_but_its_corpus(serve: Serve, tmp_path: Path) -> None:
+    """Other files in it would lie in the data root, or replace those that are there; those next to a tree stay."""
+    from tests.commands.download.miniatures import an4, librispeech, tar_gz
+
+    strange = {".bashrc": b"x", "mine.json": b"x", "set.prepcli/plan.json": b"x", "LibriSpeech/other/x": b"x"}
+    data = write_files({"mine.json": b"mine", "LibriSpeech/README.TXT": b"mine"}, tmp_path / "data")
+    site = serve(
+        {
+            "an4_sphere.tar.gz": tar_gz(an4() | strange),
+            "dev-clean-2.tar.gz": tar_gz(librispeech("dev-clean-2", ["s01"]) | strange),
+        }
+    )
+    sums = tmp_path / "sums"
+    sums.write_text(checksum_list(site.files))
+    from_site = ("--data-root", data, "--base-url", site.url, "--checksums", sums)
+    for words in (("an4",), ("librispeech", "--data-sets", "dev_clean_2")):
+        done = prepcli("download", *words, *from_site)
+        assert done.code == 0, done.err
+        assert "files of the archive are not part of" in done.err
+    assert {path.name for path in data.iterdir()} == {"an4", "LibriSpeech", "mine.json", "dev_clean_2.json"}
+    assert {path.name for path in (data / "LibriSpeech").iterdir()} == {
+        *("README.TXT", "SPEAKERS.TXT", "dev-clean-2", "dev-clean-2-processed")
+    }
+    assert (data / "mine.json").read_bytes() + (data / "LibriSpeech/README.TXT").read_bytes() == b"minemine"
+
+
+def test_an4_lines_without_an_utterance(serve: Serve, tmp_path: Path) -> None:
+    from tests.commands.download.miniatures import an4, tar_gz
+
+    files = an4()
+    name = "an4/etc/an4_train.transcription"
+    files[name] = b"<s> NO ID </s>\n<s> </s> (an251-fs01-b)\n" + files[name]
+    site = serve({"an4_sphere.tar.gz": tar_gz(files)})
+    done = prepcli("download", "an4", "--data-root", tmp_path / "d", "--base-url", site.url, "--max-rejects", 3)
+    assert done.code == 0, done.err
+    rejects = read_lines(tmp_path / "d.prepcli/sets/an4/rejects.jsonl")
+    assert [reject["reject_detail"] for reject in rejects] == [
+        f"{name}:1: the line does not end with a file id in brackets",
+        f"{name}:2: the line has no words",
+    ]
+
+
+def test_aishell(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    arguments = ["--base-url", serve().url, "--checksums", checksums, "--max-rejects", 1]
+    done = prepcli("download", "aishell", "--data-root", data, *arguments)
+    assert done.code == 0, done.err
+    parts = {part: read_lines(data / f"data_aishell/{part}.json") for part in ("train", "dev", "test")}
+    assert {part: len(records) for part, records in parts.items()} == {"train": 7, "dev": 4, "test": 4}
+    assert parts["dev"][0] == {
+        "audio_filepath": "wav/dev/S0724/BAC009S0724W0122.wav",
+        "duration": 1.12,
+        "text": "而对楼市成交抑制作用最大的限购",
+        "speaker": "| Language:zh Dataset:AISHELL Speaker:S0724 |",
+    }
+    for part in parts.values():
+        assert all((data / "data_aishell" / record["audio_filepath"]).is_file() for record in part)
+    texts = [record["text"] for part in parts.values() for record in part]
+    counts = Counter("".join(texts))
+    vocabulary = (data / "data_aishell/vocab.txt").read_text().splitlines()
+    assert sorted(vocabulary) == sorted(counts)
+    assert [counts[character] for character in vocabulary] == sorted(counts.values(), reverse=True)
+    assert not list(data.rglob("*.tar.gz"))
+    reject = read_lines(tmp_path / "data.prepcli/sets/aishell/rejects.jsonl")[0]
+    assert reject["reject_detail"] == "data_aishell/wav/train/S0003/BAC009S0003W0125.wav: no transcript names it"
+
+
+@pytest.mark.parametrize("nemo_layout", [False, True])
+def test_aishell2(tmp_path: Path, nemo_layout: bool) -> None:
+    corpus = write_files(aishell2(nemo_layout), tmp_path / "corpus")
+    before = tree(corpus)
+    arguments = ["download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data"]
+    planned = prepcli(*arguments, "--dry-run", "--json")
+    assert planned.json["records_in"] == 12
+    assert not (tmp_path / "data").exists()
+    done = prepcli(*arguments)
+    assert (done.code, done.err) == (0, "")
+    records = read_lines(tmp_path / "data/train.json")
+    assert len(records) == len(MANDARIN)
+    assert records[1]["text"] == "也成为地方政府的眼中钉 YES"
+    assert records[1]["duration"] == 1.28
+    assert Path(records[1]["audio_filepath"]).is_file()
+    vocabulary = (tmp_path / "data/vocab.txt").read_text().splitlines()
+    assert sorted(vocabulary) == sorted({*"".join(MANDARIN), *"YES"})
+    assert tree(corpus) == before
+    assert "nothing to do" in prepcli(*arguments).out
+    (corpus / ("transcript/dev/trans.txt" if nemo_layout else "iOS/dev/trans.txt")).write_text("ID0012W0009 后\n")
+    changed = prepcli(*arguments)
+    assert changed.code == 2
+    assert "has another content" in changed.error_line
+
+
+@pytest.mark.parametrize("nemo_layout", [False, True])
+def test_aishell2_whose_audio_was_away(tmp_path: Path, nemo_layout: bool) -> None:
+    """When it was indexed; `--retry-rejects` indexes it again, unless more than the audio has changed."""
+    corpus = write_files(aishell2(nemo_layout), tmp_path / "corpus")
+    speaker = corpus / ("wav/dev/D0012" if nemo_layout else "iOS/dev/wav/D0012")
+    transcript = corpus / ("transcript/dev/trans.txt" if nemo_layout else "iOS/dev/trans.txt")
+    arguments = ["download", "aishell2", "--audio-folder", corpus, "--max-rejects", 12, "--json"]
+    whole = prepcli(*arguments, "--data-root", tmp_path / "whole")
+    assert whole.code == 0
+
+    speaker.rename(tmp_path / "away")
+    arguments += ["--data-root", tmp_path / "data"]
+    without = prepcli(*arguments)
+    assert without.json["rejects_by_reason"] == {"missing_audio": 4}
+    assert prepcli("status", tmp_path / "data", "--json").json["retry_with"].endswith(" --retry-rejects")
+    assert prepcli(*arguments, "--retry-rejects").json["status"] == "nothing_to_do"
+    (tmp_path / "away").rename(speaker)
+    refused = prepcli(*arguments)
+    assert refused.code == 2
+    assert "has another content" in refused.error_line
+
+    text = transcript.read_bytes()
+    transcript.write_bytes(text.replace("也".encode(), "后".encode()))
+    assert prepcli(*arguments, "--retry-rejects").code == 2
+    transcript.write_bytes(text)
+    again = prepcli(*arguments, "--retry-rejects")
+    assert (again.code, again.json["records_out"], again.json["rejects_by_reason"]) == (0, 12, {})
+    assert tree(tmp_path / "data") == tree(tmp_path / "whole")
+    for more in ([], ["--retry-rejects"]):
+        assert prepcli(*arguments, *more).json["status"] == "nothing_to_do"
+
+
+def test_aishell2_is_not_there(tmp_path: Path) -> None:
+    done = prepcli("download", "aishell2", "--audio-folder", tmp_path, "--data-root", tmp_path / "data")
+    assert done.code == 2
+    assert "holds no part of AISHELL-2: looked for iOS/data/trans.txt" in done.error_line
+
+
+def ljspeech(data: Path, serve: Serve, checksums: Path, *more: object) -> Outcome:
+    arguments = ["--base-url", serve().url, "--checksums", checksums, "--val-size", 3, "--test-size", 5, *more]
+    return prepcli("download", "ljspeech", "--data-root", data, *arguments)
+
+
+def test_ljspeech(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = ljspeech(data, serve, checksums)
+    assert (done.code, done.err) == (0, "")
+    parts = {part: read_lines(data / f"LJSpeech-1.1/{part}_manifest.json") for part in ("train", "val", "test")}
+    assert {part: len(records) for part, records in parts.items()} == {"train": 16, "val": 3, "test": 5}
+    first = parts["train"][0]
+    assert first["text"].endswith(" in 1455,")
+    assert first["normalized_text"].endswith(" in fourteen fifty-five,")
+    assert first["speaker"] == "| Language:en Dataset:LJSpeech Speaker:LJ |"
+    paths = [record["audio_filepath"] for records in parts.values() for record in records]
+    assert len(set(paths)) == 24
+    for part, records in parts.items():
+        lines = (data / f"filelists/ljs_audio_text_{part}_filelist.txt").read_text().splitlines()
+        for line, record in zip(lines, records, strict=True):
+            path, text = line.split("|")
+            assert (data / path).samefile(data / "LJSpeech-1.1" / record["audio_filepath"])
+            assert text == record["normalized_text"]
+
+
+def test_subsets_of_ljspeech() -> None:
+    """The published lists have subsets of the train part; the miniature is too small for them."""
+    names = [f"LJ001-{number:04d}" for number in range(1000)]
+    fields = {"normalized_text": "a text"}
+    records = [("train_manifest.json", {"audio_filepath": f"wavs/{name}.wav"} | fields) for name in names]
+    found = []
+    for seed in (0, 1):
+        derive = ljspeech_set(100, 500, seed).derive
+        assert derive is not None
+        lists = {name: list(lines) for name, lines in derive(iter(records))}
+        subsets = {name: lines for name, lines in lists.items() if "subset" in name}
+        assert {name: len(lines) for name, lines in subsets.items()} == {
+            f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt": size for size in (300, 625)
+        }
+        small, large = subsets.values()
+        assert large[:300] == small
+        assert set(large) < set(lists["filelists/ljs_audio_text_train_filelist.txt"])
+        found.append(small)
+    assert found[0] != found[1]
+
+
+def test_ljspeech_split_depends_on_the_seed_alone(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    for name, seed, workers in (("a", 0, 1), ("b", 0, 2), ("c", 1, 2)):
+        assert ljspeech(tmp_path / name, serve, checksums, "--split-seed", seed, "--num-workers", workers).code == 0
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+    assert tree(tmp_path / "a") != tree(tmp_path / "c")
+
+
+def test_ljspeech_with_nothing_to_train_on(serve: Serve, checksums: Path, tmp_path: Path) -> None:
+    done = ljspeech(tmp_path / "data", serve, checksums, "--test-size", 21)
+    assert done.code == 2
+    assert "leave nothing of the 24 utterances to train on" in done.error_line
+    assert ljspeech(tmp_path / "data", serve, checksums).code == 0
+
+
+def test_help_lists_corpora_with_size_licence_and_needs() -> None:
+    text = " ".join(prepcli("download", "--help").out.split())
+    for words in ("CC BY 4.0", "64 MB, licence not stated", "15.6 GB, Apache 2.0", "needs your copy", "public domain"):
+        assert words in text

@@ -1,0 +1,202 @@
+"""Real NeMo models, tiny and with random weights: their steps, their counted memory, and NeMo's loader as the judge."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from prepcli.commands.estimate_batch_sizes import children
+from prepcli.commands.estimate_batch_sizes.lines import envelope, peak_of
+from prepcli.commands.estimate_batch_sizes.messages import Setup
+from prepcli.commands.estimate_batch_sizes.probes import Record
+from prepcli.commands.estimate_batch_sizes.searching import Search, Settings
+from tests.commands.estimate_batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
+from tests.conftest import MINI_CORPUS
+from tests.support.forks import FORKING
+from tests.support.lazy import lazy
+from tests.support.running import prepcli
+
+if TYPE_CHECKING:
+    import torch
+
+    from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
+else:
+    torch = lazy("torch")
+
+pytestmark = pytest.mark.nemo
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nemo() -> Iterator[None]:
+    pytest.importorskip("nemo.collections.asr")
+    level = logging.root.manager.disable
+    yield
+    logging.disable(level)
+
+
+def trainer(model_class: str, config: Path, limit: int = 10**12, dtype: str = "bfloat16") -> ModelTrainer:
+    from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
+
+    return ModelTrainer(Setup(None, model_class, str(config), "adamw", dtype, True, "cpu", 1.0, limit, 12.0))
+
+
+@pytest.fixture(scope="module")
+def ctc(tmp_path_factory: pytest.TempPathFactory) -> ModelTrainer:
+    return trainer(CTC, ctc_config(tmp_path_factory.mktemp("ctc")))
+
+
+def check_lines(
+    made: ModelTrainer, duration: float, tokens: int | None = None, sizes: tuple[int, ...] = (12,)
+) -> list[tuple[int, int]]:
+    """The lines of small steps without arithmetic against the counted peaks of other batches with it."""
+    lines = envelope(made.count(duration, tokens).timelines)
+    for size in sizes:
+        peak = computed(made, duration, tokens, size)
+        assert abs(peak_of(lines, size) - peak) <= 0.01 * peak, (duration, size)
+        assert made.step(duration, tokens, size).peak == peak
+    return lines
+
+
+def computed(made: ModelTrainer, duration: float, tokens: int | None, size: int) -> int:
+    """The counted peak of a step that computes all values."""
+    made._computes = True
+    try:
+        return made.step(duration, tokens, size).peak
+    finally:
+        made._computes = False
+
+
+def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
+    """Log every 0 steps, as a trainer without parts has it, would be a division by zero."""
+    check_lines(ctc, 1.0, 20, (1, 12))
+    (base, slope), *_ = check_lines(ctc, 4.0)
+    parameters = sum(one.numel() * 4 for one in ctc._model.parameters())
+    assert base > 4 * parameters  # the model, its copy for DDP, and two states of the optimizer
+    assert slope > 4 * 16000 * 4  # the audio alone
+    assert ctc.hello().model == "EncDecCTCModelBPE"
+
+
+def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs: memory grows with both numbers. The search, with a limit of memory that steps must keep."""
+    from nemo.utils.app_state import AppState
+
+    monkeypatch.setattr(AppState(), "_all_model_restore_paths", ["earlier.nemo"])  # NeMo would look for parts in it
+    made = trainer(AED, aed_config(tmp_path))
+    wanted = ((2.0, 10, (1, 12)), (2.0, 60, (12,)), (4.0, 60, (12,)))
+    peaks = [peak_of(check_lines(made, duration, tokens, sizes), 12) for duration, tokens, sizes in wanted]
+    assert peaks == sorted(set(peaks))
+    bounds = [(1.0, 10), (1.0, 20), (3.0, 40)]
+    limit = computed(made, 3.0, 40, 9)
+    made._limit, found = limit, []
+    for is_estimate in (True, False):
+        record = Record(tmp_path / str(is_estimate), "digest")
+        settings = Settings(bounds, 4, 0.05, is_estimate, limit, made.hello().static)
+        search = Search(settings, record, made)
+        found.append(search.results(finish=True))
+    assert found[0] == found[1]
+    assert found[0][-1] == 9
+    assert found[0] == sorted(found[0], reverse=True)
+
+
+def test_the_lines_of_a_magpie_model(tmp_path: Path, codec_model: Path) -> None:
+    made = trainer(MAGPIE, magpie_config(tmp_path, codec_model))
+    batch = made._schema.batch(2, (345, 13), "cpu")
+    assert batch["audio_codes"].shape == (2, 4, 345)
+    assert batch["align_prior_matrix"].shape == (2, 346, 13)
+    assert batch["context_audio_codes"].shape[2] == 345  # one second
+    check_lines(made, 0.5, sizes=(1, 12))
+    check_lines(made, 1.0)
+
+
+def test_a_step_above_the_limit_is_out_of_memory(ctc: ModelTrainer) -> None:
+    counted = ctc.count(2.0, None)
+    peak = max(counted.timelines[0][1])
+    before, ctc._limit = ctc._limit, peak
+    try:
+        assert ctc.step(2.0, None, 2).outcome == "fits"
+        assert ctc.step(2.0, None, 3).outcome == "out_of_memory"
+        assert ctc.step(2.0, None, 2).peak == peak  # nothing of the failed step is left
+    finally:
+        ctc._limit = before
+
+
+def test_bytes_of_tensors_are_counted() -> None:
+    from prepcli.models.counted_memory import MemoryCounter
+
+    weight = torch.zeros(10, 10, requires_grad=True)
+    with MemoryCounter([weight], extra=7) as counter:
+        made = torch.ones(100) * 2  # two tensors of 400 bytes at once
+        view = made[:50]
+        view += 1
+        assert counter.in_use == 407 + 400
+        (weight @ made[:10]).sum().backward()
+        assert counter.in_use == 407 + 400 + 400 + 0
+    assert counter.static == 407
+    assert counter.peak >= 407 + 800
+    assert weight.grad is not None
+    with pytest.raises(torch.cuda.OutOfMemoryError), MemoryCounter([], limit=399):
+        torch.ones(100)
+
+
+def test_tensors_larger_than_this_machine_are_counted() -> None:
+    """The memory of the GPU in question is not that of this machine."""
+    from prepcli.models.counted_memory import MemoryCounter
+
+    column, row = torch.zeros(1 << 19, 1), torch.zeros(1, 1 << 19)
+    with MemoryCounter([]) as counter:
+        made = column @ row
+    assert counter.peak == 4 * made.numel() == 1 << 40
+
+
+def test_the_whole_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bins, batch sizes for a limit of memory, and a config that NeMo's loader takes."""
+    monkeypatch.setattr(children, "subprocess", FORKING)
+    config = ctc_config(tmp_path)
+    manifest = MINI_CORPUS / "manifest.json"
+    assert prepcli("estimate-bins", manifest, "-b", 4, "--write-config", config).code == 0
+    words = ["--model-class", CTC, "--config", config, "--buckets-from", config, "--work", tmp_path / "sizes"]
+    more = ["--device", "cpu", "--gpu-memory", "150MiB", "--json"]
+    done = prepcli("estimate-batch-sizes", *words, *more)
+    assert done.code == 0, done.err
+    details = done.json["details"]
+    assert len(details["bucket_batch_size"]) == 4
+    assert details["bucket_batch_size"] == sorted(details["bucket_batch_size"], reverse=True)
+    # The config is the model's as well: data that are written there are not another model.
+    for _ in range(2):
+        again = prepcli("estimate-batch-sizes", *words, *more, "--write-config", config)
+        assert again.code == 0, again.err
+        assert again.json["status"] == "nothing_to_do"
+    check_with_nemos_loader(yaml.safe_load(config.read_text())["model"]["train_ds"], details)
+
+
+def check_with_nemos_loader(section: dict[str, Any], details: dict[str, Any]) -> None:
+    from nemo.collections.common.data.lhotse.dataloader import get_lhotse_dataloader_from_config
+    from omegaconf import OmegaConf
+
+    class Lengths(torch.utils.data.Dataset):
+        def __getitem__(self, cuts: Any) -> list[float]:
+            return [cut.duration for cut in cuts]
+
+    section = section | {
+        "manifest_filepath": str(MINI_CORPUS / "manifest.json"),
+        "num_workers": 0,
+        "shuffle": False,
+        "use_lhotse": True,
+    }
+    loader = get_lhotse_dataloader_from_config(OmegaConf.create(section), 0, 1, Lengths())
+    batches = list(loader)
+    durations = [json.loads(line)["duration"] for line in (MINI_CORPUS / "manifest.json").open(encoding="utf-8")]
+    assert sorted(one for batch in batches for one in batch) == pytest.approx(sorted(durations))
+    for batch in batches:
+        fitting = [
+            size
+            for bound, size in zip(details["bucket_duration_bins"], details["bucket_batch_size"], strict=True)
+            if max(batch) <= bound
+        ]
+        assert len(batch) <= fitting[0]

@@ -1,0 +1,83 @@
+"""What `inspect` says of exports, as folders and as single files."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from prepcli.errors import UsageError
+from tests.commands.inspect.conftest import look
+from tests.conftest import SHORT_CORPUS
+from tests.support.running import prepcli
+
+MANIFEST = SHORT_CORPUS / "manifest.json"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The mini corpus as each export."""
+    folder = tmp_path_factory.mktemp("exports")
+    for command, out, *options in (
+        ("manifest-to-wenet", "shards", "--shard-size", 16),
+        ("manifest-to-wenet", "raw", "--raw"),
+        ("manifest-to-mels", "lists", "--lists-only"),
+        ("manifest-to-parquet", "parquet", "--shard-size", 16),
+    ):
+        assert prepcli(command, MANIFEST, folder / str(out), *options).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("part", ["shards", "shards/shards.list"])
+def test_shards_for_wenet(made: Path, part: str) -> None:
+    found = look(made / part)
+    assert (found.kind, found.title) == ("wenet", "3 shards for WeNet (data_type: shard)")
+    assert [run.command for run in found.runs] == ["manifest-to-wenet"]
+    assert (found.tars[0].members, found.tars[0].extensions) == (96, {"txt": 48, "flac": 48})
+    assert (found.audio[0].looked_at, found.audio[0].unreadable) == (48, 0)
+
+
+@pytest.mark.parametrize("part", ["raw", "raw/data.list"])
+def test_a_data_list(made: Path, part: str) -> None:
+    found = look(made / part, num_audio_files=10)
+    assert (found.kind, found.records) == ("wenet", 48)
+    assert (found.audio[0].looked_at, found.audio[0].missing) == (10, 0)
+    assert found.notes == ["data.list has 48 lines"]
+
+
+@pytest.mark.parametrize("part", ["lists", "lists/filelists", "lists/filelists/manifest_audio_text_filelist.txt"])
+def test_file_lists(made: Path, part: str) -> None:
+    found = look(made / part)
+    assert (found.kind, found.records, found.audio[0].looked_at) == ("mels", 48, 48)
+
+
+@pytest.mark.parametrize(("part", "records"), [("parquet", 48), ("parquet/data-000001.parquet", 16)])
+def test_parquet(made: Path, part: str, records: int) -> None:
+    found = look(made / part)
+    assert (found.kind, found.records) == ("parquet", records)
+    assert list(found.fields) == ["id", "audio", "duration", "text", "speaker", "lang"]
+    assert found.hours > 0
+    assert (found.audio[0].looked_at, found.audio[0].formats) == (records, {"flac PCM_16": records})
+
+
+def test_the_command_prints_all_kinds(made: Path) -> None:
+    for part in ("shards/shards.list", "raw", "lists", "parquet"):
+        done = prepcli("inspect", made / part)
+        assert done.code == 0, done.err
+        assert json.loads(prepcli("inspect", made / part, "--json").out)["kind"] in ("wenet", "mels", "parquet")
+
+
+def test_missing_and_damaged_parts_are_named(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "shards.list").write_text("gone_000000000.tar\n")
+    found = look(tmp_path / "shards.list")
+    assert found.notes == [f"1 shards of the list are missing, the first is {tmp_path}/gone_000000000.tar"]
+    shutil.copy(made / "parquet/data-000000.parquet", tmp_path / "data-000000.parquet")
+    (tmp_path / "data-000001.parquet").write_bytes(b"PAR1, but not for long")
+    (tmp_path / "shards.list").unlink()
+    found = look(tmp_path)
+    assert found.records == 16
+    assert found.notes[0].startswith("damaged: data-000001.parquet")
+    broken = tmp_path / "data.list"
+    broken.write_text((made / "raw/data.list").read_text() + '{"key": 1}\n')
+    with pytest.raises(UsageError, match=r"data\.list:49 is not a line of a data list"):
+        look(broken)

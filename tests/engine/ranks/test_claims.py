@@ -1,0 +1,231 @@
+"""Claims: one rank at a time does a piece of work, and the work of a dead rank goes on."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prepcli.engine.ranks import claims as module
+from prepcli.engine.ranks.claims import Claims, do_together, holders, owners
+from prepcli.processes.owner import Owner
+
+
+@dataclass(frozen=True)
+class Task:
+    name: str
+    result: Path
+
+
+def do(task: Task, by: int, seconds: float = 0.0) -> None:
+    time.sleep(seconds)
+    with task.result.open("a") as file:
+        file.write(f"{by}\n")
+
+
+def is_done(task: Task) -> bool:
+    return task.result.exists()
+
+
+def tasks_in(folder: Path, count: int) -> list[Task]:
+    return [Task(f"task-{number}", folder / f"result-{number}") for number in range(count)]
+
+
+def rank(folder: Path, number: int) -> Claims:
+    found = Claims(folder / "claims", number, f"rank{number}x{os.getpid()}")
+    found.begin()
+    return found
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Processes cannot look each other up, as on different machines; silence is noticed at once."""
+    monkeypatch.setattr(Owner, "is_gone", None)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.05)
+    yield
+
+
+def test_one_of_two_gets_it(tmp_path: Path) -> None:
+    first, second = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert first.take("unit")
+    assert first.take("unit"), "it is its own"
+    assert first.is_free("unit")
+    assert not second.is_free("unit")
+    assert not second.take("unit")
+    assert holders(tmp_path / "claims") == {"unit": 0}
+    first.release("unit")
+    assert second.is_free("unit")
+    assert second.take("unit")
+    assert holders(tmp_path / "claims") == {"unit": 1}
+
+
+def test_a_rank_gives_up_only_its_own_claims(tmp_path: Path) -> None:
+    first, second = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert first.take("a") and second.take("b")
+    second.give_up()
+    assert holders(tmp_path / "claims") == {"a": 0}
+
+
+def test_the_claim_of_an_ended_process_is_void(tmp_path: Path) -> None:
+    process = get_context("fork").Process(target=lambda: rank(tmp_path, 0).take("unit"))
+    process.start()
+    process.join()
+    second, third = rank(tmp_path, 1), rank(tmp_path, 2)
+    assert second.take("unit")
+    assert not third.take("unit"), "only one takes over"
+    assert holders(tmp_path / "claims") == {"unit": 1}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_silent_rank_loses_its_claim_and_a_beating_one_does_not(tmp_path: Path) -> None:
+    silent, beating, other = rank(tmp_path, 0), rank(tmp_path, 1), rank(tmp_path, 2)
+    assert silent.take("a") and beating.take("b")
+    assert not other.take("a"), "nothing is known of its silence yet"
+    assert not other.take("b")
+    for _ in range(8):
+        time.sleep(0.02)
+        beating.beat()
+        assert not other.take("b")
+    assert other.take("a")
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("shift", [-3600, 3600])
+def test_clocks_that_differ_by_an_hour_change_nothing(tmp_path: Path, shift: int) -> None:
+    beating, other = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert beating.take("unit")
+    for _ in range(6):
+        beating.beat()
+        for path in (tmp_path / "claims").iterdir():
+            os.utime(path, (time.time() + shift, time.time() + shift))
+        assert not other.take("unit")
+        time.sleep(0.02)
+
+
+def test_an_empty_claim_of_a_killed_process_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has signed it, so it is not waited for as long as for a rank that may be at work."""
+    monkeypatch.setattr(module, "EMPTY_SECONDS", 0.05)
+    other = rank(tmp_path, 0)
+    (tmp_path / "claims" / "unit.0").touch()
+    assert not other.take("unit")
+    time.sleep(0.1)
+    assert other.take("unit")
+
+
+def test_the_folder_is_removed_while_it_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a rank that has ended the run, and removes all claims."""
+    late = rank(tmp_path, 0)
+    shutil.rmtree(tmp_path / "claims")
+
+    def mkdir(path: Path, *_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", mkdir)
+        assert not late.take("finish")
+    assert not late.take("finish")
+    assert late.take("finish"), "the folder is there again"
+
+
+def test_the_folder_is_removed_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's `glob` then finds a folder, and fails to open it."""
+    late = rank(tmp_path, 0)
+    scandir = os.scandir
+
+    def removing(path: Path) -> Any:
+        shutil.rmtree(path, ignore_errors=True)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", removing)
+    late.give_up()
+    assert not (tmp_path / "claims").exists()
+    (tmp_path / "claims").mkdir()
+    assert owners(tmp_path / "claims") == {}
+
+
+def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:
+    tasks = tasks_in(tmp_path, 12)
+
+    def work(number: int) -> None:
+        claims = Claims(tmp_path / "claims", number, f"rank{number}")
+        do_together(tasks, partial(do, by=number, seconds=0.02), is_done, claims, world_size=3)
+
+    processes = [get_context("fork").Process(target=work, args=(number,)) for number in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    did = [task.result.read_text() for task in tasks]
+    assert all(one in ("0\n", "1\n", "2\n") for one in did), "each is done once"
+    assert holders(tmp_path / "claims") == {}
+
+
+def test_a_task_that_another_rank_ends_before_the_claim_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = tasks_in(tmp_path, 1)
+    claims = Claims(tmp_path / "claims", 0, "rank0")
+    take = claims.take
+
+    def take_late(name: str) -> bool:
+        do(task, by=1)
+        return take(name)
+
+    monkeypatch.setattr(claims, "take", take_late)
+    do_together([task], partial(do, by=0), is_done, claims, world_size=2)
+    assert task.result.read_text() == "1\n"
+
+
+def test_every_rank_begins_at_another_place(tmp_path: Path) -> None:
+    for number, expected in enumerate(([0, 1, 2, 3, 4, 5], [2, 3, 4, 5, 0, 1], [4, 5, 0, 1, 2, 3])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        tasks = tasks_in(folder, 6)
+        log = folder / "log"
+
+        def note(task: Task, tasks: list[Task] = tasks, log: Path = log) -> None:
+            do(task, by=0)
+            with log.open("a") as file:
+                file.write(f"{tasks.index(task)}\n")
+
+        do_together(tasks, note, is_done, Claims(folder / "claims", number, "rank"), world_size=3)
+        assert list(map(int, log.read_text().split())) == expected
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["died", "never started"])
+def test_the_tasks_of_a_missing_rank_are_done(tmp_path: Path, killed: bool) -> None:
+    tasks = tasks_in(tmp_path, 4)
+    if killed:
+        process = get_context("fork").Process(target=lambda: rank(tmp_path, 1).take(tasks[3].name))
+        process.start()
+        process.join()
+    claims = Claims(tmp_path / "claims", 0, "rank0")
+    do_together(tasks, partial(do, by=0), is_done, claims, world_size=2)
+    assert [task.result.read_text() for task in tasks] == ["0\n"] * 4
+
+
+def test_an_error_frees_what_the_rank_has_claimed(tmp_path: Path) -> None:
+    def fail(task: Task) -> None:
+        raise ValueError(task.name)
+
+    claims = Claims(tmp_path / "claims", 0, "rank0")
+    with pytest.raises(ValueError, match="task-0"):
+        do_together(tasks_in(tmp_path, 2), fail, is_done, claims)
+    assert list((tmp_path / "claims").iterdir()) == []
+
+
+def test_no_hard_links_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no hard links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    first, second = rank(tmp_path, 0), rank(tmp_path, 1)
+    assert first.take("unit")
+    assert not second.take("unit")

@@ -1,0 +1,105 @@
+"""`status` before there is a plan: what the ranks do with the manifests, how far they are, and who does what."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from prepcli.engine.ranks import stages
+from prepcli.engine.run.status import Status, read_status
+from prepcli.engine.state.workspace import Workspace
+from prepcli.manifest import index as index_module
+from prepcli.manifest import reading, scan, shared_index
+from tests.conftest import SHORT_CORPUS
+from tests.support.running import prepcli
+
+MANIFEST = SHORT_CORPUS / "manifest.json"
+TARRED = ("--num-shards", 3, "--num-workers", 1)
+
+
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 0)
+    for module in (scan, reading, index_module):
+        monkeypatch.setattr(module, "RANGE_BYTES", 3000)
+
+
+def look(module: object, name: str, out: Path, monkeypatch: pytest.MonkeyPatch) -> list[Status]:
+    """The states that `status` would have given each time that the job calls a function."""
+    real: Callable[..., object] = getattr(module, name)
+    found: list[Status] = []
+
+    def looked(*arguments: object, **named: object) -> object:
+        found.append(read_status(Workspace(out)))
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(module, name, looked)
+    return found
+
+
+def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prepcli.commands.manifest_to_tarred import job
+
+    out = tmp_path / "out"
+    read, joined, planned = (
+        look(module, name, out, monkeypatch)
+        for module, name in ((reading, "write_parts"), (reading, "save_index"), (job, "plan_sets"))
+    )
+    assert prepcli("manifest-to-tarred", MANIFEST, out, *TARRED).code == 0
+    assert len(read) > 2
+    assert [one.stage_done for one in read] == list(range(len(read)))
+    assert {(one.state, one.command) for one in read} == {("planning", "manifest-to-tarred")}
+    assert {one.stage_total for one in read} == {len(read)}
+    assert [one.ranks[0].working_on for one in read] == [[f"read-{n:06d}"] for n in range(len(read))]
+    assert [(one.stage, one.stage_done, one.ranks[0].working_on) for one in joined] == [
+        ("joining what was read", 0, ["join"])
+    ]
+    assert [(one.stage, one.stage_done, one.stage_total) for one in planned] == [("planning", 0, 1)]
+    assert prepcli("status", out, "--json").json["state"] == "finished"
+
+
+@pytest.mark.parametrize("ahead", [-1000.0, 1000.0])
+def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float) -> None:
+    """Times of files are compared with its clock, which a new file tells; where none can be made, with ours."""
+    folder = tmp_path / "out.prepcli/index/a"
+    folder.mkdir(parents=True)
+    stages.begin_stage(folder, "reading manifests", 4, "parts/*")
+    workspace, real = Workspace(tmp_path / "out"), time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() + ahead)
+        assert read_status(workspace).state == "planning"
+        os.utime(folder / "stage.json", (real() - 100,) * 2)
+        assert read_status(workspace).state == "stopped"
+    os.utime(folder / "stage.json")
+    monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=PermissionError))
+    assert read_status(workspace).state == "planning"
+
+
+def test_a_rank_on_another_machine(tmp_path: Path) -> None:
+    """Only its sign of life tells whether it still reads."""
+    out = tmp_path / "out"
+    folder = tmp_path / "out.prepcli/index/a"
+    (folder / "claims").mkdir(parents=True)
+    stages.begin_stage(folder, "reading manifests", 4, "parts/*")
+    (folder / "parts").mkdir()
+    (folder / "parts/read-000000").touch()
+    os.utime(folder / "stage.json", (time.time() - 100,) * 2)
+    (folder / "claims/read-000001.0").write_text(f"2 abc-{'0' * 16}-1-1")
+    beat = folder / "claims/beat~abc"
+    beat.touch()
+    alive = prepcli("status", out)
+    assert "planning before the first unit" in alive.out
+    assert "reading manifests, 1 of 4 done" in alive.out
+    assert "rank 2, at read-000001" in alive.out
+    os.utime(beat, (time.time() - 100,) * 2)
+    dead = prepcli("status", out)
+    assert "stopped before the first unit" in dead.out
+    assert "continue with: cd " in dead.out
+    both = prepcli("status", out, tmp_path / "other")
+    assert "stopped: reading manifests" in both.out
+    assert "1/4" in both.out
+    assert prepcli("status", out, "--watch", "--every", 0.1).code == 4

@@ -1,0 +1,116 @@
+"""`--overwrite` that was killed while it removed files: the next run takes nothing of what is left for its own."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.state.clearing import clear_refused
+from prepcli.engine.state.workspace import Workspace, write_json
+from prepcli.errors import UsageError
+from prepcli.processes.owner import Owner, start_time, this_place
+from tests.conftest import tree
+from tests.engine.toy import ToyJob
+from tests.support.running import HANG_SECONDS
+
+OPTIONS = RunOptions(budget=Budget(1))
+
+
+def overwrite_in_a_process_that_dies(out: Path, num_units: int, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It dies when it has removed so many files or folders."""
+    pid = os.fork()
+    if pid == 0:
+        removed = 0
+
+        def dying(remove: Callable[..., object]) -> Callable[..., None]:
+            def call(*arguments: object, **more: object) -> None:
+                nonlocal removed
+                removed += 1
+                if removed > after:
+                    os._exit(9)
+                remove(*arguments, **more)
+
+            return call
+
+        monkeypatch.setattr(Path, "unlink", dying(Path.unlink))
+        monkeypatch.setattr(shutil, "rmtree", dying(shutil.rmtree))
+        try:
+            run_job(ToyJob(out, num_units=num_units), Workspace(out), replace(OPTIONS, overwrite=True))
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("after", [1, 5, 9, 14])
+@pytest.mark.parametrize("again", [True, False])
+def test_the_next_run_begins_from_nothing(
+    after: int, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the option or without it, and with fewer units than there were: no file of the former set stays."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS)
+    run_job(ToyJob(whole, num_units=3, seed=5), Workspace(whole), OPTIONS)
+    overwrite_in_a_process_that_dies(out, 8, after, monkeypatch)
+    report = run_job(ToyJob(out, num_units=3, seed=5), Workspace(out), replace(OPTIONS, overwrite=again))
+    assert (report.status, report.units_done) == ("done", 3)
+    assert tree(out) == tree(whole)
+    assert not (tmp_path / "out.prepcli/clearing.json").exists()
+
+
+@pytest.mark.parametrize("after", [5, 14])
+def test_the_former_run_is_not_continued(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its markers are still there, and most of its files."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    for folder in (out, whole):
+        run_job(ToyJob(folder, num_units=8), Workspace(folder), OPTIONS)
+    overwrite_in_a_process_that_dies(out, 8, after, monkeypatch)
+    assert run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS).units_done == 8
+    assert tree(out) == tree(whole)
+
+
+def test_only_one_process_clears(tmp_path: Path) -> None:
+    """One that has failed, for example because it may not remove a file, does not keep others from it."""
+    out = tmp_path / "out"
+    run_job(ToyJob(out), Workspace(out), OPTIONS)
+    before = tree(tmp_path)
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
+        owner = Owner("0", this_place(), other.pid, start_time(other.pid) or 0)
+        write_json(tmp_path / "out.prepcli/clearing.json", {"owner": str(owner), "command": "toy"})
+        for again in (replace(OPTIONS, overwrite=True), OPTIONS):
+            with pytest.raises(UsageError, match="another command is clearing"):
+                run_job(ToyJob(out), Workspace(out), again)
+        assert before.items() <= tree(tmp_path).items()
+        write_json(tmp_path / "out.prepcli/clearing.json", {"owner": "", "command": "toy"})
+        assert run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS).status == "done"
+        other.kill()
+
+
+def test_a_process_that_may_still_be_clearing_is_not_disturbed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "out.prepcli").mkdir()
+    elsewhere = {"owner": f"{'a' * 16}-{'b' * 16}-1-1", "patterns": ["*.txt"]}
+    write_json(tmp_path / "out.prepcli/clearing.json", elsewhere)
+    with pytest.raises(UsageError, match="another command is clearing"):
+        run_job(ToyJob(out), Workspace(out), OPTIONS)
+    assert run_job(ToyJob(out), Workspace(out), replace(OPTIONS, overwrite=True)).status == "done"
+
+
+def test_a_refused_command_keeps_what_another_has_begun_beside_it(tmp_path: Path) -> None:
+    """Both found no folder of records; only what planning makes again may go."""
+    workspace = Workspace(tmp_path / "out")
+    kept = workspace.root / "tmp" / "0000~of another" / "0.out"
+    for path in (kept, workspace.root / "index" / "a", workspace.root / "spool" / "b"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    clear_refused(workspace)
+    assert [path for path in workspace.root.rglob("*") if path.is_file()] == [kept]
+    kept.unlink()
+    kept.parent.rmdir()
+    clear_refused(workspace)
+    assert not workspace.root.exists()

@@ -1,0 +1,87 @@
+"""Files beside the output, written whole; and what the engine takes for alive."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
+from prepcli.processes.owner import start_time
+from prepcli.storage.paths import StorePath
+from tests.conftest import SHORT_CORPUS
+from tests.support.running import prepcli
+
+
+def test_a_document_that_the_disk_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is flushed before it has its name; the earlier one stays, and no draft."""
+    write_json(tmp_path / "plan.json", {"a": 1})
+    before = (tmp_path / "plan.json").read_bytes()
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        write_json(tmp_path / "plan.json", {"a": 2})
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("plan.json", before)]
+
+
+def test_a_zombie_is_not_alive() -> None:
+    """In a container nobody may collect the children of a killed process: their files would stay for ever."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not collected
+        assert start_time(process.pid) is None
+    assert start_time(os.getpid())
+
+
+def test_what_tells_of_a_run_can_be_read_by_whoever_can_read_the_data(tmp_path: Path) -> None:
+    """`mkstemp` makes files for their owner alone: a colleague's `status`, `verify` and `inspect` would fail."""
+    (tmp_path / "data").touch()
+    write_json(tmp_path / "plan.json", {})
+    assert (tmp_path / "plan.json").stat().st_mode == (tmp_path / "data").stat().st_mode
+
+
+def test_a_file_that_could_not_be_finished_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "index.jsonl").write_bytes(b"old\n")
+    with pytest.raises(KeyError), atomic_file(tmp_path / "index.jsonl") as file:
+        file.write(b"new\n")
+        raise KeyError
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old\n"]
+
+
+def test_a_directory_has_one_workspace_under_all_its_names(tmp_path: Path) -> None:
+    """Two plans for one directory would each replace what the other has published."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "link to link").symlink_to("link")
+    roots = {Workspace(tmp_path / name).root.resolve() for name in ("real", "link", "link to link")}
+    assert roots == {tmp_path.resolve() / "real.prepcli"}
+
+
+def test_addresses_have_a_work_folder_each(tmp_path: Path) -> None:
+    addresses = ["s3://bu/y/a_b", "s3://bu/y/a/b", "s3://bu/y_a/b", "s3://bu_y/a/b", "ais://bu/y/a/b"]
+    folders = {one: Workspace(StorePath(one), work_dir=tmp_path).root for one in addresses}
+    assert len(set(folders.values())) == len(addresses)
+    assert folders["s3://bu/y/a/b"] == tmp_path / "bu_y_a_b.prepcli"
+    # That of an earlier version is continued.
+    for name in ("plan.json", "codes_x/plan.json"):
+        old = tmp_path / name.replace("/", "-")
+        write_json_in(old / "bu_y_a_b.prepcli" / name, {"out": "s3://bu/y/a_b"})
+        assert Workspace(StorePath("s3://bu/y/a_b"), work_dir=old).root == old / "bu_y_a_b.prepcli"
+
+
+def write_json_in(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True)
+    write_json(path, content)
+
+
+@pytest.mark.parametrize("command", ["status", "manifest-to-tarred"])
+def test_a_link_to_itself_is_not_a_bug(command: str, tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to("self")
+    more = [] if command == "status" else [SHORT_CORPUS / "manifest.json", "--num-shards", 2]
+    done = prepcli(command, *more, "self", cwd=tmp_path)
+    assert done.code == 2
+    assert "self is a link that leads to itself" in done.error_line
