@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prepcli.engine.ranks import Rank
 from prepcli.errors import UsageError
@@ -271,7 +271,7 @@ def computing_in(precision: Precision, device: str) -> Iterator[None]:
     if precision != "bf16":
         yield
         return
-    onednn = torch.backends.mkldnn
+    onednn: Any = torch.backends.mkldnn
     was_enabled = onednn.enabled
     if torch.device(device).type == "cpu":
         onednn.enabled = False  # its convolutions for AMX return numbers without meaning (PyTorch 2.11)
