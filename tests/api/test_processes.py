@@ -79,7 +79,7 @@ def test_a_signal_is_an_error_that_says_how_to_continue(tmp_path: Path) -> None:
     call = CALL.format(manifest=str(MANIFEST), out=str(tmp_path / "t"), more="")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine import run\n"
+        "from prepcli.engine.run import run\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
         "run.shares = stop\n"
         f"try: {call}\n"
@@ -132,7 +132,7 @@ def test_gpu_rank_processes_are_started_from_the_api(
 
 def test_progress_is_shown_where_it_is_asked_for(tmp_path: Path) -> None:
     lines = (
-        "from prepcli.engine import progress\n"
+        "from prepcli.engine.ranks import progress\n"
         "progress.LINE_INTERVAL = 0\n"
         f"{CALL.format(manifest=str(MANIFEST), out=str(tmp_path / 't'), more='progress=True')}"
     )
