@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prepcli.commands.download.data_set import DataSet
+from prepcli.commands.download.data_set import CorpusPart
 from prepcli.commands.download.job import CorpusJob, workspace_of
 from prepcli.commands.download.options import (
     DownloadAishell,
@@ -42,7 +42,7 @@ from prepcli.interface.printing import as_text
 from prepcli.processes.signals import stop_on_signals
 
 if TYPE_CHECKING:
-    from prepcli.commands.download.data_set import DataSet
+    from prepcli.commands.download.data_set import CorpusPart
 
 
 @dataclass
@@ -126,7 +126,7 @@ def _text(report: Report, spec: str) -> str:
 
 
 def prepare_data_sets(
-    data_sets: Sequence[DataSet], data_root: Path, fetch: FetchOptions, options: JobOptions
+    data_sets: Sequence[CorpusPart], data_root: Path, fetch: FetchOptions, options: JobOptions
 ) -> DownloadReport:
     """Prepare each data set, or plan it.
 
@@ -166,7 +166,7 @@ def prepare_data_sets(
     return report
 
 
-def _convert(data_set: DataSet, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
+def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
     if fetch_only:
         return _bare_report(data_set, data_root, "fetched", {})
     workspace = workspace_of(data_set, data_root)
@@ -185,7 +185,7 @@ def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
             )
 
 
-def _plan(data_set: DataSet, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:
+def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:
     """Return the plan of converting, or of fetching where the data set is not unpacked yet."""
     if not is_ready(data_set, data_root):
         archive = plan_fetching(data_set, data_root, fetching)
@@ -196,7 +196,7 @@ def _plan(data_set: DataSet, data_root: Path, fetching: Fetching, engine: RunOpt
         return dry_run_report(job, data_root, engine.rank)
 
 
-def _bare_report(data_set: DataSet, data_root: Path, status: str, details: dict[str, Any]) -> Report:
+def _bare_report(data_set: CorpusPart, data_root: Path, status: str, details: dict[str, Any]) -> Report:
     """Return the report of a data set whose records are not known yet."""
     return Report(
         command=data_set.command,
@@ -331,7 +331,7 @@ def download_hub5(options: DownloadHub5) -> Report:
     return run_command(job, Workspace(options.dest_root), options, engine)
 
 
-def _prepare(data_sets: "Sequence[DataSet]", options: Any) -> DownloadReport:
+def _prepare(data_sets: "Sequence[CorpusPart]", options: Any) -> DownloadReport:
     fetch = options if isinstance(options, FetchOptions) else FetchOptions()
     return prepare_data_sets(data_sets, options.data_root, fetch, options)
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from prepcli.commands.download.data_set import DataSet
+from prepcli.commands.download.data_set import CorpusPart
 from prepcli.commands.download.fetch import MAX_DAMAGED, Archive, algorithm_of, fetch, note
 from prepcli.engine.publishing.owned import set_aside
 from prepcli.engine.ranks.progress import LINE_INTERVAL
@@ -256,7 +256,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
             raise
 
 
-def unpack_nested(data_set: DataSet, archive: Archive, staging: Path, num_workers: int) -> None:
+def unpack_nested(data_set: CorpusPart, archive: Archive, staging: Path, num_workers: int) -> None:
     """Unpack the archives within the archive, each in its folder, in worker processes.
 
     Raises:
@@ -277,7 +277,7 @@ def _unpack_in_place(archive: Path) -> None:
     archive.unlink()
 
 
-def move_in(data_set: DataSet, workspace: Workspace) -> None:
+def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
     """Move what was unpacked to the data root: whole folders at once, and the files next to them one by one.
 
     A folder that is there already is kept in `OUT.prepcli/kept/`. Files next to the folders, such as README.TXT,

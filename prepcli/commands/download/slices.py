@@ -19,8 +19,8 @@ import msgspec
 from prepcli.audio import shorten
 from prepcli.audio.encode import encode
 from prepcli.audio.read import segment_samples
-from prepcli.commands.download.conversations import Conversation, Corpus, Utterance, decode_line, parse_span, runs
-from prepcli.commands.download.recording import Recording, open_recording, undecodable_coding
+from prepcli.commands.download.conversations import Conversation, Corpus, TranscriptLine, decode_line, parse_span, runs
+from prepcli.commands.download.recording import RecordingFile, open_recording, undecodable_coding
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import Advance
@@ -107,7 +107,7 @@ SLICES = "slices"
 class _Piece:
     """An utterance and its position in the recording, in samples."""
 
-    utterance: Utterance
+    utterance: TranscriptLine
     start: int
     num_samples: int
     line: bytes
@@ -207,7 +207,7 @@ class SlicingJob(UnitJob[Chunk, None]):
     def _slices(
         self,
         conversation: Conversation,
-        recording: Recording,
+        recording: RecordingFile,
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> Iterator[dict[str, Any]]:
@@ -241,7 +241,7 @@ class SlicingJob(UnitJob[Chunk, None]):
     def _pieces(
         self,
         conversation: Conversation,
-        recording: Recording,
+        recording: RecordingFile,
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> dict[str, list[_Piece]]:
@@ -307,7 +307,7 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
             yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
 
 
-def _join(recording: Recording, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
+def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
     """The pieces in one WAV file (16 bits, one channel), and the number of samples."""
     import numpy as np
 

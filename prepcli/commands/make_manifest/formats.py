@@ -15,16 +15,16 @@ import msgspec
 
 from prepcli.commands.make_manifest.columns import (
     METADATA,
-    Columns,
+    ColumnNames,
     counted,
     metadata_files,
     rows_of_csv,
     rows_of_jsonl,
 )
-from prepcli.commands.make_manifest.entries import Entry, rejected_entry
+from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.source import Source, stem_of, text_lines
+from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
@@ -156,7 +156,7 @@ def _spilled(piece: IO[bytes]) -> Iterator[str]:
         yield from map(os.fsdecode, whole)
 
 
-def entries_of_cuts(path: str) -> Iterator[Entry]:
+def entries_of_cuts(path: str) -> Iterator[SourceEntry]:
     """The cuts (or recordings) of a `.jsonl` file, in order."""
     for number, line in text_lines(path):
         try:
@@ -172,10 +172,10 @@ def entries_of_cuts(path: str) -> Iterator[Entry]:
             yield rejected_entry(RejectReason.BAD_FIELD, "it is not a cut or a recording of lhotse", number, line)
 
 
-def _entry(cut: dict[str, Any], number: int) -> Entry:
+def _entry(cut: dict[str, Any], number: int) -> SourceEntry:
     id = str(cut["id"])
     if "sources" in cut:
-        return Entry(_file_of(cut), number, id, {"id": id})
+        return SourceEntry(_file_of(cut), number, id, {"id": id})
     kind = cut.get("type")
     if kind != "MonoCut":
         _refuse(f"it is a {kind}; only cuts of one channel of one recording (MonoCut) name a part of one file")
@@ -191,10 +191,10 @@ def _entry(cut: dict[str, Any], number: int) -> Entry:
     # A Shar that was made of a manifest keeps the id of the manifest in `custom`.
     fields = {"id": id} | (_fields(supervisions[0]) if supervisions else {})
     if is_whole:
-        return Entry(path, number, id, fields)
+        return SourceEntry(path, number, id, fields)
     if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
         raise RecordRejected(RejectReason.BAD_OFFSET, f"the cut begins at {start} s and lasts {duration} s")
-    return Entry(path, number, id, fields, start, duration)
+    return SourceEntry(path, number, id, fields, start, duration)
 
 
 def _file_of(recording: dict[str, Any]) -> str:
@@ -221,13 +221,13 @@ def _refuse(detail: str) -> NoReturn:
     raise RecordRejected(RejectReason.BAD_FIELD, detail)
 
 
-def listed_paths(path: str) -> Iterator[Entry]:
+def listed_paths(path: str) -> Iterator[SourceEntry]:
     """One path per line, as it stands: blanks belong to the name."""
     for number, line in text_lines(path):
-        yield Entry(line, number, stem_of(line))
+        yield SourceEntry(line, number, stem_of(line))
 
 
-def file_list(path: str) -> Iterator[Entry]:
+def file_list(path: str) -> Iterator[SourceEntry]:
     """`path|text` or `path|text|speaker` per line."""
     for number, line in text_lines(path):
         parts = line.split("|")
@@ -238,7 +238,7 @@ def file_list(path: str) -> Iterator[Entry]:
         fields: dict[str, Any] = {"text": parts[1].strip()}
         if len(parts) == 3 and parts[2].strip():
             fields["speaker"] = parts[2].strip()
-        yield Entry(parts[0].strip(), number, stem_of(parts[0].strip()), fields)
+        yield SourceEntry(parts[0].strip(), number, stem_of(parts[0].strip()), fields)
 
 
 _FILES = ("list", "csv", "filelist", "lhotse")
@@ -248,7 +248,7 @@ _MAX_ABOVE = 4
 """Folders above a source in which its relative paths are looked for."""
 
 
-def source_of(options: MakeManifest) -> Source:
+def source_of(options: MakeManifest) -> EntrySource:
     """The source in its format.
 
     Raises:
@@ -261,8 +261,8 @@ def source_of(options: MakeManifest) -> Source:
     if os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
         raise UsageError(f"--format {kind} reads {wanted}, and {path} is not one")
-    columns = Columns(options.audio_column, options.text_column, options.speaker_column)
-    if columns != Columns() and kind not in ("csv", "audiofolder"):
+    columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
+    if columns != ColumnNames() and kind not in ("csv", "audiofolder"):
         raise UsageError(f"--audio-column, --text-column and --speaker-column are for tables; {path} is read as {kind}")
     if options.run_commands and kind != "kaldi":
         raise UsageError(f"--run-commands is for the commands in Kaldi's wav.scp; {path} is read as {kind}")
@@ -273,7 +273,7 @@ def source_of(options: MakeManifest) -> Source:
     return source
 
 
-def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Columns) -> Source:
+def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames) -> EntrySource:
     given = options.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
@@ -283,10 +283,12 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
         return kaldi_source(Path(path), how, base, options.run_commands)
     if kind == "folder":
         walk = Walk(path, used_suffix=options.text_suffix)
-        return Source(path, kind, how, absolute_folder(path), lambda: map(Entry, walk.files()), notes=walk.notes)
+        return EntrySource(
+            path, kind, how, absolute_folder(path), lambda: map(SourceEntry, walk.files()), notes=walk.notes
+        )
     if kind == "audiofolder":
         return _audiofolder(path, how, base, columns)
-    reader: Callable[[], Iterator[Entry]]
+    reader: Callable[[], Iterator[SourceEntry]]
     if kind == "csv":
         reader = partial(rows_of_csv, path, columns)
     else:
@@ -294,16 +296,16 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
     hint = "relative paths start from the folder of SOURCE; name another one with --audio-base-dir"
     if kind == "lhotse":
         hint = "lhotse's relative paths start from the working directory; name another folder with --audio-base-dir"
-    return Source(path, kind, how, base, reader, (path,), hint=hint)
+    return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
-def _audiofolder(path: str, how: str, base: str, columns: Columns) -> Source:
+def _audiofolder(path: str, how: str, base: str, columns: ColumnNames) -> EntrySource:
     names = metadata_files(path)
     if not names:
         raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {' or '.join(METADATA)}")
     count: dict[str, int] = {}
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[SourceEntry]:
         count.clear()
         for name in names:
             read = rows_of_csv if name.endswith(".csv") else rows_of_jsonl
@@ -315,7 +317,7 @@ def _audiofolder(path: str, how: str, base: str, columns: Columns) -> Source:
             yield f"{left_out:,} audio files in the folder are left out: its metadata do not name them"
 
     files = tuple(os.path.join(path, name) for name in names)
-    return Source(path, "audiofolder", how, base, entries, files, notes=notes)
+    return EntrySource(path, "audiofolder", how, base, entries, files, notes=notes)
 
 
 def _kind_of(path: str) -> tuple[str, str]:
@@ -360,7 +362,7 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
     raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
 
 
-def check_paths(source: Source) -> None:
+def check_paths(source: EntrySource) -> None:
     """Check early whether relative paths resolve; where the first ones are in a folder nearby, say in which.
 
     Raises:
@@ -388,7 +390,7 @@ def _exists(folder: str, path: str) -> bool:
         return False
 
 
-def with_stems(entries: Iterator[Entry]) -> Iterator[Entry]:
+def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:
     """The entries with the stem of their file as the key, where the source gives none."""
     for entry in entries:
         entry.key = entry.key or stem_of(entry.path)

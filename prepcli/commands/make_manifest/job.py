@@ -15,13 +15,13 @@ import msgspec
 
 from prepcli.audio.opening import open_source
 from prepcli.audio.source import refuse
-from prepcli.commands.make_manifest.entries import Catalog, Entry, Slice, encodable, write_catalog
+from prepcli.commands.make_manifest.entries import Catalog, Slice, SourceEntry, encodable, write_catalog
 from prepcli.commands.make_manifest.formats import source_of, with_stems
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.paths import PathNames
 from prepcli.commands.make_manifest.recording import Recordings, audio_folder
-from prepcli.commands.make_manifest.source import Source, stem_of
+from prepcli.commands.make_manifest.source import EntrySource, stem_of
 from prepcli.commands.make_manifest.tables import Table, read_transcripts
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
@@ -46,7 +46,7 @@ NAMED_FIELDS = ("text", "speaker", "lang")
 class Fields:
     """Adds fields to the records of one unit."""
 
-    def __init__(self, source: Source, options: MakeManifest, recordings: Recordings) -> None:
+    def __init__(self, source: EntrySource, options: MakeManifest, recordings: Recordings) -> None:
         self._tables = source.tables
         self._suffix = options.text_suffix
         self._base = source.base
@@ -55,7 +55,7 @@ class Fields:
         self._recordings = recordings
         self._adds_nothing = not (source.tables or self._suffix or self._pattern or self._constants)
 
-    def add(self, record: dict[str, Any], entry: Entry) -> None:
+    def add(self, record: dict[str, Any], entry: SourceEntry) -> None:
         """Add the fields of an entry to its record.
 
         Raises:
@@ -82,12 +82,12 @@ class Fields:
         for name, value in fields.items():
             record.setdefault(name, value)
 
-    def ambiguous(self, entry: Entry) -> RecordRejected:
+    def ambiguous(self, entry: SourceEntry) -> RecordRejected:
         """Why a record is rejected whose key another one has as well."""
         detail = f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant"
         return RecordRejected(RejectReason.BAD_FIELD, detail)
 
-    def _speaker(self, entry: Entry) -> str:
+    def _speaker(self, entry: SourceEntry) -> str:
         path = self._recordings.path(entry)
         below = self._base.rstrip("/") + "/"
         path = path.removeprefix(below)
@@ -153,17 +153,17 @@ _ADVANCED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class MakeContents:
     """The source, and the catalog of its entries."""
 
-    source: Source
+    source: EntrySource
     catalog: Catalog
 
 
-MakePlan = Plan[Slice, Contents]
+MakePlan = Plan[Slice, MakeContents]
 
 
-class MakeJob(UnitJob[Slice, Contents]):
+class MakeJob(UnitJob[Slice, MakeContents]):
     """Writes one manifest. A unit is a slice of the source's entries."""
 
     command: ClassVar[str] = "make-manifest"
@@ -197,9 +197,9 @@ class MakeJob(UnitJob[Slice, Contents]):
             notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
         units = catalog.units()
         inputs = self._inputs(source, catalog)
-        return Plan(units, catalog.count, Contents(source, catalog), inputs, notes=notes, knows_seconds=False)
+        return Plan(units, catalog.count, MakeContents(source, catalog), inputs, notes=notes, knows_seconds=False)
 
-    def _transcripts(self, source: Source) -> Table | None:
+    def _transcripts(self, source: EntrySource) -> Table | None:
         options = self.options
         given = "--transcripts" if options.transcripts is not None else "--text-suffix"
         if "text" in source.tables and (options.transcripts is not None or options.text_suffix is not None):
@@ -210,7 +210,7 @@ class MakeJob(UnitJob[Slice, Contents]):
         source.tables.update(tables)
         return tables["text"]
 
-    def _inputs(self, source: Source, catalog: Catalog) -> list[InputFile]:
+    def _inputs(self, source: EntrySource, catalog: Catalog) -> list[InputFile]:
         """The source first: rejects are of it. The digest of the entries stands for its content."""
         inputs = [InputFile(source.path, catalog.sha256, None if not source.files else state_of(source.files[0]))]
         if source.files[:1] != (source.path,):
@@ -327,7 +327,7 @@ class MakeJob(UnitJob[Slice, Contents]):
         return details
 
 
-def _advice_on_texts(contents: Contents) -> str:
+def _advice_on_texts(contents: MakeContents) -> str:
     """How to find texts; of a table, the columns that have no known name."""
     if contents.source.kind in ("csv", "audiofolder"):
         entries = [contents.catalog.entry(number) for number in spread_over(contents.catalog.count)]
@@ -337,7 +337,7 @@ def _advice_on_texts(contents: Contents) -> str:
     return "no record has a text: give --text-suffix or --transcripts if there are transcripts"
 
 
-def _original(entry: Entry, record: dict[str, Any], recordings: Recordings, encode: Any) -> bytes:
+def _original(entry: SourceEntry, record: dict[str, Any], recordings: Recordings, encode: Any) -> bytes:
     """The record as far as it is known, for the list of rejects."""
     known: dict[str, Any] = {"audio_filepath": recordings.name(entry)} if entry.path else {}
     if entry.offset is not None:
@@ -350,7 +350,7 @@ def _original(entry: Entry, record: dict[str, Any], recordings: Recordings, enco
     return line
 
 
-def _keyed_by_path(entry: Entry) -> Entry:
+def _keyed_by_path(entry: SourceEntry) -> SourceEntry:
     entry.key = os.path.splitext(entry.path)[0]
     return entry
 
