@@ -11,7 +11,7 @@ from prepcli.blending.reading import find, read_set, read_sets
 from prepcli.blending.report import BlendedSet, BlendReport
 from prepcli.blending.wenet import count_lines, draws_of, epoch_note, mixed_list, read_wenet_set
 from prepcli.engine.workspace import replaced_file
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, cannot_write
 from prepcli.interface.calls import tell
 from prepcli.manifest.seconds import notes_on_seconds
 from prepcli.processes.workers import available_processors
@@ -126,7 +126,7 @@ def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
         with replaced_file(out) as file:
             file.write(content)
     except OSError as error:  # which names the draft
-        raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
+        raise cannot_write(error, f"cannot write {out}: {error.strerror or error}") from error
     return "done"
 
 

@@ -22,7 +22,7 @@ from prepcli.engine.report import format_bytes
 from prepcli.engine.retry import num_retryable
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write
 from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError
 
@@ -238,7 +238,8 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-        raise UsageError(f"cannot write to {error.filename}: {why}; choose another --data-root") from error
+        todo = "correct it" if error.errno in FAULTS_OF_THE_MACHINE else "choose another --data-root"
+        raise cannot_write(error, f"cannot write to {error.filename}: {why}; {todo}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,7 +21,7 @@ from prepcli.engine.retry import retry_rejects
 from prepcli.engine.share import RunOptions, load_markers, process_share
 from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.starting import check_restart, check_sample, note_other_files, plan_document, replace_failed
-from prepcli.engine.stealing import Crew
+from prepcli.engine.stealing import Crew, remove_dead_claims
 from prepcli.engine.store_output import OutputSizes, abort_unknown
 from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
@@ -62,6 +62,9 @@ class Run:
         self._retry_rejects()
         if self._was_finished():
             note_late_rank(self.workspace, self.options.rank)
+            with contextlib.suppress(OSError):  # a finished output may be read-only
+                self.workspace.remove_stale_tmp()
+                remove_dead_claims(self.workspace.root)
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
         self._warn_if_running()
@@ -256,6 +259,7 @@ class Run:
         report.num_bytes += sum(file.num_bytes for file in final.files.values())
         judge(report, self.options.budget)
         self.workspace.check_claim()
+        self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
         write_json(self.workspace.report_file, report)
         self.workspace.remove_stale_tmp()
         published = {name for marker in (*markers, final) for name in marker.files}

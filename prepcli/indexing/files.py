@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prepcli.engine.owner import Owner, new_rank_id, owner_of
-from prepcli.errors import InputChangedError
+from prepcli.engine.workspace import flush_folders
+from prepcli.errors import InputChangedError, naming
 from prepcli.formats.indexes import DamagedError, index_problem, is_current, make_index
 from prepcli.indexing.sets import DataFile
 from prepcli.storage import client
@@ -63,7 +64,7 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
     index.parent.mkdir(parents=True, exist_ok=True)
     draft = index.with_name(f".{index.name}~{Owner.of_this_process(_RUN)}~")
     try:
-        with draft.open("wb") as file:
+        with naming(index), draft.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -71,6 +72,7 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
         if now < data_mtime_ns:
             os.utime(draft, ns=(data_mtime_ns, data_mtime_ns))
         os.replace(draft, index)
+        flush_folders([index.parent])
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prepcli.engine.workspace import atomic_file
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, cannot_write
 from prepcli.inspection.groups import HEADING
 
 
@@ -61,4 +61,4 @@ def write_output(path: Path, text: str) -> None:
         with atomic_file(target) as file:
             file.write(data)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise cannot_write(error, f"cannot write {path}: {error.strerror}") from None

@@ -12,7 +12,7 @@ from prepcli.manifest.index import check_is_manifest
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.scan import Range, ranges_of, scan
 from prepcli.manifest.small_files import MAX_SMALL_BYTES, TOGETHER_BYTES, SmallFile, scan_together
-from prepcli.storage.input_files import FileState, check_unchanged, state_of
+from prepcli.storage.input_files import FileState, check_unchanged, read_at, state_of
 
 COMPRESSION = 8
 """How many times longer a manifest is than its compressed file, about."""
@@ -111,7 +111,7 @@ def _content(piece: Piece) -> bytes:
     path, size = piece.input.path, piece.num_bytes
     file = os.open(piece.range.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = os.pread(file, size, piece.begin)
+        content = read_at(file, size, piece.begin)
         if piece.range.path == path and state_of(file) != piece.input.state:
             check_unchanged(path, piece.input.state)
     finally:
