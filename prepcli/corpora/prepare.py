@@ -24,7 +24,7 @@ from prepcli.engine.signals import stop_on_signals
 from prepcli.engine.workspace import Workspace, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write
 from prepcli.storage.input_files import same_file
-from prepcli.storage.transfer import FetchError
+from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
 ARCHIVES = "archives"
 """Folder in the data root for archives, while they are needed or with `--keep-archives`."""
@@ -174,6 +174,7 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
     """Remove an archive that was fetched, but never a file of `--archive`, which belongs to the user."""
     if given is None or same_file([archive], [given]) is None:
         archive.unlink(missing_ok=True)
+        sidecar_of(part_of(archive)).unlink(missing_ok=True)
 
 
 def ensure_index(data_set: DataSet, data_root: Path, folder: Path, replace: bool = True) -> Path:

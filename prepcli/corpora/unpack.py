@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from prepcli.corpora.fetch import algorithm_of
-from prepcli.errors import PrepcliError
+from prepcli.errors import PrepcliError, naming
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
@@ -199,5 +199,5 @@ def _write(content: IO[bytes], target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and target.name not in os.listdir(target.parent):
         raise FileExistsError(errno.EEXIST, "the file system does not distinguish its name from that of another member")
-    with target.open("wb") as file:
+    with naming(target), target.open("wb") as file:
         shutil.copyfileobj(content, file, _BLOCK)

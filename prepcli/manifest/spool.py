@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO
 
+from prepcli.errors import naming
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.storage.addresses import is_address
@@ -76,7 +77,7 @@ def _make_once(
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"{key}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     try:
-        with source as packed, partial.open("wb") as file:
+        with naming(partial), source as packed, partial.open("wb") as file:
             reader = Reader(path, packed)
             while chunk := reader.read(_CHUNK_BYTES):
                 file.write(chunk)

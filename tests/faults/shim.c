@@ -160,7 +160,7 @@ static ssize_t transfer(const char *call, long number, int file, void *data, siz
     const char *kind;
     ssize_t result;
     int is_input = !strstr(call, "write");
-    if (!is_on() || !(kind = path_of(file, path)) || (is_input && strcmp(kind, "INPUT")))
+    if (!is_on() || !(kind = path_of(file, path)) || (is_input && strcmp(kind, "INPUT") && strcmp(kind, "OUT")))
         return syscall(number, file, data, size, offset);
     DISTURBED(call, kind, size, path, NULL, NULL, syscall(number, file, data, size, offset));
     return result;
