@@ -72,7 +72,7 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
 def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = None) -> str:
     """Return the checksum of a file, such as `sha256:<hex>`; `stop` ends it early with a wrong result."""
     digest = hashlib.new(algorithm)
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
             digest.update(block)
     return f"{algorithm}:{digest.hexdigest()}"
@@ -89,7 +89,7 @@ def unpack(archive: Path, into: Path) -> None:
         UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, sparse files, members that exclude each
             other, or far more data than the archive's size can be expected to hold.
     """
-    with archive.open("rb") as raw:
+    with naming(archive), archive.open("rb") as raw:
         opener = _MAGIC.get(raw.read(2))
         raw.seek(0)
         try:

@@ -59,7 +59,7 @@ def spool_gzip(path: str, directory: Path) -> Path:
     the compressed data are damaged or cut short, and `InputChangedError` when the file is written to meanwhile.
     """
     before = state_of(path)
-    with Path(path).open("rb") as file:
+    with naming(path), Path(path).open("rb") as file:
         digest = hashlib.sha256()
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)

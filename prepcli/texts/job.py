@@ -17,7 +17,7 @@ from prepcli.engine.rejects import Origin
 from prepcli.engine.split import by_count
 from prepcli.engine.workers import UnitJob
 from prepcli.engine.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_value, parse_fields
@@ -226,5 +226,5 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 def _begins_with_brace(path: str) -> bool:
     """Whether the first line that is not empty begins as a JSON object does."""
-    with open_bytes(path) as file:
+    with naming(path), open_bytes(path) as file:
         return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"

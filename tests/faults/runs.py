@@ -101,6 +101,8 @@ class Runs:
         if done.code == 0:
             return
         lines = [line for line in done.err.splitlines() if line.startswith("prepcli: ")]
+        if not done.err and "cannot be read" in done.out:
+            lines = [" ".join(done.out.splitlines())]  # the report of `index`
         if len(lines) != 1 or "Traceback" in done.err:
             yield f"not one line: exit code {done.code}: {done.err.strip()[-600:]!r}"
         elif "a bug in prepcli" in lines[0]:

@@ -192,7 +192,7 @@ static ssize_t vector(const char *call, long number, int file, const struct iove
     char path[PATH_MAX];
     const char *kind;
     ssize_t result;
-    if (!is_on() || !(kind = path_of(file, path)) || (call[0] == 'r' && strcmp(kind, "INPUT")))
+    if (!is_on() || !(kind = path_of(file, path)) || (call[0] == 'r' && strcmp(kind, "INPUT") && strcmp(kind, "OUT")))
         return syscall(number, file, parts, num_parts);
     struct iovec *cut = malloc(sizeof *parts * (size_t)num_parts);
     size_t size = 0;
