@@ -61,6 +61,7 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
     if isinstance(index, StorePath):
         call(client.put_object, str(index), content)  # it appears whole, and with the time of the store
         return
+    new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
     index.parent.mkdir(parents=True, exist_ok=True)
     draft = index.with_name(f".{index.name}~{Owner.of_this_process(_RUN)}~")
     try:
@@ -72,7 +73,7 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
         if now < data_mtime_ns:
             os.utime(draft, ns=(data_mtime_ns, data_mtime_ns))
         os.replace(draft, index)
-        flush_folders([index.parent])
+        flush_folders([index.parent, *(one.parent for one in new)])
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

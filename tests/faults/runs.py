@@ -30,7 +30,7 @@ class Runs:
     arguments: list[object]
     undisturbed: dict[str, str] = field(default_factory=dict)
     events: Sequence[Event] = ()
-    num_runs: int = 0
+    num_losses: int = 0
 
     def start_afresh(self) -> None:
         """Make `run` what it is before the command."""
@@ -52,20 +52,21 @@ class Runs:
             process.kill()
             raise
         assert process.returncode is not None
-        self.num_runs += 1
         return Outcome(process.returncode, out, err)
 
     def results(self) -> dict[str, str]:
         """The files of the output, and the rejects; without the records of the run."""
         found = tree(self.place.run)
         return {
-            name: digest for name, digest in found.items() if ".prepcli/" not in name or name.endswith("/rejects.jsonl")
+            name: digest
+            for name, digest in found.items()
+            if name.endswith("/rejects.jsonl") or not (".prepcli/" in name or _is_draft(name))
         }
 
     def left(self) -> list[str]:
         """What a whole run may not leave: temporary files, drafts, claims."""
         names = (str(path.relative_to(self.place.run)) for path in self.place.run.rglob("*"))
-        return [name for name in names if "/tmp/" in name or name.endswith("/claims") or "~" in name.rpartition("/")[2]]
+        return [name for name in names if "/tmp/" in name or name.endswith("/claims") or _is_draft(name)]
 
     def faults(self, fault: Fault) -> list[str]:
         """Run with a fault and again; everything that was not as it must be."""
@@ -80,9 +81,11 @@ class Runs:
             found.append("an input has changed")
         return [f"{self.name} {fault}: {one}" for one in found]
 
-    def after_again(self) -> list[str]:
-        """Run the same command again; everything that was not as it must be."""
+    def after_again(self, *, may_refuse: bool = False) -> list[str]:
+        """Run the same command again, which `may_refuse` clearly; everything that was not as it must be."""
         again = self.call()
+        if may_refuse and again.code in (1, 2):
+            return [*self._of_failure(again, Fault((), (), 0, errno.EACCES))]
         if again.code != 0:
             return [f"again: exit code {again.code}: {again.err.strip()[-600:]}"]
         found = []
@@ -90,7 +93,8 @@ class Runs:
             names = sorted({*results, *self.undisturbed})
             differ = [name for name in names if results.get(name) != self.undisturbed.get(name)]
             found.append(f"again: {len(differ)} files differ: {differ[:5]}")
-        if left := self.left():
+        # Nobody knows whose drafts are that a dead process has left beside other files.
+        if left := [name for name in self.left() if not (may_refuse and _is_draft(name))]:
             found.append(f"again: left: {left[:5]}")
         return found
 
@@ -109,6 +113,10 @@ class Runs:
             yield f"a bug: {lines[0]}"
         elif str(self.place.folder) not in lines[0]:
             yield f"names no file: {lines[0]}"
+
+
+def _is_draft(name: str) -> bool:
+    return "~" in name.rpartition("/")[2] and "/tmp/" not in name
 
 
 def _states(folder: Path) -> dict[str, tuple[int, int]]:
