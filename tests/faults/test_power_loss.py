@@ -13,7 +13,7 @@ from tests.faults.power import Mode, disk_after, write_disk
 from tests.faults.runs import OF_USERS, Runs, prepared
 from tests.faults.test_every_call import EVERYTHING
 
-PER_MODE = 4
+PER_MODE = 2
 """How many moments of a run are tried in each mode, beside its end."""
 
 
