@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from prepcli.errors import naming
 from prepcli.processes.owner import Owner, heartbeat
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import TICK
@@ -59,7 +60,9 @@ class Claims:
     def beat(self) -> None:
         """Give a sign of life."""
         self._beats += 1
-        (self._folder / f"{BEAT}{self._owner.rank_id}").write_bytes(b"%d" % self._beats)
+        path = self._folder / f"{BEAT}{self._owner.rank_id}"
+        with naming(path):
+            path.write_bytes(b"%d" % self._beats)
 
     def take(self, name: str) -> bool:
         """Claim work; False if another rank, which seems to be alive, has claimed it."""
@@ -77,7 +80,8 @@ class Claims:
                     self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:
-                os.write(file, f"{self.rank} {self._owner}".encode())
+                with naming(path):
+                    os.write(file, f"{self.rank} {self._owner}".encode())
             finally:
                 os.close(file)
             return True

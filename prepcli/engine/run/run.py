@@ -9,14 +9,20 @@ from prepcli.engine.publishing.publish import AccountingError, Marker, UnitWrite
 from prepcli.engine.publishing.rejects import merge_rejects
 from prepcli.engine.ranks.launch import clear_once, has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
-from prepcli.engine.ranks.stealing import Crew
+from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.failures import describe_failure
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.run.report import Report, build_report, judge
 from prepcli.engine.run.retry import retry_rejects
 from prepcli.engine.run.share import RunOptions, load_markers, process_share
-from prepcli.engine.run.starting import check_restart, check_sample, note_other_files, plan_document, replace_failed
+from prepcli.engine.run.starting import (
+    check_restart,
+    check_sample,
+    note_other_files,
+    plan_document,
+    replace_failed,
+)
 from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, differences, plan_digest
@@ -62,6 +68,9 @@ class Run:
         self._retry_rejects()
         if self._was_finished():
             note_late_rank(self.workspace, self.options.rank)
+            with contextlib.suppress(OSError):  # a finished output may be read-only
+                self.workspace.remove_stale_tmp()
+                remove_dead_claims(self.workspace.root)
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
         self._warn_if_running()
@@ -256,6 +265,7 @@ class Run:
         report.num_bytes += sum(file.num_bytes for file in final.files.values())
         judge(report, self.options.budget)
         self.workspace.check_claim()
+        self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
         write_json(self.workspace.report_file, report)
         self.workspace.remove_stale_tmp()
         published = {name for marker in (*markers, final) for name in marker.files}

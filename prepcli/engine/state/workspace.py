@@ -1,12 +1,13 @@
 """The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with the state for resuming."""
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -18,7 +19,7 @@ from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.engine.state.store_output import OutputSizes, abort_left
 from prepcli.engine.state.work_folder import work_folder
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming
 from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption
@@ -62,6 +63,7 @@ class Workspace:
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
+        self._lasting: set[Path] = set()  # directories whose own names are on the disk
         self._was_there = os.path.exists(self.root)
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
@@ -84,7 +86,9 @@ class Workspace:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
                 ours = isinstance(error, FileExistsError) and directory.parent == self.root
                 todo = "move it away, and run the same command again" if ours else "choose another output directory"
-                raise UsageError(f"cannot write to {directory}: {why}; {todo}") from error
+                if error.errno in FAULTS_OF_THE_MACHINE:
+                    todo = "correct it, and run the same command again"
+                raise cannot_write(error, f"cannot write to {directory}: {why}; {todo}") from error
         if is_local and self.out.stat().st_dev != self.tmp.stat().st_dev:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
@@ -136,11 +140,12 @@ class Workspace:
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove the directories of dead processes in `tmp/`; of invisible processes, those without a heartbeat."""
+        """Remove what dead processes have left in `tmp/`, and their drafts; of invisible ones, what is silent."""
         now: float | None = None
         stale: list[Path] = []
         alive: list[Path] = []
-        for entry in self._entries(self.tmp):
+        drafts = [entry for entry in self._entries(self.root) if entry.name.startswith(".") and owner_of(entry)]
+        for entry in (*self._entries(self.tmp), *drafts):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
@@ -148,7 +153,19 @@ class Workspace:
             (stale if gone else alive).append(entry)
         abort_left(stale, alive)
         for entry in stale:
-            shutil.rmtree(entry, ignore_errors=True)
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+    def flush(self, files: Iterable[Path]) -> None:
+        """Let the names of files below OUT or OUT.prepcli last, and those of the directories that they are in."""
+        folders = {file.parent for file in files}
+        for folder in folders - self._lasting:
+            base = self.root if self.root in (folder, *folder.parents) else self.out
+            folders.update(one for one in folder.parents if one == base.parent or base in (one, *one.parents))
+        flush_folders(sorted(folders))
+        self._lasting |= folders
 
     def beat(self) -> None:
         """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
@@ -218,6 +235,23 @@ class Workspace:
         return []
 
 
+def flush_folders(folders: Iterable[Path]) -> None:
+    """Write folders to the disk: the names of their files, which then last even after a power failure."""
+    for folder in folders:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:  # a folder that may be written, but not read
+            continue
+        try:
+            with naming(folder):
+                os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that does not flush folders
+                raise
+        finally:
+            os.close(descriptor)
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
@@ -227,12 +261,15 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
     # Not with `tempfile`, whose files only their owner may read.
     draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
     try:
-        with draft.open("xb") as file:
-            yield file
+        with naming(path):
+            with draft.open("xb") as file:
+                yield file
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(draft, path)
             if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(draft, path)
+                flush_folders([path.parent])
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -263,10 +300,11 @@ def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Documen
     Of several processes, also on several machines, exactly one is first, and its document appears complete. None if
     another process has removed it since.
     """
-    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    draft = path.with_name(f".{path.name}~{Owner.of_this_process(new_rank_id())}")
     write_json(draft, content)
     try:
         os.link(draft, path)  # fails if the name exists
+        flush_folders([path.parent])
     except OSError:  # it exists, or the file system has no hard links
         if read_document(path, kind) is None:
             _publish_by_folder(draft, path)
