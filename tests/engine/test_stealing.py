@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prepcli.engine import claims as claims_module
-from prepcli.engine import owner
+from prepcli.engine import owner, share
 from prepcli.engine.claims import Claims
 from prepcli.engine.owner import Owner
 from prepcli.engine.plan import Unit
@@ -163,6 +163,15 @@ def test_no_steal_leaves_the_units_of_others(launch: Launch) -> None:
     for number in (0, 2):
         assert launch.run(number, steal=False).status == "incomplete"
     assert launch.run(1, steal=False).status == "done"
+    launch.check()
+
+
+def test_a_marker_that_is_listed_late_is_not_missing(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on NFS: the rank that came first has seen it, and the other one sees it when it opens it."""
+    assert launch.run(0, rank=Rank(0, 2)).status == "incomplete"
+    assert launch.run(0).status == "done"
+    monkeypatch.setattr(share, "_names_in", lambda folder: set())
+    assert launch.run(1).status == "done"
     launch.check()
 
 
