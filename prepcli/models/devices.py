@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prepcli.engine.ranks import Rank
 from prepcli.errors import UsageError
 from prepcli.interface.calls import Undo, keep_for_caller, set_environ_default
 from prepcli.models.faults import device_failure
+from prepcli.models.protocols import Precision
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -260,3 +261,22 @@ def to_device(values: "Tensor", device: str) -> "Tensor":
     if not device.startswith("cuda"):
         return values
     return values.pin_memory().to(device, non_blocking=True)
+
+
+@contextmanager
+def computing_in(precision: Precision, device: str) -> Iterator[None]:
+    """Within the context PyTorch computes in bfloat16 if that is the precision."""
+    import torch
+
+    if precision != "bf16":
+        yield
+        return
+    onednn: Any = torch.backends.mkldnn
+    was_enabled = onednn.enabled
+    if torch.device(device).type == "cpu":
+        onednn.enabled = False  # its convolutions for AMX return numbers without meaning (PyTorch 2.11)
+    try:
+        with torch.autocast(torch.device(device).type, torch.bfloat16):
+            yield
+    finally:
+        onednn.enabled = was_enabled

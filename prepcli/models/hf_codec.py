@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
-from prepcli.models.devices import use_full_float32, use_tf32
+from prepcli.models.devices import computing_in, use_full_float32, use_tf32
 from prepcli.models.nemo import quiet
 from prepcli.models.protocols import Precision
 from prepcli.models.widths import noting_widest
@@ -213,7 +213,7 @@ class HfCodec:
         use_tf32() if precision == "tf32" else use_full_float32()
         with (
             torch.inference_mode(),
-            torch.autocast(audio.device.type, torch.bfloat16, enabled=precision == "bf16"),
+            computing_in(precision, str(audio.device)),
         ):
             codes = self._kind.encode(self._model, audio[:, None], self.num_codebooks)[:, : self.num_codebooks]
         return codes, -(-lengths // self.samples_per_frame)

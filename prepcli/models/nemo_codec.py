@@ -1,11 +1,10 @@
 """NeMo's audio codecs, from a `.nemo` file or by name."""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError
-from prepcli.models.devices import to_device, use_full_float32, use_tf32
+from prepcli.models.devices import computing_in, to_device, use_full_float32, use_tf32
 from prepcli.models.nemo import load_nemo
 from prepcli.models.nemo_encoder import encoder_of, fold_weight_norm, move, quantizer_of
 from prepcli.models.protocols import Precision
@@ -111,7 +110,7 @@ class NemoCodec:
             audio = torch.nn.functional.pad(audio, (0, whole - audio.shape[1]))
             is_full = bool((frames == num_frames).all())
             rows = Rows(None if is_full else to_device(frames * self.samples_per_frame, str(audio.device)))
-            with _computing_in(precision, audio.device.type):
+            with computing_in(precision, str(audio.device)):
                 encoded = self._encoder(audio, rows)
             return self._quantized(encoded, frames), frames
 
@@ -126,12 +125,6 @@ class NemoCodec:
 
     def _encode_by_nemo(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
 
-        with _computing_in(precision, audio.device.type):
+        with computing_in(precision, str(audio.device)):
             encoded, frames = self._model.encode_audio(audio=audio, audio_len=lengths)
         return self._model.quantize(encoded=encoded.float(), encoded_len=frames), frames
-
-
-def _computing_in(precision: Precision, device_type: str) -> AbstractContextManager[object]:
-    import torch
-
-    return torch.autocast(device_type, torch.bfloat16) if precision == "bf16" else nullcontext()
