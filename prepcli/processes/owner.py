@@ -118,6 +118,17 @@ def clock_of(directory: Path) -> float:
         probe.unlink(missing_ok=True)
 
 
+def list_anew(folder: Path) -> None:
+    """Let the next listing of a folder have all that is in it: after a change of our own, it comes from no cache.
+
+    A network file system may list a file some seconds late.
+    """
+    probe = folder / f".list~{uuid.uuid4().hex}"
+    with contextlib.suppress(OSError):  # there is no such folder, or nothing can be written there
+        probe.mkdir()
+        probe.rmdir()
+
+
 @contextmanager
 def heartbeat(*beats: Callable[[], object]) -> Iterator[None]:
     """Call `beats` every `BEAT_SECONDS` in a thread, even while the main thread waits for a model.

@@ -11,11 +11,11 @@ import soundfile as sf
 
 from prepcli.audio.probe import probe_file
 from prepcli.audio.source import FileSource
+from prepcli.commands.manifest_to_tarred.job import TarredJob
+from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.engine.run.run import RunOptions, run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected
-from prepcli.commands.manifest_to_tarred.job import TarredJob
-from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from tests.conftest import MINI_CORPUS, tree
 
 

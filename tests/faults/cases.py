@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.commands.download.miniatures import an4, tar_gz
 from tests.commands.download.server import Site, serving
+from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 

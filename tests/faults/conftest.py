@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-COUNTED = ("faults", "power losses", "requests")
+COUNTED = ("faults", "power losses", "requests", "schedules")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
-from prepcli.engine import workers as unit_workers
-from prepcli.models import prefetch
+from prepcli.engine.run import workers as unit_workers
+from prepcli.jobs import prefetch
 from prepcli.processes import pools, workers
 from prepcli.processes.pools import WorkerPool
 

@@ -201,12 +201,14 @@ class UnitWriter:
             try:
                 self.workspace.check_claim()
             except PrepcliError:
-                take_back(self.workspace, published)
-                noted.unlink()
+                # On a file system the other command has taken the drafts away, and removes what was noted before.
+                if isinstance(self.workspace.out, StorePath):
+                    take_back(self.workspace, published)
+                    noted.unlink()
                 raise
         if published != files:
             noted, marker = None, msgspec.structs.replace(marker, files=published)
-        mark(self.workspace, self.unit.id, marker, files, noted)
+        mark(self.workspace, self.unit.id, marker, files, noted, self.folder)
         return marker
 
     def _refuse_same_names(self) -> None:

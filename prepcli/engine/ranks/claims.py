@@ -49,8 +49,9 @@ class Claims:
     def begin(self) -> None:
         """Make the folder, and give the first sign of life."""
         for _ in range(10):
-            # A rank that ends at this moment removes the folder and its parent if there is nothing in them.
-            with contextlib.suppress(FileNotFoundError):
+            # A rank that ends at this moment removes the folder and its parent if there is nothing in them. `mkdir`
+            # finds a folder, and looks what it is when it is gone: then it says that a file exists.
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self.beat()
                 return
@@ -76,7 +77,7 @@ class Claims:
                     return found == "own"
                 continue
             except FileNotFoundError:  # another launch has removed the folder, or a rank that has ended the run
-                with contextlib.suppress(FileNotFoundError):  # which may be removing its parents now
+                with contextlib.suppress(FileNotFoundError, FileExistsError):  # which may be removing its parents now
                     self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:

@@ -25,13 +25,13 @@ from prepcli.engine.run.starting import (
 )
 from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
-from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, differences, plan_digest
+from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
 from prepcli.engine.state.store_output import OutputSizes, abort_unknown
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError, UsageError, wrong_path
+from prepcli.errors import IncompleteError, PrepcliError, UsageError, wrong_path
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import heartbeat
+from prepcli.processes.owner import heartbeat, list_anew
 from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
 from prepcli.storage.paths import absolute
@@ -76,7 +76,7 @@ class Run:
         self._warn_if_running()
         rank = self.options.rank
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
-        divided = shares(self.workspace, rank, self.plan.units, missing)
+        divided = shares(self.workspace, rank, self.plan.units, missing, self._is_done)
         own = [unit for unit in divided[rank.rank] if unit.id not in self.markers]
         takes_units = self.options.steal and rank.world_size > 1 and rank.launch_id is not None
         crew = Crew(self.workspace, rank, divided) if takes_units and self.job.claims_units else None
@@ -119,6 +119,8 @@ class Run:
         if plan is not None and not has_units(workspace, plan):  # somebody has removed them
             write_units(workspace, self.digest, self.plan.units)
         workspace.hold(self.digest)
+        if is_being_cleared(workspace, self.job.command):  # since we looked; nothing was published yet
+            raise IncompleteError(f"another command was stopped while it cleared {workspace.named} (--overwrite)")
         workspace.found.list_store()
 
     def _clear_if_asked(self) -> bool:
@@ -197,12 +199,21 @@ class Run:
             self.markers.clear()  # another rank of this start may just have taken some away
             self._load_markers()
         elif self.options.retry_rejects:
+            list_anew(self.workspace.done)  # what is listed late would not be tried again
+            self._load_markers()
             retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
             note_done(self.workspace, rank, "retry")
             self._load_markers()
 
     def _load_markers(self) -> None:
         load_markers(self.plan, self.workspace, self.digest, self.markers, listed=True)
+
+    def _is_done(self, unit: Unit) -> bool:
+        """Whether a unit is done, even if its marker is not listed yet."""
+        marker = read_marker(self.workspace, unit, self.digest)
+        if marker is not None:
+            self.markers[unit.id] = marker
+        return marker is not None
 
     def _was_finished(self) -> bool:
         """Whether the output was whole when this run began."""
@@ -262,11 +273,11 @@ class Run:
             if listed != report.rejects:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
-        report.num_bytes += sum(file.num_bytes for file in final.files.values())
-        judge(report, self.options.budget)
-        self.workspace.check_claim()
-        self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
-        write_json(self.workspace.report_file, report)
+            report.num_bytes += sum(file.num_bytes for file in final.files.values())
+            judge(report, self.options.budget)
+            self.workspace.check_claim()
+            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
+            write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
         published = {name for marker in (*markers, final) for name in marker.files}
         abort_unknown(self.workspace.out, published, self.workspace.folders_in_tmp)

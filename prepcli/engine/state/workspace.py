@@ -77,11 +77,10 @@ class Workspace:
         is_local = not isinstance(self.out, StorePath)
         if self._store_claim is None:
             self.found.check_listing()
+        devices: dict[Path, int] = {}
         for directory in (*(self.out,) * is_local, self.done, self.progress, self.tmp, self.launches):
             try:
-                directory.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=directory):
-                    pass
+                devices[directory] = _try_to_write(directory)
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
                 ours = isinstance(error, FileExistsError) and directory.parent == self.root
@@ -89,7 +88,7 @@ class Workspace:
                 if error.errno in FAULTS_OF_THE_MACHINE:
                     todo = "correct it, and run the same command again"
                 raise cannot_write(error, f"cannot write to {directory}: {why}; {todo}") from error
-        if is_local and self.out.stat().st_dev != self.tmp.stat().st_dev:
+        if is_local and devices[self.out] != devices[self.tmp]:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
                 "into place at once. Give an output directory whose parent is on the same file system"
@@ -144,8 +143,8 @@ class Workspace:
         now: float | None = None
         stale: list[Path] = []
         alive: list[Path] = []
-        drafts = [entry for entry in self._entries(self.root) if entry.name.startswith(".") and owner_of(entry)]
-        for entry in (*self._entries(self.tmp), *drafts):
+        drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
+        for entry in (*folders_in(self.tmp), *drafts):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
@@ -183,10 +182,10 @@ class Workspace:
 
     def folders_in_tmp(self) -> list[Path]:
         """The temporary directories of all processes of all ranks."""
-        return self._entries(self.tmp)
+        return folders_in(self.tmp)
 
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
-        for entry in self._entries(self.tmp):
+        for entry in folders_in(self.tmp):
             owner = owner_of(entry)
             if owner is not None and owner.rank_id == self.rank_id:
                 yield entry, owner
@@ -199,8 +198,9 @@ class Workspace:
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Make `check_claim` compare the stored plan with this digest from now on."""
-        self._claimed = (digest, state_of(self.plan_file))
+        """Make `check_claim` compare the stored plan with this digest from now on; raises as that does."""
+        self._claimed = (digest, FileState(0, 0))  # no file is like that: the plan is read
+        self.check_claim()
 
     def check_claim(self) -> None:
         """Check that the stored plan is still that of this run; cheap, called before anything is published.
@@ -228,11 +228,43 @@ class Workspace:
         """Files below OUT that match the job's output patterns."""
         return self.found.matching(patterns)
 
-    @staticmethod
-    def _entries(directory: Path) -> list[Path]:
-        with contextlib.suppress(FileNotFoundError):
-            return list(directory.iterdir())
-        return []
+
+def _try_to_write(folder: Path) -> int:
+    """Make a folder, and a file in it that is gone again; returns the device of the file."""
+    for left in reversed(range(10)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return _device_of_new_file(folder)
+        except (FileNotFoundError, FileExistsError):  # another rank may be clearing, and remove it at this moment
+            if not left or (folder.exists() and not folder.is_dir()):
+                raise
+    raise AssertionError("unreachable")
+
+
+def _device_of_new_file(folder: Path) -> int:
+    """Make a file that has no name, or where the file system cannot do that, one whose name is always the same.
+
+    A process that is killed at this moment may leave it; then the next one removes it.
+    """
+    probe: Path | None = None
+    try:
+        file = os.open(folder, getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        probe = folder / f".prepcli~{os.geteuid()}"
+        file = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        return os.fstat(file).st_dev
+    finally:
+        os.close(file)
+        if probe is not None:
+            probe.unlink(missing_ok=True)
+
+
+def folders_in(tmp: Path) -> list[Path]:
+    """The temporary directories in `tmp/`."""
+    with contextlib.suppress(FileNotFoundError):
+        return list(tmp.iterdir())
+    return []
 
 
 def flush_folders(folders: Iterable[Path]) -> None:
