@@ -1,11 +1,41 @@
-"""Messages and help texts for Python: the options of the command line as arguments of a function."""
+"""Calls of the functions of the API: their arguments become options, and messages name the arguments."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
-from prepcli.interface.options import Declared, declared
+from prepcli.errors import PrepcliError
+from prepcli.interface.calls import called
+from prepcli.interface.commands import BY_PYTHON_NAME
+from prepcli.interface.options import Declared, declared, words_of
+from prepcli.interface.values import check_effects, make_options
 
+Returned = TypeVar("Returned")
 _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?(?:( )(-?[\w.+-]*\w))?")
+
+
+def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[type-var]  # each caller says what it is
+    """Run the command of a function of `prepcli.functions`.
+
+    Args:
+        name: the name of the function.
+        arguments: all of its arguments; those with their default are left out.
+
+    Raises:
+        PrepcliError: the message names Python arguments.
+    """
+    command = BY_PYTHON_NAME[name]
+    defaults = {one.name: one.default for one in declared(command.load_options())}
+    given = {name: value for name, value in arguments.items() if value is not defaults[name]}
+    options = make_options(command.load_options(), given)
+    try:
+        check_effects(options)
+        with called([*command.name.split(), *words_of(options)], progress=getattr(options, "progress", False)):
+            report: Returned = command.load_function()(options)
+            return report
+    except PrepcliError as error:
+        error.args = (in_python(str(error), type(options)), *error.args[1:])
+        raise
 
 
 def in_python(text: str, options: type, *, only_names: bool = False) -> str:
