@@ -8,6 +8,7 @@ from prepcli.errors import PrepcliError
 from prepcli.interface.calls import called
 from prepcli.interface.commands import BY_PYTHON_NAME
 from prepcli.interface.options import Declared, declared, words_of
+from prepcli.interface.printing import printable_command
 from prepcli.interface.values import check_effects, make_options
 
 Returned = TypeVar("Returned")
@@ -34,7 +35,10 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
             report: Returned = command.load_function()(options)
             return report
     except PrepcliError as error:
-        error.args = (in_python(str(error), type(options)), *error.args[1:])
+        # The command that continues stays one for a shell.
+        command = printable_command(getattr(error, "continue_with", None) or "")
+        command = command if str(error).endswith(command) else ""
+        error.args = (in_python(str(error).removesuffix(command), type(options)) + command, *error.args[1:])
         raise
 
 
