@@ -36,9 +36,9 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
             return report
     except PrepcliError as error:
         # The command that continues stays one for a shell.
-        command = printable_command(getattr(error, "continue_with", None) or "")
-        command = command if str(error).endswith(command) else ""
-        error.args = (in_python(str(error).removesuffix(command), type(options)) + command, *error.args[1:])
+        shell = printable_command(getattr(error, "continue_with", None) or "")
+        shell = shell if str(error).endswith(shell) else ""
+        error.args = (in_python(str(error).removesuffix(shell), type(options)) + shell, *error.args[1:])
         raise
 
 
