@@ -20,7 +20,7 @@ from prepcli.engine.run.starting import check_restart, check_sample, note_other_
 from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, differences, plan_digest
-from prepcli.engine.state.store_output import OutputSizes, abort_unknown
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, wrong_path
@@ -258,8 +258,6 @@ class Run:
         self.workspace.check_claim()
         write_json(self.workspace.report_file, report)
         self.workspace.remove_stale_tmp()
-        published = {name for marker in (*markers, final) for name in marker.files}
-        abort_unknown(self.workspace.out, published, self.workspace.folders_in_tmp)
         return report
 
     def _report(self, status: str) -> Report:

@@ -14,7 +14,7 @@ from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.state.plan import AnyPlan, StoredPlan
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import (
     CLEARED_FILES,
     CLEARED_FOLDERS,
@@ -136,7 +136,6 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
         else:
             for name in stock.ours:
                 (workspace.out / name).unlink(missing_ok=True)
-        abort_left(workspace.folders_in_tmp(), ())
         for path in stock.ended:
             path.unlink(missing_ok=True)
         for name in CLEARED_FOLDERS:

@@ -16,7 +16,7 @@ from prepcli.engine.state.damaged import note_damaged
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
@@ -138,17 +138,13 @@ class Workspace:
     def remove_stale_tmp(self) -> None:
         """Remove the directories of dead processes in `tmp/`; of invisible processes, those without a heartbeat."""
         now: float | None = None
-        stale: list[Path] = []
-        alive: list[Path] = []
         for entry in self._entries(self.tmp):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
                 gone = now - last_change(entry, now) > SILENT_SECONDS
-            (stale if gone else alive).append(entry)
-        abort_left(stale, alive)
-        for entry in stale:
-            shutil.rmtree(entry, ignore_errors=True)
+            if gone:
+                shutil.rmtree(entry, ignore_errors=True)
 
     def beat(self) -> None:
         """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
@@ -163,10 +159,6 @@ class Workspace:
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
         """The temporary directories of processes `pids` of this rank."""
         return [entry for entry, owner in self._own_entries() if owner.pid in pids]
-
-    def folders_in_tmp(self) -> list[Path]:
-        """The temporary directories of all processes of all ranks."""
-        return self._entries(self.tmp)
 
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
         for entry in self._entries(self.tmp):
