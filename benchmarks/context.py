@@ -25,7 +25,7 @@ COMMON = """
 import sys, time, resource
 import numpy as np, torch
 from prepcli.commands.extend_context_audio.copies import Segments
-from prepcli.commands.extend_context_audio.selection import select_contexts
+from prepcli.commands.extend_context_audio.bundle import select_contexts
 count = int(sys.argv[1])
 embeddings = torch.nn.functional.normalize(torch.randn(count, 192, generator=torch.Generator().manual_seed(0)), dim=1)
 durations = np.random.default_rng(0).lognormal(1.7, 0.6, count)

@@ -30,7 +30,7 @@ import numpy as np
 import soundfile
 from side_by_side import PREPCLI, Contestant, in_turn, print_table
 
-from prepcli.commands.download.unpack import file_checksum, unpack, unpack_checked
+from prepcli.commands.download.corpus_unpack import file_checksum, unpack, unpack_checked
 
 RIVAL = """
 import json, subprocess, sys

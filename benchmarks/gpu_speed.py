@@ -13,7 +13,7 @@ from gpu_checks import extend
 from gpu_models import Command, codec_file, corpus, load_codec, load_speaker, speaker_file
 from gpu_report import Bench
 
-from prepcli.commands.extend_codec_codes.on_device import BatchShape, encode_rows, move_rows
+from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.models.batches import equal_length_batches, full_batches
 from prepcli.models.devices import use_full_float32, use_tf32
 from prepcli.models.protocols import Codec, Precision

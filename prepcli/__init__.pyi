@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Literal
 
-from prepcli.commands.blend.report import BlendReport as BlendReport
-from prepcli.commands.download.running import DownloadReport as DownloadReport
+from prepcli.commands.blend.command import BlendReport as BlendReport
+from prepcli.commands.download.command import DownloadReport as DownloadReport
 from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
 from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
 from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
 from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
-from prepcli.commands.index.report import IndexReport as IndexReport
+from prepcli.commands.index.command import IndexReport as IndexReport
 from prepcli.commands.inspect.report import Inspection as Inspection
 from prepcli.commands.verify.report import VerifyReport as VerifyReport
 from prepcli.engine.run.report import Report as Report

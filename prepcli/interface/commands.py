@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-_OF_DATA_SETS = "commands.download.running.DownloadReport"
+_OF_DATA_SETS = "commands.download.command.DownloadReport"
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,12 @@ class Command:
 
     Attributes:
         name: as typed on the command line, e.g. `download librispeech`.
-        package: below `prepcli.commands`: its module `options` has the dataclass, and `command` the function.
+        package: below `prepcli.commands`; its module `options` has the dataclass.
         options: the dataclass of its options, whose docstring is the help of the command.
         summary: for the list of commands.
         report: the class of its report, with its module below `prepcli`. `str(report)` is what the command prints.
         items: the class of the items, if the report is a list.
+        module: the module of the package that has the function: `job`, or `command` if its work is not one job.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Command:
     summary: str
     report: str = "engine.run.report.Report"
     items: str | None = None
+    module: str = "job"
 
     @property
     def python_name(self) -> str:
@@ -45,7 +47,7 @@ class Command:
 
     def load_function(self) -> Callable[[Any], Any]:
         """The function that does the work: it takes the dataclass and returns a report."""
-        module = importlib.import_module(f"prepcli.commands.{self.package}.command")
+        module = importlib.import_module(f"prepcli.commands.{self.package}.{self.module}")
         function: Callable[[Any], Any] = getattr(module, self.python_name)
         return function
 
@@ -58,6 +60,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadLibrispeech",
             "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR.",
             _OF_DATA_SETS,
+            module="command",
         ),
         Command(
             "download an4",
@@ -65,6 +68,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadAn4",
             "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA.",
             _OF_DATA_SETS,
+            module="command",
         ),
         Command(
             "download aishell",
@@ -72,6 +76,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadAishell",
             "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR.",
             _OF_DATA_SETS,
+            module="command",
         ),
         Command(
             "download aishell2",
@@ -79,6 +84,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadAishell2",
             "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy.",
             _OF_DATA_SETS,
+            module="command",
         ),
         Command(
             "download ljspeech",
@@ -86,18 +92,21 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadLjspeech",
             "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com.",
             _OF_DATA_SETS,
+            module="command",
         ),
         Command(
             "download fisher",
             "download",
             "DownloadFisher",
             "English telephone speech, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both.",
+            module="command",
         ),
         Command(
             "download hub5",
             "download",
             "DownloadHub5",
             "English telephone test set, 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43.",
+            module="command",
         ),
         Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
         Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
@@ -105,7 +114,11 @@ TASKS: dict[str, tuple[Command, ...]] = {
     ),
     "Prepare training data from manifests": (
         Command(
-            "manifest-to-tarred", "manifest_to_tarred", "ManifestToTarred", "Make tar shards with manifests, for NeMo"
+            "manifest-to-tarred",
+            "manifest_to_tarred",
+            "ManifestToTarred",
+            "Make tar shards with manifests, for NeMo",
+            module="command",
         ),
         Command(
             "manifest-to-shar", "manifest_to_shar", "ManifestToShar", "Make a Lhotse Shar set, for NeMo and lhotse"
@@ -143,6 +156,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "EstimateBins",
             "By duration",
             "commands.estimate_bins.durations.BinsReport",
+            module="command",
         ),
         Command(
             "estimate-bins-2d",
@@ -150,6 +164,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "EstimateBins2d",
             "By duration and number of tokens",
             "commands.estimate_bins.two_d.Bins2dReport",
+            module="command",
         ),
         Command(
             "estimate-token-bins",
@@ -157,6 +172,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "EstimateTokenBins",
             "By number of tokens, for texts and conversations",
             "commands.estimate_bins.tokens.TokenBinsReport",
+            module="command",
         ),
         Command(
             "estimate-batch-sizes",
@@ -164,6 +180,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "EstimateBatchSizes",
             "The largest batch of each bucket",
             "commands.estimate_batch_sizes.report.BatchSizesReport",
+            module="command",
         ),
     ),
     "Mix and index finished sets": (
@@ -172,14 +189,16 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "blend",
             "Blend",
             "Mix finished sets by weights in one input_cfg",
-            "commands.blend.report.BlendReport",
+            "commands.blend.command.BlendReport",
+            module="command",
         ),
         Command(
             "index",
             "index",
             "Index",
             "Index sets that exist, to resume in mid-epoch",
-            "commands.index.report.IndexReport",
+            "commands.index.command.IndexReport",
+            module="command",
         ),
     ),
     "Look and check": (
@@ -189,6 +208,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Inspect",
             "Show what a file or a set holds, with examples",
             "commands.inspect.report.Inspection",
+            module="command",
         ),
         Command(
             "status",
@@ -197,6 +217,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Show how far commands are, and how to continue them",
             "engine.run.status.Statuses",
             "engine.run.status.Status",
+            module="command",
         ),
         Command(
             "verify",
@@ -204,6 +225,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Verify",
             "Check that a set is complete and readable",
             "commands.verify.report.VerifyReport",
+            module="command",
         ),
     ),
 }

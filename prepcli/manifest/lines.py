@@ -4,7 +4,7 @@
 time; where they find anything unusual, `read_line` has the last word on each line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, Any
@@ -13,9 +13,39 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.manifest.cuts import cut_duration
-from prepcli.manifest.fields import MAX_DIGITS, is_skipped, may_hold_long_number, parse_fields, with_audio_filepath
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.manifest.fields import (
+    MAX_DIGITS,
+    decode_value,
+    is_skipped,
+    may_hold_long_number,
+    parse_fields,
+    with_audio_filepath,
+)
 from prepcli.manifest.record import MAX_SECONDS, Record
+
+
+def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
+    """Seconds of one cut: its own `duration`, or for a MixedCut up to the end of its last track.
+
+    The rule for mixed cuts is lhotse's (lhotse/cut/mixed.py, `MixedCut.duration`: rounded to 8 decimals).
+    Raises `RecordRejected` with BAD_DURATION.
+    """
+    try:
+        if "duration" in fields:
+            duration = msgspec.json.decode(fields["duration"], type=float)
+        else:
+            tracks: Any = decode_value(fields["tracks"])
+            ends = [float(track.get("offset") or 0.0) + float(track["cut"]["duration"]) for track in tracks]
+            duration = round(max(ends), ndigits=8)
+    except (KeyError, TypeError, AttributeError, ValueError, msgspec.DecodeError):
+        duration = 0.0
+    if not duration > 0:
+        raise RecordRejected(RejectReason.BAD_DURATION, "the cut has no duration above 0")
+    if duration > MAX_SECONDS:
+        raise RecordRejected(RejectReason.BAD_DURATION, f"the cut claims to last {duration:g} s")
+    return duration
+
 
 Chars = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]

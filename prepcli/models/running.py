@@ -1,23 +1,90 @@
 """Running a model: on a GPU one batch at a time, on a CPU several rows of batches in parallel.
 
 A batch that does not fit into memory is split, down to single rows.
+
+In one stream everything happens in turn: the copy of a batch would wait for the computation of the one before it. Here
+the computation waits for the copy of its own batch alone, and the copy of its results for the computation alone.
 """
 
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prepcli.models.faults import lacks_memory
 from prepcli.models.in_flight import in_flight
-from prepcli.models.streams import Prepare, Streams, streams_of
 from prepcli.processes.workers import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.cuda import Event
+    from torch.cuda import Event, Stream
+
+
+Prepare: TypeAlias = "Callable[..., tuple[Tensor, ...]]"
+"""Takes the tensors of a batch, on the CPU, and returns those that the model takes, on its device."""
+
+
+class Streams:
+    """The streams of a GPU into which copies go; computations stay in the current one."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self._to_device: Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._to_host: Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def prepare(self, prepare: Prepare, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
+        """Return what `prepare` makes of a batch, for computations that are started from now on."""
+        import torch
+
+        with torch.cuda.stream(self._to_device):
+            tensors = prepare(*batch)
+        computing = torch.cuda.current_stream()
+        computing.wait_stream(self._to_device)
+        _keep(tensors, computing)
+        return tensors
+
+    def copy_to_host(self, tensors: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
+        """Return copies of results in pinned memory; they are complete when `copied` is."""
+        import torch
+
+        self._to_host.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._to_host):
+            hosts = tuple(_copy_to_host(one) for one in tensors)
+        _keep(tensors, self._to_host)
+        return hosts
+
+    def copied(self) -> "Event":
+        """An event behind all copies of results so far."""
+        import torch
+
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(self._to_host)
+        return event
+
+
+@lru_cache(maxsize=8)
+def streams_of(device: str) -> Streams:
+    """The streams of a device, the same in the whole process: freed memory is kept for the stream that had it."""
+    return Streams(device)
+
+
+def _copy_to_host(tensor: "Tensor") -> "Tensor":
+    import torch
+
+    if not tensor.is_cuda:
+        return tensor
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+
+
+def _keep(tensors: "Sequence[Tensor]", stream: "Stream") -> None:
+    """Do not give the memory of tensors to others before the stream has used them, even if they are freed here."""
+    for tensor in tensors:
+        if tensor.is_cuda:
+            tensor.record_stream(stream)
+
 
 Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 """Takes and returns tensors whose first dimension is the rows of a batch."""
@@ -153,7 +220,7 @@ class ModelRunner:
 
     On a GPU the results of a batch can be used while later batches are computed, if they come `to_host`: waiting for a
     tensor that is on the GPU means to wait for everything that was started after it as well. Batches are prepared and
-    results are copied beside the computation (`prepcli.models.streams`).
+    results are copied beside the computation (`prepcli.models.running`).
 
     Attributes:
         depth: the number of batches to give to `run` before the first result is used.

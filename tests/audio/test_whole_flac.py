@@ -9,7 +9,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prepcli.audio import whole_flac
+from prepcli.audio import read
 from prepcli.audio.encode import encode
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
@@ -24,7 +24,7 @@ pytest.importorskip("miniaudio", reason="dr_flac has no wheel for this machine")
 
 
 def by_dr_flac(data: bytes, info: AudioInfo) -> Samples | None:
-    return whole_flac.decode(ByteSource(data), info, 0, info.num_samples)
+    return read.decode(ByteSource(data), info, 0, info.num_samples)
 
 
 def by_libsndfile(data: bytes) -> Samples:
@@ -59,8 +59,8 @@ def test_what_is_left_to_libsndfile(monkeypatch: pytest.MonkeyPatch, speech: Sam
     info = probe_bytes(data, "x")
     assert by_dr_flac(data, info) is not None
     source = ByteSource(data)
-    assert whole_flac.decode(source, info, 1, info.num_samples - 1) is None
-    assert whole_flac.decode(source, info, 0, info.num_samples - 1) is None
+    assert read.decode(source, info, 1, info.num_samples - 1) is None
+    assert read.decode(source, info, 0, info.num_samples - 1) is None
     for subtype in ("PCM_24", "PCM_S8"):
         file = io.BytesIO()
         soundfile.write(file, speech, 16000, format="FLAC", subtype=subtype)
@@ -68,11 +68,11 @@ def test_what_is_left_to_libsndfile(monkeypatch: pytest.MonkeyPatch, speech: Sam
     wav = encode(speech, 16000, "wav")
     assert by_dr_flac(wav, probe_bytes(wav, "x")) is None
     with monkeypatch.context() as patch:
-        patch.setattr(whole_flac, "_MAX_SAMPLES", len(speech) - 1)
+        patch.setattr(read, "_MAX_SAMPLES", len(speech) - 1)
         assert by_dr_flac(data, info) is None
         assert np.array_equal(read_segment(data, info), speech[:, None])
     # A machine without it.
-    monkeypatch.setattr(whole_flac, "_dr_flac", lambda: None)
+    monkeypatch.setattr(read, "_dr_flac", lambda: None)
     assert by_dr_flac(data, info) is None
     assert np.array_equal(read_segment(data, info), speech[:, None])
 
@@ -92,7 +92,7 @@ def test_damage_within(monkeypatch: pytest.MonkeyPatch, speech: Samples) -> None
             return rejected.detail
 
     mine = outcome()
-    monkeypatch.setattr(whole_flac, "_dr_flac", lambda: None)
+    monkeypatch.setattr(read, "_dr_flac", lambda: None)
     assert outcome() == mine
 
 

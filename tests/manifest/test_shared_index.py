@@ -21,7 +21,7 @@ import pytest
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
-from prepcli.manifest import index_files, packs, pieces, reader, reading, scan, shared_index
+from prepcli.manifest import index_files, packs, pieces, reader, scan, shared_index
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
 from prepcli.manifest.index_files import StoredIndex, read_stored
 from prepcli.manifest.parts import Columns, FieldKey, KeyFunction, Part
@@ -47,7 +47,7 @@ Manifests = Callable[[Path], list[str]]
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is shared, and a range is short."""
     monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 0)
-    for module in (scan, reading, index_module):
+    for module in (scan, shared_index, index_module):
         monkeypatch.setattr(module, "RANGE_BYTES", RANGE)
 
 
@@ -253,7 +253,7 @@ def test_a_small_file_that_is_written_to_meanwhile(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = many_compressed(tmp_path) if suffix else many_tidy(tmp_path)
-    begun = reading.read_together
+    begun = shared_index.read_together
 
     def write_first(*arguments: Any) -> None:
         with Path(paths[20]).open("ab") as file:
@@ -439,7 +439,7 @@ def test_a_manifest_that_is_replaced_before_the_index_is_complete(
     write(content(200))
     size = path.stat().st_size
     with monkeypatch.context() as interrupted, pytest.raises(KeyboardInterrupt):
-        interrupted.setattr(reading, "save_index", stop)
+        interrupted.setattr(shared_index, "save_index", stop)
         make(tmp_path, [str(path)])
     assert list(tmp_path.glob("out.prepcli/index/*/parts/read-*"))
     write(content(200).replace(b"0.5,", b"0.7,"))
@@ -524,7 +524,7 @@ def test_a_slow_rank_does_not_change_the_index(
             time.sleep(draw.random() / 50)
             real(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(reading, "write_parts", delayed)
+        monkeypatch.setattr(shared_index, "write_parts", delayed)
         assert_same(make(tmp_path, paths, rank, 3), expected)
 
     assert forked([partial(slow, rank) for rank in range(3)]) == [0, 0, 0]

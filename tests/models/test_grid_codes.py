@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from prepcli.commands.extend_codec_codes.on_device import BatchShape, encode_rows, move_rows
+from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.models import nemo_codec
 from prepcli.models.batches import full_batches
 from prepcli.models.nemo_codec import NemoCodec

@@ -12,8 +12,7 @@ import pytest
 
 from prepcli.models import nemo_codec, nemo_speaker
 from prepcli.models.nemo import without_cuda
-from prepcli.models.nemo_codec import NemoCodec
-from prepcli.models.nemo_encoder import fold_weight_norm, move
+from prepcli.models.nemo_codec import NemoCodec, fold_weight_norm, move
 from prepcli.models.nemo_speaker import NemoSpeakerEncoder
 from prepcli.models.sinc import resample_sinc
 from tests.support.codec_models import CODECS, SAMPLES_PER_FRAME, SAMPLING_RATE, small_codec

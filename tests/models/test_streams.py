@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prepcli.models import streams
+from prepcli.models import running
 from prepcli.models.running import ModelRunner
 from tests.support.cuda_stand_ins import COMPUTING, TO_DEVICE, TO_HOST, Noted, OnDevice, stand_in_for_cuda
 from tests.support.lazy import lazy
@@ -80,8 +80,8 @@ def test_results_may_stay_on_the_device(noted: Noted) -> None:
 def test_what_is_on_the_cpu_already_is_not_copied() -> None:
     """Numbers of frames of codecs that take them from there."""
     frames = torch.arange(3)
-    assert streams._copy_to_host(frames) is frames
-    streams._keep([frames], None)  # type: ignore[arg-type]
+    assert running._copy_to_host(frames) is frames
+    running._keep([frames], None)  # type: ignore[arg-type]
 
 
 def test_a_processor_prepares_and_computes_in_one_thread(noted: Noted) -> None:

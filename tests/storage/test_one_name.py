@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.download.unpack import UnsafeArchiveError, unpack
+from prepcli.commands.download.corpus_unpack import UnsafeArchiveError, unpack
 from prepcli.storage.input_files import same_file
 from prepcli.storage.one_name import are_one_file, folded, same_when_folded
 from tests.conftest import read_lines, write_lines

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prepcli.models import streams
+from prepcli.models import running
 from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> Noted:
 
     for name, stand_in in (("Stream", Stream), ("Event", Event), ("stream", within), ("current_stream", Stream)):
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(streams, "_copy_to_host", copy_to_host)
-    made = streams.Streams("cuda:0")
+    monkeypatch.setattr(running, "_copy_to_host", copy_to_host)
+    made = running.Streams("cuda:0")
     monkeypatch.setattr("prepcli.models.running.streams_of", lambda device: made)
     return noted

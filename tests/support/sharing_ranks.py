@@ -13,7 +13,7 @@ from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.manifest import index as index_module
-from prepcli.manifest import reading, scan, shared_index
+from prepcli.manifest import scan, shared_index
 from prepcli.planning import arrays
 
 KILL_AT = "KILL_AT"
@@ -24,7 +24,7 @@ _MAIN = os.getpid()
 def share(replace: Callable[[Any, str, Any], None], range_bytes: int = 3000) -> None:
     """Make any manifest long enough for several tasks, by `setattr` or a monkeypatch's."""
     replace(shared_index, "MIN_SHARED_BYTES", 0)
-    for module in (scan, reading, index_module):
+    for module in (scan, shared_index, index_module):
         replace(module, "RANGE_BYTES", range_bytes)
 
 
@@ -35,8 +35,8 @@ def _die() -> None:
 
 def _kill_at(moment: str) -> None:
     before, owner, name = {
-        "reading": (True, reading, "write_parts"),
-        "read": (False, reading, "save_index"),
+        "reading": (True, shared_index, "write_parts"),
+        "read": (False, shared_index, "save_index"),
         "planned": (False, arrays, "_make"),
         "at work": (True, UnitWriter, "publish"),
     }[moment]

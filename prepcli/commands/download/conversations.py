@@ -30,7 +30,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class TranscriptLine:
     """One line of a transcript.
 
     Attributes:
@@ -77,7 +77,7 @@ class Corpus(Protocol):
     def lines(self, conversation: Conversation) -> Iterable[tuple[int, bytes]]:
         """Return the lines of the transcript that are records, with their numbers from 1."""
 
-    def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
+    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
         """Parse a line.
 
         Raises:
@@ -89,14 +89,14 @@ _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Generic[_Item]):
+class Stretch(Generic[_Item]):
     """Consecutive items (utterances) and their total length in seconds."""
 
     items: Sequence[_Item]
     seconds: float
 
 
-def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[Run[_Item]]:
+def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[Stretch[_Item]]:
     """Cut a sequence of (item, seconds) into runs, each ended by the item with which it reaches `min_seconds`.
 
     The last run may be shorter.
@@ -108,10 +108,10 @@ def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[R
         total += seconds
         # Rounding may make a sum of centiseconds such as 3.3 + 6.7 less than 10.
         if total >= min_seconds - 1e-6:
-            yield Run(collected, total)
+            yield Stretch(collected, total)
             collected, total = [], 0.0
     if collected:
-        yield Run(collected, total)
+        yield Stretch(collected, total)
 
 
 def parse_span(start: str, end: str) -> tuple[float, float]:

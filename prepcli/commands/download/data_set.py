@@ -39,7 +39,7 @@ Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, It
 
 
 @dataclass(frozen=True)
-class DataSet:
+class CorpusPart:
     """A part of a corpus that is fetched, converted and continued independently of others.
 
     Attributes:
@@ -72,7 +72,7 @@ class DataSet:
         """The command of its run, e.g. `download librispeech dev_clean`."""
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
 
-    def extracted(self, folder: Path, data_root: Path) -> "DataSet":
+    def extracted(self, folder: Path, data_root: Path) -> "CorpusPart":
         """The same data set of a copy that is unpacked in `folder`, or of which `folder` is a part.
 
         As for a corpus without an archive, recordings that need no conversion are used where they are: their paths are

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from prepcli.audio.probe import probe_file
-from prepcli.commands.download.data_set import DataSet, Utterance
+from prepcli.commands.download.data_set import CorpusPart, Utterance
 from prepcli.engine.run.retry import RETRYABLE
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import atomic_file
@@ -44,7 +44,7 @@ class IndexLine(msgspec.Struct, omit_defaults=True):
         return RecordRejected(rejected.reason, f"{self.where}: {rejected.detail}")
 
 
-def write_index(data_set: DataSet, root: Path, file: Path) -> int:
+def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
     """Read the utterances in `root` and write their index, completely or not at all.
 
     Returns:
@@ -117,7 +117,7 @@ def _raw_lines(file: Path) -> Iterator[tuple[bytes, IndexLine]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch(Unit):
+class LineRange(Unit):
     """The lines of a unit: their byte offset in the index, the number of the first, their count and manifest."""
 
     offset: int
@@ -126,7 +126,7 @@ class Batch(Unit):
     manifest: str
 
 
-class Index:
+class LineIndex:
     """An index, divided into units of work. It needs memory for four numbers per unit."""
 
     def __init__(self, file: Path) -> None:
@@ -136,7 +136,7 @@ class Index:
             UsageError: the index does not exist, or is damaged.
         """
         self.file = file
-        self.batches: list[Batch] = []
+        self.batches: list[LineRange] = []
         self.records = 0
         self.rejects: dict[str, int] = {}
         digest = sha256()
@@ -166,9 +166,9 @@ class Index:
     def _add(self, seconds: float, usable: int, offset: int, first: int, count: int, manifest: str) -> None:
         if usable:
             number = len(self.batches)
-            self.batches.append(Batch(f"batch_{number:05d}", seconds, usable, offset, first, count, manifest))
+            self.batches.append(LineRange(f"batch_{number:05d}", seconds, usable, offset, first, count, manifest))
 
-    def lines(self, batch: Batch) -> Iterator[tuple[int, IndexLine]]:
+    def lines(self, batch: LineRange) -> Iterator[tuple[int, IndexLine]]:
         """Yield the usable lines of a unit, with their numbers from 1."""
         with self.file.open("rb") as file:
             file.seek(batch.offset)

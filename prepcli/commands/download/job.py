@@ -9,8 +9,8 @@ import msgspec
 
 from prepcli.audio.convert import TargetFormat, convert
 from prepcli.audio.probe import probe_file
-from prepcli.commands.download.data_set import DataSet
-from prepcli.commands.download.index import Batch, Index, IndexLine
+from prepcli.commands.download.data_set import CorpusPart
+from prepcli.commands.download.index import IndexLine, LineIndex, LineRange
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import Advance
@@ -24,22 +24,22 @@ INDEX_NAME = "index.jsonl"
 """The index of utterances, in the workspace of the data set."""
 
 
-def workspace_of(data_set: DataSet, data_root: Path) -> Workspace:
+def workspace_of(data_set: CorpusPart, data_root: Path) -> Workspace:
     """The workspace of one data set: each has its own, so that others can be added later."""
     return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
 
 
-CorpusPlan = Plan[Batch, Index]
+CorpusPlan = Plan[LineRange, LineIndex]
 
 
-class CorpusJob(UnitJob[Batch, Index]):
+class CorpusJob(UnitJob[LineRange, LineIndex]):
     """Units are batches of utterances. Audio is converted if the data set requires it, or used as published.
 
     Paths in manifests are relative to the manifest's folder, which is where NeMo, lhotse's reader of NeMo manifests
     and prepcli look: the data root can be moved as a whole. Recordings outside of it keep their absolute paths.
     """
 
-    def __init__(self, data_set: DataSet, data_root: Path, index_file: Path) -> None:
+    def __init__(self, data_set: CorpusPart, data_root: Path, index_file: Path) -> None:
         self._data_set = data_set
         self._root = data_root
         self._index_file = index_file
@@ -59,7 +59,7 @@ class CorpusJob(UnitJob[Batch, Index]):
 
     def plan(self, workspace: Workspace) -> CorpusPlan:
         """Divide the index into units."""
-        index = Index(self._index_file)
+        index = LineIndex(self._index_file)
         inputs = [InputFile(str(self._index_file), index.sha256)]
         return Plan(index.batches, index.records, index, inputs, index.rejects)
 
@@ -77,7 +77,7 @@ class CorpusJob(UnitJob[Batch, Index]):
                     "put it back, or give --overwrite to fetch it again"
                 )
 
-    def process(self, plan: CorpusPlan, unit: Batch, writer: UnitWriter, advance: Advance) -> None:
+    def process(self, plan: CorpusPlan, unit: LineRange, writer: UnitWriter, advance: Advance) -> None:
         """Convert the utterances of a batch, and write their lines."""
         part = writer.open_part(f"parts/{unit.id}.jsonl")
         folder = os.path.dirname(unit.manifest)
@@ -125,7 +125,7 @@ class CorpusJob(UnitJob[Batch, Index]):
         return Origin(str(self._index_file), number)
 
 
-def _records(parts: Sequence[tuple[Batch, Path]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(parts: Sequence[tuple[LineRange, Path]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for unit, part in parts:
         for line in part.read_bytes().splitlines():
             yield unit.manifest, msgspec.json.decode(line)

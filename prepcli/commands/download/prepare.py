@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
-from prepcli.commands.download.data_set import DataSet
+from prepcli.commands.download.data_set import CorpusPart
 from prepcli.commands.download.fetch import Archive, note
-from prepcli.commands.download.index import Index, only_audio_came_back, write_index
+from prepcli.commands.download.index import LineIndex, only_audio_came_back, write_index
 from prepcli.commands.download.job import INDEX_NAME, workspace_of
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.run.retry import num_retryable
@@ -58,7 +58,7 @@ class Fetching:
     num_workers: int = 1
 
 
-def is_ready(data_set: DataSet, data_root: Path) -> bool:
+def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
     """Return whether the data set has been unpacked completely, and indexed with its settings.
 
     Converting needs nothing else. For a corpus that is on the disk already, each process makes the index.
@@ -70,7 +70,7 @@ def is_ready(data_set: DataSet, data_root: Path) -> bool:
     )
 
 
-def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dict[str, Any]:
+def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> dict[str, Any]:
     """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown) and bytes fetched already."""
     assert data_set.archive is not None
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
@@ -86,7 +86,7 @@ def plan_fetching(data_set: DataSet, data_root: Path, fetching: Fetching) -> dic
     }
 
 
-def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetching) -> None:
     """Print a note before fetching if the disk does not have enough space for the published sizes.
 
     Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
@@ -109,7 +109,7 @@ def note_scarce_space(data_sets: Sequence[DataSet], data_root: Path, fetching: F
         )
 
 
-def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> None:
+def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> None:
     """Fetch, check and unpack what is not there yet; afterwards the archive is not needed any more.
 
     The archive is unpacked in another folder, and moved to the data root when it is complete. The marker is written
@@ -137,7 +137,7 @@ def ensure_unpacked(data_set: DataSet, data_root: Path, fetching: Fetching) -> N
         ) from error
 
 
-def _ensure(data_set: DataSet, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
+def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
     data_root = workspace.out
     marker = _marker(workspace)
     if marker is not None:
@@ -176,7 +176,7 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
         archive.unlink(missing_ok=True)
 
 
-def ensure_index(data_set: DataSet, data_root: Path, folder: Path, replace: bool = True) -> Path:
+def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True) -> Path:
     """Return the index of the data set; for a corpus that is on the disk already it is made now, in `folder`.
 
     Unless `replace`, the index that the plan was made of stays: if the corpus has another one now, that is beside it,
@@ -188,8 +188,8 @@ def ensure_index(data_set: DataSet, data_root: Path, folder: Path, replace: bool
     planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
     write_index(data_set, data_root, now)
     plan = None if replace else read_document(workspace_of(data_set, data_root).plan_file, StoredPlan)
-    if plan is not None and planned.exists() and Index(planned).sha256 == _planned_digest(plan):
-        if Index(now).sha256 != _planned_digest(plan):
+    if plan is not None and planned.exists() and LineIndex(planned).sha256 == _planned_digest(plan):
+        if LineIndex(now).sha256 != _planned_digest(plan):
             return now
         now.unlink()
         return planned
@@ -201,7 +201,7 @@ def _planned_digest(plan: StoredPlan) -> str | None:
     return plan.inputs[0].get("sha256") if plan.inputs else None
 
 
-def has_audio_come_back(data_set: DataSet, data_root: Path) -> bool:
+def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
     """Whether audio was missing when a corpus on the disk was indexed, and nothing but that has changed since."""
     workspace = workspace_of(data_set, data_root)
     plan = read_document(workspace.plan_file, StoredPlan)
@@ -210,12 +210,12 @@ def has_audio_come_back(data_set: DataSet, data_root: Path) -> bool:
         return False
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
         now = ensure_index(data_set, data_root, Path(scratch))
-        if Index(planned).sha256 == _planned_digest(plan):
+        if LineIndex(planned).sha256 == _planned_digest(plan):
             return only_audio_came_back(planned, now)
-        return Index(now).sha256 != _planned_digest(plan)  # another rank has seen it, and replaced the index
+        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has seen it, and replaced the index
 
 
-def _mark(data_set: DataSet, workspace: Workspace) -> None:
+def _mark(data_set: CorpusPart, workspace: Workspace) -> None:
     write_json(workspace.root / "unpacked.json", UnpackedMarker(list(data_set.trees), data_set.settings))
 
 
@@ -225,7 +225,7 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 
 @contextlib.contextmanager
-def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
+def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]:
     """Hold the lock of a data set, which one process may fetch; it ends with the process.
 
     Raises:
@@ -259,7 +259,7 @@ def exclusive_lock(workspace: Workspace, data_set: DataSet) -> Iterator[None]:
             raise
 
 
-def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) -> None:
+def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool) -> None:
     """Refuse to replace files that prepcli has not made, before hours of fetching.
 
     With `overwrite`, trees are moved aside.
@@ -275,7 +275,7 @@ def _refuse_foreign(data_set: DataSet, workspace: Workspace, overwrite: bool) ->
         )
 
 
-def check_given(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetching) -> None:
+def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetching) -> None:
     """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
 
     Raises:
@@ -291,7 +291,7 @@ def check_given(data_sets: Sequence[DataSet], data_root: Path, fetching: Fetchin
             raise UsageError(f"--archive {path} is not one of the archives of this command: {names}")
 
 
-def _given(data_set: DataSet, fetching: Fetching) -> Path | None:
+def _given(data_set: CorpusPart, fetching: Fetching) -> Path | None:
     """Return the file of `--archive` for a data set: by the published name, or any for a corpus of one archive."""
     if data_set.archive is None:
         return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordingFile:
     """A file on disk, of which only the requested samples are read.
 
     Attributes:
@@ -43,7 +43,7 @@ class Recording:
         return samples
 
 
-def open_recording(path: str) -> Recording:
+def open_recording(path: str) -> RecordingFile:
     """Open a recording.
 
     Raises:
@@ -59,9 +59,9 @@ def open_recording(path: str) -> Recording:
             decoded = np.frombuffer(shorten.decode(source, sphere, path), "<i2").reshape(-1, sphere.num_channels)
             size = len(decoded), sphere.num_channels
             info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
-            return Recording(path, check_claims(info, source.size, path), decoded)
+            return RecordingFile(path, check_claims(info, source.size, path), decoded)
     info = probe_file(path)
-    return Recording(path, info, None if info.is_passable else read_segment(path, info))
+    return RecordingFile(path, info, None if info.is_passable else read_segment(path, info))
 
 
 def undecodable_coding(path: str) -> str | None:

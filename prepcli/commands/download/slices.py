@@ -3,28 +3,100 @@
 Slices are cut straight from the recordings as they lie on the disk; no copy of the corpus is made.
 """
 
+import contextlib
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from prepcli.audio import shorten
 from prepcli.audio.encode import encode
 from prepcli.audio.read import segment_samples
-from prepcli.commands.download.conversations import Conversation, Corpus, Utterance, runs
-from prepcli.commands.download.recording import Recording, open_recording
-from prepcli.commands.download.survey import Surveyed, input_file, survey
+from prepcli.commands.download.conversations import Conversation, Corpus, TranscriptLine, decode_line, parse_span, runs
+from prepcli.commands.download.recording import RecordingFile, open_recording, undecodable_coding
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import Advance
 from prepcli.engine.run.workers import UnitJob
-from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.storage.input_files import check_unchanged
+from prepcli.processes.pools import map_in_order
+from prepcli.storage.input_files import check_unchanged, state_of
+
+_CHUNK = 128
+"""Conversations per task of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A conversation as planning needs it; `seconds` of speech, from the transcript."""
+
+    conversation: Conversation
+    num_lines: int
+    seconds: float
+    transcript: InputFile
+    undecodable: str | None
+
+
+def survey(corpus: Corpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
+    """Read all transcripts, and check that the recordings can be decoded.
+
+    Raises:
+        UsageError: recordings are compressed with shorten, and this machine has no decoder.
+    """
+    chunks = [conversations[at : at + _CHUNK] for at in range(0, len(conversations), _CHUNK)]
+    surveyed = [one for chunk in map_in_order(partial(_survey_some, corpus), chunks, num_workers) for one in chunk]
+    _refuse_undecodable(surveyed)
+    return surveyed
+
+
+def _survey_some(corpus: Corpus, conversations: Sequence[Conversation]) -> list[Surveyed]:
+    return [_survey_one(corpus, conversation) for conversation in conversations]
+
+
+def _survey_one(corpus: Corpus, conversation: Conversation) -> Surveyed:
+    transcript = input_file(conversation.transcript)
+    num_lines, seconds = 0, 0.0
+    for _, line in corpus.lines(conversation):
+        num_lines += 1
+        words = line.split(maxsplit=max(corpus.times) + 1)
+        with contextlib.suppress(RecordRejected, IndexError):
+            start, end = (decode_line(words[at]) for at in corpus.times)
+            start_seconds, end_seconds = parse_span(start, end)
+            seconds += end_seconds - start_seconds
+    undecodable = None
+    with contextlib.suppress(RecordRejected):  # its lines become rejects in their turn
+        undecodable = undecodable_coding(conversation.audio)
+    return Surveyed(conversation, num_lines, seconds, transcript, undecodable)
+
+
+def input_file(path: str) -> InputFile:
+    """An input whose content shapes the output."""
+    state = state_of(path)
+    return InputFile(path, _digest_of(path), state, _digest_of)
+
+
+def _digest_of(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _refuse_undecodable(surveyed: Sequence[Surveyed]) -> None:
+    codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
+    if codings:
+        coding, path = codings[0]
+        raise UsageError(
+            f"{len(codings):,} recordings are compressed with shorten ({coding}; the first is {path}), which nothing "
+            f"on this machine decodes: {shorten.how_to_decode(coding)}"
+        )
+
 
 CONVERSATIONS_PER_UNIT = 4
 SLICES = "slices"
@@ -35,7 +107,7 @@ SLICES = "slices"
 class _Piece:
     """An utterance and its position in the recording, in samples."""
 
-    utterance: Utterance
+    utterance: TranscriptLine
     start: int
     num_samples: int
     line: bytes
@@ -135,7 +207,7 @@ class SlicingJob(UnitJob[Chunk, None]):
     def _slices(
         self,
         conversation: Conversation,
-        recording: Recording,
+        recording: RecordingFile,
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> Iterator[dict[str, Any]]:
@@ -169,7 +241,7 @@ class SlicingJob(UnitJob[Chunk, None]):
     def _pieces(
         self,
         conversation: Conversation,
-        recording: Recording,
+        recording: RecordingFile,
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> dict[str, list[_Piece]]:
@@ -235,7 +307,7 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
             yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
 
 
-def _join(recording: Recording, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
+def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
     """The pieces in one WAV file (16 bits, one channel), and the number of samples."""
     import numpy as np
 

@@ -3,34 +3,53 @@
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prepcli.commands.extend_codec_codes.codec_job import CodecJob
 from prepcli.commands.extend_codec_codes.content import check_audio, check_complete
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
-from prepcli.commands.extend_codec_codes.indexes import indexes_of_set
-from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.manifest_job import ManifestCodesJob
+from prepcli.commands.extend_codec_codes.options import CodesOptions, ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
 from prepcli.commands.extend_codec_codes.shard_index import Member, MemberDecoder, index_shard
 from prepcli.commands.extend_codec_codes.statistics import statistics
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.store_output import OutputSizes
-from prepcli.engine.state.work_folder import work_folder
+from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
-from prepcli.formats.indexes import MIRROR, index_name, indexes_of, mirrored
-from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.indexes import MIRROR, IndexKind, index_name, indexes_of, make_index, mirrored
+from prepcli.formats.names import absolute_folder, brace_text, check_loadable
 from prepcli.formats.shar import AUDIO_NAME, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.jobs.model_job import Begin, Tick
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
-from prepcli.models.codecs import notes_on_codec_model
+from prepcli.manifest.sources import expand_paths
+from prepcli.models.codecs import codec_name, notes_on_codec_model
+from prepcli.models.ranks import run_on_devices
 from prepcli.processes.workers import wait_for
+from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import NUMBER, path_of
+
+
+def indexes_of_set(folder: Path, shards: Sequence[InputShard]) -> Iterator[tuple[str, bytes]]:
+    """The indexes of a set's own files, by their names below a folder with a mirror.
+
+    A training run has one `indexes_root`, so codes that lie elsewhere need the indexes of the set in their mirror.
+    """
+    for shard in shards:
+        files: list[tuple[Path, IndexKind]] = [(shard.cuts, "jsonl")]
+        files += [(path, "shar_tar") for path in shard.tars.values()]
+        for path, kind in files:
+            name = f"{MIRROR}/{mirrored(path)}"
+            known = folder / name
+            yield name, known.read_bytes() if known.is_file() else make_index(path, kind)
 
 
 def codes_workspace(out: Path, codec_name: str, work_dir: Path | None = None) -> Workspace:
@@ -182,3 +201,47 @@ def _shard_range(numbers: Sequence[int]) -> str:
     """The pattern for all shards in a training config; `*` if their numbers have gaps."""
     first, last = numbers[0], numbers[-1]
     return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"
+
+
+def extend_codec_codes(options: ExtendCodecCodes) -> Report:
+    """Add codec codes to every cut of a Shar set, or to a manifest.
+
+    Returns:
+        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
+        manifest it has the new `manifest`.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
+        >>> report.outputs["target_codes"]
+        '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
+    """
+    engine = options.engine()
+    options.check_input()
+    name = codec_name(options.codec_model, options.codec_name)
+    out = options.output_dir or path_of(options.shar_dir)
+    workspace = codes_workspace(out, name, options.work_dir)
+    if options.is_manifest:
+        note_unused(options.work_dir, out)
+        refuse_swapped(options.shar_dir, out)
+        manifests = expand_paths(options.shar_dir)
+        make_plain = partial(
+            ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
+        )
+        return run_on_devices(make_plain, options.devices, workspace, options, engine)
+    note_unused(options.work_dir, out, path_of(options.shar_dir))
+    check_loadable(out / CODES_FOLDER.format(name))
+    make_job = partial(
+        CodesJob,
+        path_of(options.shar_dir),
+        options,
+        partial=options.partial,
+        num_workers=engine.num_workers,
+        work_dir=options.work_dir,
+    )
+    return run_on_devices(make_job, options.devices, workspace, options, engine)

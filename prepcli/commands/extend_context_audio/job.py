@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,12 +28,13 @@ from prepcli.commands.extend_context_audio.kept import (
     keys_of,
 )
 from prepcli.commands.extend_context_audio.lines import histogram_of_all, histograms, kept_at, merged_lines
-from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.commands.extend_context_audio.options import ContextOptions, ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.job import Execution
+from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
@@ -44,10 +45,13 @@ from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.records import Records, base_directories, settings_over
 from prepcli.manifest.parts import KeyFunction
+from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
+from prepcli.models.ranks import run_on_devices
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +263,41 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
             **histograms([index for _, index in parts]),
             "similarity_histogram_of_all": histogram_of_all(best),
         }
+
+
+def extend_context_audio(options: ExtendContextAudio) -> Report:
+    """Add context audio to each record.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the extended manifest.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
+        >>> report.outputs["manifest"]
+        '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
+    """
+    engine = options.engine()
+    refuse_swapped(options.manifest, options.out)
+    workspace = Workspace(options.out)
+    manifests = expand_paths(options.manifest)
+    make_job = partial(
+        ContextJob,
+        manifests,
+        options,
+        batch_duration=options.batch_duration,
+        num_workers=engine.num_workers,
+        reuse_embeddings=options.reuse_embeddings,
+    )
+    after = None
+    if options.plot is not None:
+        from prepcli.commands.extend_context_audio.plot import plot_contexts
+        from prepcli.interface.plotting import check_plot
+
+        refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
+        check_plot(options.plot)  # now, and not after hours of work
+        after = partial(plot_contexts, path=options.plot, options=options)
+    return run_on_devices(make_job, options.devices, workspace, options, engine, after)

@@ -1,23 +1,25 @@
 """extend-text-context: the cuts of a Lhotse Shar set with texts as contexts."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.commands.extend_text_context.options import TextContextOptions
-from prepcli.commands.extend_text_context.texts import NORMALIZED, parse_suffix, with_text_context
+from prepcli.commands.extend_text_context.options import ExtendTextContext, TextContextOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import Advance
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
 from prepcli.engine.run.workers import UnitJob
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
-from prepcli.engine.state.work_folder import work_folder
+from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.folders import numbered
 from prepcli.formats.indexes import index_name, indexes_of
 from prepcli.formats.names import brace_text
@@ -28,12 +30,141 @@ from prepcli.formats.shar import (
     TEXT_CONTEXT_CUTS,
     CutWriter,
     PlainCutWriter,
+    decode_json,
     shard_text,
 )
 from prepcli.interface.options import settings_of, shown_defaults
 from prepcli.manifest.shar_cuts import CutsFile, cut_heads, cut_lines, cuts_digest, measure_cuts, read_cuts
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import NUMBER
+
+CONTEXT_TEXT = "context_text"
+EMOTION = "emotion"
+NORMALIZED = "normalized_text"
+
+PRESETS = {
+    # The fifth part of the id.
+    "rivaLindyRodney": r"^(?:[^-]*-){4}([^-]*)",
+    # The fifth part of the id without its first and its last _n.
+    "rivaEmmaMeganSeanTom": r"^(?:[^-]*-){4}[^_-]*_([^-]*)_[^_-]*(?:-|$)",
+    # The fourth part of the id.
+    "jhsdGtc20Amp20Keynote": r"^(?:[^-]*-){3}([^-]*)",
+}
+"""Patterns for the ids of supervisions, which suffixes are taken from."""
+
+Fields = Mapping[str, msgspec.Raw]
+Suffix = Callable[[Fields, Fields], str]
+"""From a supervision and its custom fields; raises `RecordRejected` where there is none."""
+
+
+def parse_suffix(suffix: str | None) -> Suffix:
+    """What a value of `--suffix` means.
+
+    Raises:
+        UsageError: it means nothing.
+    """
+    if suffix is None:
+        return lambda supervision, custom: ""
+    if suffix in PRESETS:
+        return _Pattern(PRESETS[suffix])
+    kind, _, value = suffix.partition(":")
+    if kind == "field" and value:
+        return _Field(value)
+    if kind != "regex" or not value:
+        raise UsageError(
+            f"--suffix {suffix} is not known; give field:NAME, regex:PATTERN, or one of {', '.join(PRESETS)}"
+        )
+    try:
+        groups = re.compile(value).groups
+    except re.error as error:
+        raise UsageError(f"--suffix {suffix}: {value} is not a regular expression: {error}") from None
+    if not groups:
+        raise UsageError(f"--suffix {suffix}: the pattern needs a group in parentheses, which is the suffix")
+    return _Pattern(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+
+    def __call__(self, supervision: Fields, custom: Fields) -> str:
+        found = _value(custom.get(self.name) or supervision.get(self.name))
+        if not isinstance(found, str | int) or found == "":
+            raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {self.name}, which --suffix names")
+        return str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    pattern: str
+
+    def __call__(self, supervision: Fields, custom: Fields) -> str:
+        id = str(_value(supervision.get("id")))
+        match = re.search(self.pattern, id)
+        found = "_".join(filter(None, match.groups())) if match else ""
+        if not found:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"the id {id} of its supervision has no suffix (--suffix)")
+        return found
+
+
+def _value(raw: msgspec.Raw | None) -> Any:
+    return None if raw is None else decode_json(bytes(raw), Any)
+
+
+@dataclass(frozen=True, slots=True)
+class NewCut:
+    """A cut as a line without line end.
+
+    `rejected` says why it has no text as its context, `lost_text` whether its normalized text was left out.
+    """
+
+    line: bytes
+    rejected: RecordRejected | None
+    lost_text: bool
+
+
+def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
+    """The cut in a line, with a text as its context; other custom fields but those in `kept` are left out.
+
+    Raises:
+        ValueError: the line is not a cut (`msgspec.DecodeError` is one).
+    """
+    cut: dict[str, msgspec.Raw] = decode_json(line, dict[str, msgspec.Raw])
+    raw = cut.get("supervisions")
+    supervisions: list[dict[str, msgspec.Raw]] = (
+        [] if raw is None else decode_json(bytes(raw), list[dict[str, msgspec.Raw]])
+    )
+    if not supervisions:
+        why = "the cut has no supervision, and so no speaker"
+        return NewCut(line, RecordRejected(RejectReason.MISSING_FIELD, why), False)
+    first = supervisions[0]
+    custom = _value_fields(first.get("custom"))
+    found: dict[str, Any] = {}
+    rejected: RecordRejected | None = None
+    try:
+        found[CONTEXT_TEXT] = _text(first, custom, suffix)
+    except RecordRejected as error:
+        rejected = error
+    found |= {name: custom[name] for name in (EMOTION, *kept) if name in custom}
+    first["custom"] = msgspec.Raw(msgspec.json.encode(found))
+    cut["supervisions"] = msgspec.Raw(msgspec.json.encode(supervisions))
+    return NewCut(msgspec.json.encode(cut), rejected, NORMALIZED in custom and NORMALIZED not in kept)
+
+
+def _value_fields(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw]:
+    if raw is None or bytes(raw) == b"null":
+        return {}
+    fields: dict[str, msgspec.Raw] = decode_json(bytes(raw), dict[str, msgspec.Raw])
+    return fields
+
+
+def _text(supervision: Fields, custom: Fields, suffix: Suffix) -> str:
+    speaker = _value(supervision.get("speaker"))
+    if not isinstance(speaker, str) or not speaker.strip("| "):
+        raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
+    added = suffix(supervision, custom)
+    return f"Speaker and Emotion: {speaker.rstrip('| ')}{added and f'_{added}'} |"
+
 
 LOST_TEXTS = "lost_texts"
 """What the units count for the summary: cuts whose normalized text was left out."""
@@ -142,3 +273,27 @@ class TextContextJob(UnitJob[CutsShard, None]):
                 f"--keep-field {NORMALIZED} keeps it"
             )
         return details
+
+
+def extend_text_context(options: ExtendTextContext) -> Report:
+    """Give the cuts of a Shar set text contexts.
+
+    Returns:
+        The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
+
+    Raises:
+        UsageError: options that make no sense, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
+        >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
+        >>> report.outputs["cuts"]
+        '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
+    """
+    engine = options.engine()
+    job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.shar_dir)
+    return run_command(job, text_context_workspace(options.shar_dir, options.work_dir), options, engine)

@@ -4,7 +4,7 @@ import contextlib
 import glob
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -19,7 +19,10 @@ from prepcli.commands.fix_durations.options import FixDurations
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import Advance
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
 from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
@@ -31,6 +34,7 @@ from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
 from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
+from prepcli.manifest.sources import expand_paths
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import is_address
 
@@ -231,3 +235,25 @@ def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
         if place.offset:
             names.add(place.audio_filepath)
     segmented.update(_key(path_in(base_dir, name)) for name in names if name)
+
+
+def fix_durations(options: FixDurations) -> Report:
+    """Measure the durations of a manifest again.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
+        durations that differed by more.
+
+    Raises:
+        UsageError: options that do not go together, or a manifest that cannot be read.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
+        >>> report.records_out, report.details["more_than_20_ms"]
+        (48, 0)
+    """
+    engine = options.engine()
+    options = replace(options, out=real_file(options.out))
+    job = DurationsJob(expand_paths(options.manifest), options)
+    return run_command(job, FileWorkspace(options.out), options, engine)

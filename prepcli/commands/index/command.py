@@ -1,27 +1,196 @@
 """`index` from its options to its report."""
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 
+import msgspec
+
 from prepcli.commands.index.configs import sets_in_config
-from prepcli.commands.index.files import Outcome, check_index, needs_index, remove_drafts, write_index
 from prepcli.commands.index.options import Index
 from prepcli.commands.index.rebase import old_places, rebase
-from prepcli.commands.index.report import IndexReport
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
-from prepcli.errors import UsageError
-from prepcli.formats.indexes import MIRROR
+from prepcli.engine.run.report import format_bytes
+from prepcli.errors import InputChangedError, UsageError
+from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.training_config import indexed_config
 from prepcli.interface.bars import with_bar
+from prepcli.interface.printing import as_text
 from prepcli.manifest.sources import expand_paths
+from prepcli.processes.owner import Owner, new_rank_id, owner_of
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.ranks import Rank, detect_rank
 from prepcli.processes.workers import available_processors
+from prepcli.storage import client
+from prepcli.storage.access import call
 from prepcli.storage.addresses import is_address, names_several
+from prepcli.storage.input_files import check_unchanged, state_of
 from prepcli.storage.paths import StorePath, is_dir, path_of, sizes_of
+
+
+class IndexReport(msgspec.Struct):
+    """Indexes of one call.
+
+    `status`: done, nothing_to_do, dry_run, ok (after --check), or broken (there are problems). `files` counts data
+    files of this rank, `records` those of the indexes that were written or checked. `configs` are the texts to paste
+    into a training config, one for each set.
+    """
+
+    status: str = "done"
+    sets: list[str] = []
+    files: int = 0
+    written: int = 0
+    kept: int = 0
+    renamed: int = 0
+    records: int = 0
+    num_bytes: int = 0
+    problems: list[str] = []
+    notes: list[str] = []
+    configs: list[str] = []
+    pack: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 if there are problems."""
+        return 1 if self.problems else 0
+
+    def __str__(self) -> str:
+        """The text that the command line prints: what was written, each problem, and the YAML to paste."""
+        return as_text(self._lines())
+
+    def _lines(self) -> list[str]:
+        names = ", ".join(self.sets[:3]) + (f", ... ({len(self.sets)} sets)" if len(self.sets) > 3 else "")
+        title = {
+            "dry_run": "the plan (nothing is written)",
+            "nothing_to_do": "nothing to do",
+            "ok": "all indexes fit their data",
+            "broken": f"{len(self.problems)} problems",
+        }.get(self.status, "done")
+        lines = [f"index: {title}, {names}"]
+        if self.status == "dry_run":
+            verb = "to rename" if self.renamed else "to write"
+            count = self.renamed or self.written
+            lines.append(f"  indexes  {count:,} {verb}, {self.kept:,} kept")
+            lines.append(f"  data     {format_bytes(self.num_bytes)}, of which line ends and tar headers are read")
+        elif self.renamed:
+            lines.append(f"  indexes  {self.renamed:,} renamed")
+        elif self.status == "nothing_to_do":
+            return lines
+        elif self.status == "ok":
+            lines.append(f"  indexes  {self.files:,} with {self.records:,} records")
+        else:
+            lines.append(f"  indexes  {self.written:,} written, {self.kept:,} kept")
+            lines.append(f"  records  {self.records:,} in {format_bytes(self.num_bytes)}")
+        if self.pack:
+            lines.append(f"  pack     {self.pack}")
+        lines += [f"  note     {note}" for note in self.notes]
+        lines += [f"  PROBLEM  {problem}" for problem in self.problems]
+        for config in self.configs if not self.problems else []:
+            lines += ["  config_with_indexes", *(f"    {line}" for line in config.splitlines())]
+        return lines
+
+
+_RUN = new_rank_id()  # worker processes inherit it
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an index; `problem` is a line for the user, without the path of the data."""
+
+    file: DataFile
+    written: bool = False
+    num_records: int = 0
+    problem: str | None = None
+
+
+def needs_index(file: DataFile) -> bool:
+    """Whether a file has no index that can be its own: none, one of another size, or one that is older.
+
+    Raises:
+        OSError: the data file is not there.
+    """
+    return not is_current(file.index, file.path.stat())
+
+
+def write_index(file: DataFile) -> Outcome:
+    """Make the index of a file and put it into place at once."""
+    try:
+        before = state_of(file.path)
+        content = make_index(file.path, file.kind)
+        check_unchanged(file.path, before)
+    except DamagedError as error:
+        return Outcome(file, problem=f"has no index: {error}")
+    except InputChangedError:
+        return Outcome(file, problem="has no index: it was changed while it was read; run the same command again")
+    except OSError as error:
+        return Outcome(file, problem=f"has no index: it cannot be read: {error.strerror or error}")
+    _publish(file.index, content, before.mtime_ns)
+    return Outcome(file, True, len(content) // 8 - 1)
+
+
+def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
+    """Write a draft beside the index and rename it; a draft that a killed process has left is recognized by its name.
+
+    The clock of the file system may be behind that of the machine that wrote the data: an index is never older.
+    """
+    if isinstance(index, StorePath):
+        call(client.put_object, str(index), content)  # it appears whole, and with the time of the store
+        return
+    index.parent.mkdir(parents=True, exist_ok=True)
+    draft = index.with_name(f".{index.name}~{Owner.of_this_process(_RUN)}~")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            now = os.fstat(file.fileno()).st_mtime_ns
+        if now < data_mtime_ns:
+            os.utime(draft, ns=(data_mtime_ns, data_mtime_ns))
+        os.replace(draft, index)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what killed processes have left in a folder of indexes; in a store there is nothing."""
+    if isinstance(folder, StorePath):
+        return
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(".") and ".idx~" in entry.name:
+                owner = owner_of(Path(entry.path))
+                if owner is not None and owner.is_gone:
+                    Path(entry.path).unlink(missing_ok=True)
+
+
+def check_index(file: DataFile) -> Outcome:
+    """Compare an index with its data."""
+    advice = "readers do not notice and read wrong bytes; run prepcli index again, with --overwrite"
+    try:
+        content = file.index.read_bytes()
+    except FileNotFoundError:
+        return Outcome(file, problem="has no index; readers make one in every process; run prepcli index")
+    except OSError as error:
+        return Outcome(file, problem=f"has an index that cannot be read: {error.strerror or error}")
+    try:
+        problem = index_problem(file.path, file.kind, content)
+        if problem is not None:
+            return Outcome(file, problem=f"is not what its index {file.index.name} says: {problem}; {advice}")
+        if file.index.stat().st_mtime_ns < file.path.stat().st_mtime_ns:
+            return Outcome(
+                file,
+                problem="is newer than its index, which fits; NeMo's own tools refuse it: run prepcli index again",
+            )
+    except DamagedError as error:
+        return Outcome(file, problem=f"is damaged: {error}")
+    except OSError as error:
+        return Outcome(file, problem=f"cannot be read: {error.strerror or error}")
+    return Outcome(file, num_records=len(content) // 8 - 1)
 
 
 def index(options: Index) -> IndexReport:

@@ -1,14 +1,167 @@
-"""`inspect` from its options to its report."""
+"""Recognize a file or directory and summarize its content: the work of `inspect`."""
 
-from prepcli.commands.inspect.groups import csv_of
-from prepcli.commands.inspect.inspect import base_of_runs
-from prepcli.commands.inspect.inspect import inspect as look
-from prepcli.commands.inspect.kinds import what_is
-from prepcli.commands.inspect.options import Inspect
+from collections.abc import Sequence
+from pathlib import Path
+
+from prepcli.commands.inspect.audio import Candidate, candidate, look_at_files
+from prepcli.commands.inspect.examples import Examples
+from prepcli.commands.inspect.exports import look_at_export
+from prepcli.commands.inspect.groups import csv_of, groups_of, shares_by
+from prepcli.commands.inspect.kinds import Subject, check_regular, line_kind, what_is
+from prepcli.commands.inspect.options import Inspect, InspectOptions
 from prepcli.commands.inspect.outputs import CSV, check_output, write_output
 from prepcli.commands.inspect.record import find_record
-from prepcli.commands.inspect.report import Inspection
+from prepcli.commands.inspect.report import Inspection, PartOfMix, largest
+from prepcli.commands.inspect.runs import runs_of
+from prepcli.commands.inspect.sample import EvenSample
+from prepcli.commands.inspect.tally import Share, Tally, column, tally_files
+from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
+from prepcli.commands.verify.shar import find_shards
 from prepcli.errors import UsageError
+from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
+from prepcli.interface.reports import percentiles
+from prepcli.jobs.records import base_directories
+from prepcli.manifest.datasets import DataSet, Mix
+from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.seconds import notes_on_seconds
+from prepcli.manifest.sources import check_file
+from prepcli.processes.workers import available_processors
+from prepcli.storage.paths import path_of
+
+
+def look_at(spec: str, options: InspectOptions | None = None) -> Inspection:
+    """Recognize `spec` (see `prepcli.commands.inspect.kinds.what_is`) and summarize its content.
+
+    Reads all lines once, a few headers of audio, and nothing else; decodes no audio.
+
+    Raises:
+        UsageError: it does not exist, is of no known kind, or is damaged.
+        IncompleteError: a worker process died.
+    """
+    options = options or InspectOptions()
+    subject = what_is(spec)
+    found = Inspection(spec, subject.kind, subject.title, notes=list(subject.notes))
+    if subject.out is not None:
+        found.runs = runs_of(subject.out, subject.part)
+    if subject.data is not None:
+        _read_lines(subject, options, found)
+    if subject.kind == "audio":
+        found.audio = [look_at_files([Candidate(spec, 0.0, 0.0)])]
+    if subject.export is not None:
+        look_at_export(subject.export, options.num_audio_files, found)
+    for name, tars in subject.tars.items():
+        facts, audio = look_at_tars(name, tars, options.num_audio_files)
+        found.tars.append(facts)
+        found.audio += [audio] if audio.looked_at else []
+    found.codes = [look_at_codes(name, tars, options.num_audio_files) for name, tars in subject.codes.items()]
+    if subject.folder is not None:
+        _look_at_folder(subject, subject.folder, found)
+    return found
+
+
+def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) -> None:
+    assert subject.data is not None
+    leaves = leaves_of(subject.data)
+    paths = [path for leaf in leaves for path in leaf.paths]
+    for path in paths:
+        check_regular(path_of(check_file(path)))
+    # A file without a readable line, such as an empty shard, does not determine the kind.
+    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(path_of(path)))))
+    kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
+    if len(kinds) > 1:
+        raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
+    total = Tally(kinds[0], options.num_audio_files)
+    files: EvenSample[Candidate] = EvenSample(options.num_audio_files)
+    sizes: list[Share] = []
+    num_workers = options.num_workers or available_processors()
+    examples = Examples()
+    tallies = tally_files(paths, kinds[0], options.num_audio_files, num_workers)
+    bases = base_directories(paths, options.audio_base_dir or base_of_runs(found))
+    for path, base, tally in zip(paths, bases, tallies, strict=True):
+        if tally.first_problem is not None and found.first_unusable is None:
+            line, detail = tally.first_problem
+            found.first_unusable = f"{path}:{line}: {detail}"
+        sizes.append(Share(tally.num_records, tally.seconds))
+        here = EvenSample(tally.named.wanted, [candidate(base, one) for one in tally.named.items], tally.named.stride)
+        here.num_seen = tally.named.num_seen
+        files.merge(here)
+        examples.merge(tally.examples, file=path)
+        total.merge(tally)
+    found.files = len(paths)
+    found.parts = _parts(subject.data, sizes)
+    if subject.kind == "input":
+        found.kind = kinds[0]
+    _copy_counts(total, found)
+    if found.kind != "rejects":
+        found.outliers, found.sample = examples.outliers(), examples.sampled()
+    if found.kind == "manifest" and total.num_records and total.fields["shard_id"] == total.num_records:
+        found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
+    elif found.kind in ("manifest", "cuts") and options.num_audio_files and files.items:
+        found.audio = [look_at_files(files.chosen())]
+
+
+def base_of_runs(found: Inspection) -> Path | None:
+    """The audio folder of a manifest that a run wrote; it is that of the run's input."""
+    bases = {base for run in found.runs for base in run.audio_base_dirs}
+    return path_of(bases.pop()) if len(bases) == 1 else None
+
+
+def _copy_counts(total: Tally, found: Inspection) -> None:
+    found.lines, found.records = total.num_lines, total.num_records
+    found.skipped, found.segments, found.without_text = total.num_skipped, total.num_segments, total.num_without_text
+    found.hours = total.seconds / 3600
+    pieces = (total.durations, total.speeds, total.similarities)
+    for name, own in zip(("duration", "chars_per_second", "context_similarity"), pieces, strict=True):
+        found.columns[name] = column(own)
+        own.clear()
+        found.columns[name].sort()
+    found.duration = percentiles(found.columns["duration"])
+    found.chars_per_second = percentiles(found.columns["chars_per_second"])
+    found.context_similarity = percentiles(found.columns["context_similarity"])
+    found.with_context_similarity = len(found.columns["context_similarity"])
+    if found.duration:
+        speed = found.chars_per_second["p50"] if found.chars_per_second else None
+        found.notes += notes_on_seconds(found.duration["p50"], speed)
+    found.fields, found.extensions = dict(total.fields), dict(total.extensions)
+    found.cut_sampling_rates = dict(total.sampling_rates)
+    found.groups = groups_of(total.groups)
+    speakers, languages = (shares_by(found.groups, name) for name in ("speaker", "language"))
+    found.speakers, found.top_speakers = len(speakers), largest(speakers)
+    found.num_languages, found.languages = len(languages), largest(languages)
+    found.reject_reasons, found.unusable = dict(total.reject_reasons), dict(total.problems)
+    found.first_records = total.first
+
+
+def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
+    """The data sets of a mix with their total sizes; none for a single data set."""
+    if isinstance(data, DataSet):
+        return []
+    parts, rest = [], list(sizes)
+    for one, weight in zip(data.parts, data.weights, strict=True):
+        paths = [path for leaf in leaves_of(one) for path in leaf.paths]
+        own, rest = rest[: len(paths)], rest[len(paths) :]
+        more = f" ... {paths[-1]}" if len(paths) > 1 else ""
+        hours = sum(share.seconds for share in own) / 3600
+        parts.append(PartOfMix(paths[0] + more, len(paths), weight, sum(share.records for share in own), hours))
+    return parts
+
+
+def _look_at_folder(subject: Subject, folder: Path, found: Inspection) -> None:
+    if subject.kind == "shar" and (folder / "cuts").is_dir():
+        found.notes += find_shards(folder, lambda _: None)[1]
+    if subject.kind == "tarred" and "" in subject.tars:
+        numbers = [int(path.stem.rpartition("_")[2]) for path in subject.tars[""]]
+        if missing := sorted(set(range(max(numbers) + 1)) - set(numbers)):
+            found.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
+    if subject.kind == "tarred":
+        metadata = folder / metadata_name(newest_version(folder))
+        if metadata.is_file():
+            try:
+                found.metadata = read_metadata(metadata)
+            except UsageError as error:
+                found.notes.append(f"{error}; it is treated as missing")
+    if subject.kind == "codes" and not found.runs:
+        found.notes.append("no run of prepcli is known that made these codes; verify needs the Shar they belong to")
 
 
 def inspect(options: Inspect) -> Inspection:
@@ -36,7 +189,7 @@ def inspect(options: Inspect) -> Inspection:
         check_page(options.html)
     if options.csv is not None:
         check_output("--csv", options.csv, CSV)
-    found = look(options.path, options)
+    found = look_at(options.path, options)
     if options.html is not None:
         from prepcli.commands.inspect.clips import cut_clips
         from prepcli.commands.inspect.page import write_page

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from prepcli.commands.make_manifest.entries import Entry, rejected_entry
+from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import open_text, stem_of, text_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.interface.calls import Undo, keep_for_caller
@@ -27,7 +27,7 @@ METADATA = ("metadata.csv", "metadata.jsonl")
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnNames:
     """The columns that the user has named."""
 
     audio: str | None = None
@@ -44,7 +44,7 @@ class _Roles:
     """Column -> field, for text, speaker and lang."""
 
 
-def rows_of_csv(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:
+def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[SourceEntry]:
     """The rows of a table with a header; audio paths begin with `folder`.
 
     TSV has no quotes, as in Common Voice: a quotation mark in it is a letter.
@@ -123,7 +123,7 @@ def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
         ) from None
 
 
-def rows_of_jsonl(path: str, columns: Columns, folder: str = "") -> Iterator[Entry]:
+def rows_of_jsonl(path: str, columns: ColumnNames, folder: str = "") -> Iterator[SourceEntry]:
     """The objects in a `metadata.jsonl`; as in a table, with values of any type."""
     roles: _Roles | None = None
     for number, line in text_lines(path):
@@ -156,7 +156,7 @@ def _delimiter(header: str) -> str:
     return ";" if ";" in header and "," not in header else ","
 
 
-def _roles(names: Sequence[str], columns: Columns, path: str) -> _Roles:
+def _roles(names: Sequence[str], columns: ColumnNames, path: str) -> _Roles:
     audio = _role(names, AUDIO, columns.audio, "--audio-column", path)
     if audio is None:
         raise UsageError(
@@ -182,7 +182,7 @@ def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, option
     return found[0] if found else None
 
 
-def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> Entry:
+def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> SourceEntry:
     path = row.pop(roles.audio, None)
     if not isinstance(path, str) or not path.strip():
         return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {roles.audio}", line, str(row))
@@ -190,11 +190,11 @@ def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> Entry:
     try:
         offset, duration = _number(row, "offset", 0.0), _number(row, "duration", None)
     except RecordRejected as rejected:
-        return Entry(path, line, fields=row, reason=rejected.reason.value, detail=rejected.detail)
+        return SourceEntry(path, line, fields=row, reason=rejected.reason.value, detail=rejected.detail)
     fields = {name: row[column] for column, name in roles.named.items() if column in row}
     fields |= {name: value for name, value in row.items() if name not in roles.named and name not in fields}
     # Without an offset it is the whole file, whose duration is measured.
-    return Entry(path, line, stem_of(path), fields, offset, (duration or 0.0) if offset is not None else 0.0)
+    return SourceEntry(path, line, stem_of(path), fields, offset, (duration or 0.0) if offset is not None else 0.0)
 
 
 def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | None:
@@ -213,7 +213,7 @@ def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | No
     return number
 
 
-def counted(rows: Iterator[Entry], count: dict[str, int]) -> Iterator[Entry]:
+def counted(rows: Iterator[SourceEntry], count: dict[str, int]) -> Iterator[SourceEntry]:
     """The same rows; their number is added to `count["rows"]`."""
     for row in rows:
         count["rows"] = count.get("rows", 0) + 1

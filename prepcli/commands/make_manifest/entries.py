@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 20
 _BATCH = 128 * STEP
 
 
-class Entry(msgspec.Struct, array_like=True, gc=False):
+class SourceEntry(msgspec.Struct, array_like=True, gc=False):
     """What a source says about a record.
 
     `path` is the audio file as the source names it, `line` the number in the source (0: counted by the catalog), `key`
@@ -53,14 +53,14 @@ class Entry(msgspec.Struct, array_like=True, gc=False):
         return RecordRejected(RejectReason(self.reason), self.detail)
 
 
-def rejected_entry(reason: RejectReason, detail: str, line: int = 0, text: str = "") -> Entry:
+def rejected_entry(reason: RejectReason, detail: str, line: int = 0, text: str = "") -> SourceEntry:
     """An entry that is only a reject; `text` is its line in the source."""
-    return Entry(
+    return SourceEntry(
         "", line, fields={"source_text": encodable(text)} if text else None, reason=reason.value, detail=detail
     )
 
 
-def _not_utf8(entry: Entry) -> Entry:
+def _not_utf8(entry: SourceEntry) -> SourceEntry:
     detail = "the path or a text is not UTF-8, and a manifest cannot hold it; convert the source, or rename the file"
     return rejected_entry(RejectReason.NOT_UTF8, detail, entry.line, entry.path)
 
@@ -116,9 +116,9 @@ class Catalog:
     def _byte_of(self, entry: int) -> int:
         return self.starts[entry // STEP] if entry < self.count else self.num_bytes
 
-    def read(self, unit: Slice) -> Iterator[Entry]:
+    def read(self, unit: Slice) -> Iterator[SourceEntry]:
         """The entries of a unit."""
-        decoder = msgspec.json.Decoder(Entry)
+        decoder = msgspec.json.Decoder(SourceEntry)
         offset, rest = unit.offset, b""
         while offset < unit.end:
             block = os.pread(self.file.fileno(), min(_BLOCK_BYTES, unit.end - offset), offset)
@@ -129,7 +129,7 @@ class Catalog:
                 yield from decoder.decode_lines(rest + lines)
             rest = begun if end else rest + begun
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> SourceEntry:
         """The entry with this number, from 0."""
         first = number - number % STEP
         end = self._byte_of(first + STEP)
@@ -137,7 +137,7 @@ class Catalog:
         return next(islice(near, number - first, None))
 
 
-def write_catalog(entries: Iterator[Entry], folder: Path, with_keys: bool) -> Catalog:
+def write_catalog(entries: Iterator[SourceEntry], folder: Path, with_keys: bool) -> Catalog:
     """Write the entries to a temporary file in `folder`; with `with_keys`, find those whose key is not unique."""
     folder.mkdir(parents=True, exist_ok=True)
     catalog = Catalog(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115 - worker processes read it
@@ -162,7 +162,7 @@ def write_catalog(entries: Iterator[Entry], folder: Path, with_keys: bool) -> Ca
     return catalog
 
 
-def _lines_of(entries: list[Entry], encoder: msgspec.json.Encoder) -> bytes:
+def _lines_of(entries: list[SourceEntry], encoder: msgspec.json.Encoder) -> bytes:
     try:
         return encoder.encode_lines(entries)
     except UnicodeEncodeError:

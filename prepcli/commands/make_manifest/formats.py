@@ -1,31 +1,245 @@
 """What a source is: the format that the user names, or the one that its content shows."""
 
+import heapq
 import os
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import IO, Any, NoReturn
 
 import msgspec
 
 from prepcli.commands.make_manifest.columns import (
     METADATA,
-    Columns,
+    ColumnNames,
     counted,
     metadata_files,
     rows_of_csv,
     rows_of_jsonl,
 )
-from prepcli.commands.make_manifest.cuts import entries_of_cuts
-from prepcli.commands.make_manifest.entries import Entry
+from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
-from prepcli.commands.make_manifest.lists import file_list, listed_paths
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.source import Source, stem_of, text_lines
-from prepcli.commands.make_manifest.walk import Walk
-from prepcli.errors import UsageError
+from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.fields import with_audio_filepath
+from prepcli.storage.paths import entry_is_dir
+
+SORTED_IN_MEMORY = 200_000
+"""Names of one folder that are sorted in memory; of a larger folder, sorted pieces on the disk are merged."""
+_WORK = ".prepcli"
+_YIELDED_AT_ONCE = 1024
+
+
+@dataclass
+class Walk:
+    """A walk through a folder, following symbolic links. `left_out` counts files by suffix, `loops` links back up.
+
+    Files with the suffix `used_suffix` are not audio either, but something else reads them.
+    """
+
+    root: str
+    used_suffix: str | None = None
+    left_out: Counter[str] = field(default_factory=Counter)
+    loops: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+    def files(self) -> Iterator[str]:
+        """Paths of audio files relative to the root, in the order of their characters.
+
+        Hidden files and folders, and the records of prepcli's runs, are left out. A link to a folder above itself is
+        not followed.
+        """
+        status = os.stat(self.root)
+        return chain.from_iterable(self._below("", ((status.st_dev, status.st_ino),)))
+
+    def notes(self) -> Iterator[str]:
+        """What a user should know about files that were not taken."""
+        others = sum(self.left_out.values())
+        if others:
+            common = ", ".join(
+                f"{count:,} {suffix or 'without suffix'}" for suffix, count in self.left_out.most_common(4)
+            )
+            advice = next(filter(None, map(headerless_advice, self.left_out)), None)
+            hint = f"; audio without a header is not read: {advice}" if advice else ""
+            yield f"{others:,} files are not audio by their name ({common}){hint}"
+        if self.loops:
+            yield f"{self.loops:,} links to a folder above themselves were not followed"
+        if self.unreadable:
+            yield f"{len(self.unreadable):,} folders cannot be read, the first is {self.unreadable[0]}"
+
+    def _below(self, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[list[str]]:
+        files: list[str] = []
+        for name in self._names(folder):
+            path = folder + name
+            if name[-1] != "/":
+                files.append(path)
+                if len(files) == _YIELDED_AT_ONCE:
+                    yield files
+                    files = []
+                continue
+            yield files
+            files = []
+            try:
+                status = os.stat(os.path.join(self.root, path))
+            except OSError:
+                self.unreadable.append(path)
+                continue
+            identity = status.st_dev, status.st_ino
+            if identity in above:
+                self.loops += 1
+            else:
+                yield from self._below(path, (*above, identity))
+        yield files
+
+    def _names(self, folder: str) -> Iterator[str]:
+        """Audio files, and folders with a slash behind: so they sort as the paths below them."""
+        pieces: list[IO[bytes]] = []
+        names: list[str] = []
+        try:
+            entries = os.scandir(os.path.join(self.root, folder))
+        except OSError:
+            if not folder:
+                raise
+            self.unreadable.append(folder)
+            return
+        is_audio: dict[str, bool] = {}
+        with entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] == ".":
+                    continue
+                dot = name.rfind(".")
+                suffix = name[dot:] if dot > 0 else ""
+                if suffix not in is_audio:
+                    is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
+                if is_audio[suffix] and not entry_is_dir(entry):
+                    names.append(name)
+                elif entry_is_dir(entry):
+                    if suffix != _WORK:
+                        names.append(name + "/")
+                elif suffix != self.used_suffix:
+                    self.left_out[suffix] += 1
+                if len(names) >= SORTED_IN_MEMORY:
+                    pieces.append(_spill(names))
+                    names = []
+        names.sort()
+        if not pieces:
+            yield from names
+            return
+        try:
+            yield from heapq.merge(*map(_spilled, pieces), names)
+        finally:
+            for piece in pieces:
+                piece.close()
+
+
+def _spill(names: list[str]) -> IO[bytes]:
+    names.sort()
+    piece = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
+    for name in names:
+        piece.write(os.fsencode(name) + b"\0")
+    piece.seek(0)
+    return piece
+
+
+def _spilled(piece: IO[bytes]) -> Iterator[str]:
+    rest = b""
+    while block := piece.read(1 << 16):
+        *whole, rest = (rest + block).split(b"\0")
+        yield from map(os.fsdecode, whole)
+
+
+def entries_of_cuts(path: str) -> Iterator[SourceEntry]:
+    """The cuts (or recordings) of a `.jsonl` file, in order."""
+    for number, line in text_lines(path):
+        try:
+            cut = msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, line)
+            continue
+        try:
+            yield _entry(cut, number)
+        except RecordRejected as rejected:
+            yield rejected_entry(rejected.reason, rejected.detail, number, line)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            yield rejected_entry(RejectReason.BAD_FIELD, "it is not a cut or a recording of lhotse", number, line)
+
+
+def _entry(cut: dict[str, Any], number: int) -> SourceEntry:
+    id = str(cut["id"])
+    if "sources" in cut:
+        return SourceEntry(_file_of(cut), number, id, {"id": id})
+    kind = cut.get("type")
+    if kind != "MonoCut":
+        _refuse(f"it is a {kind}; only cuts of one channel of one recording (MonoCut) name a part of one file")
+    recording = cut.get("recording")
+    if not isinstance(recording, dict):
+        _refuse("the cut has no recording")
+    path = _file_of(recording)
+    supervisions = cut.get("supervisions") or []
+    if len(supervisions) > 1:
+        _refuse(f"the cut has {len(supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first")
+    start, duration = float(cut["start"]), float(cut["duration"])
+    is_whole = start == 0 and abs(duration - float(recording["duration"])) < 1e-3
+    # A Shar that was made of a manifest keeps the id of the manifest in `custom`.
+    fields = {"id": id} | (_fields(supervisions[0]) if supervisions else {})
+    if is_whole:
+        return SourceEntry(path, number, id, fields)
+    if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
+        raise RecordRejected(RejectReason.BAD_OFFSET, f"the cut begins at {start} s and lasts {duration} s")
+    return SourceEntry(path, number, id, fields, start, duration)
+
+
+def _file_of(recording: dict[str, Any]) -> str:
+    sources = recording["sources"]
+    if len(sources) != 1:
+        _refuse(f"its recording has {len(sources)} sources; it must be one file")
+    source = sources[0]
+    if source["type"] != "file":
+        _refuse(f"its recording is of type {source['type']}, not a file; save the audio first")
+    if recording.get("transforms"):
+        _refuse("its recording has transforms (resampling, speed, ...); save the audio first")
+    if len(source.get("channels", [0])) > 1:
+        _refuse(f"its file has {len(source['channels'])} channels, and NeMo's manifests cannot name one")
+    return str(source["source"])
+
+
+def _fields(supervision: dict[str, Any]) -> dict[str, Any]:
+    names = (("text", "text"), ("speaker", "speaker"), ("language", "lang"), ("gender", "gender"))
+    fields = {name: supervision[own] for own, name in names if supervision.get(own) is not None}
+    return fields | {name: value for name, value in (supervision.get("custom") or {}).items() if name not in fields}
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise RecordRejected(RejectReason.BAD_FIELD, detail)
+
+
+def listed_paths(path: str) -> Iterator[SourceEntry]:
+    """One path per line, as it stands: blanks belong to the name."""
+    for number, line in text_lines(path):
+        yield SourceEntry(line, number, stem_of(line))
+
+
+def file_list(path: str) -> Iterator[SourceEntry]:
+    """`path|text` or `path|text|speaker` per line."""
+    for number, line in text_lines(path):
+        parts = line.split("|")
+        if len(parts) not in (2, 3) or not parts[0].strip():
+            detail = f"the line has {len(parts)} parts between |; it must be path|text or path|text|speaker"
+            yield rejected_entry(RejectReason.BAD_FIELD, detail, number, line)
+            continue
+        fields: dict[str, Any] = {"text": parts[1].strip()}
+        if len(parts) == 3 and parts[2].strip():
+            fields["speaker"] = parts[2].strip()
+        yield SourceEntry(parts[0].strip(), number, stem_of(parts[0].strip()), fields)
+
 
 _FILES = ("list", "csv", "filelist", "lhotse")
 _PROBED_PATHS = 20
@@ -34,7 +248,7 @@ _MAX_ABOVE = 4
 """Folders above a source in which its relative paths are looked for."""
 
 
-def open_source(options: MakeManifest) -> Source:
+def source_of(options: MakeManifest) -> EntrySource:
     """The source in its format.
 
     Raises:
@@ -47,8 +261,8 @@ def open_source(options: MakeManifest) -> Source:
     if os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
         raise UsageError(f"--format {kind} reads {wanted}, and {path} is not one")
-    columns = Columns(options.audio_column, options.text_column, options.speaker_column)
-    if columns != Columns() and kind not in ("csv", "audiofolder"):
+    columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
+    if columns != ColumnNames() and kind not in ("csv", "audiofolder"):
         raise UsageError(f"--audio-column, --text-column and --speaker-column are for tables; {path} is read as {kind}")
     if options.run_commands and kind != "kaldi":
         raise UsageError(f"--run-commands is for the commands in Kaldi's wav.scp; {path} is read as {kind}")
@@ -59,7 +273,7 @@ def open_source(options: MakeManifest) -> Source:
     return source
 
 
-def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Columns) -> Source:
+def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames) -> EntrySource:
     given = options.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
@@ -69,10 +283,12 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
         return kaldi_source(Path(path), how, base, options.run_commands)
     if kind == "folder":
         walk = Walk(path, used_suffix=options.text_suffix)
-        return Source(path, kind, how, absolute_folder(path), lambda: map(Entry, walk.files()), notes=walk.notes)
+        return EntrySource(
+            path, kind, how, absolute_folder(path), lambda: map(SourceEntry, walk.files()), notes=walk.notes
+        )
     if kind == "audiofolder":
         return _audiofolder(path, how, base, columns)
-    reader: Callable[[], Iterator[Entry]]
+    reader: Callable[[], Iterator[SourceEntry]]
     if kind == "csv":
         reader = partial(rows_of_csv, path, columns)
     else:
@@ -80,16 +296,16 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
     hint = "relative paths start from the folder of SOURCE; name another one with --audio-base-dir"
     if kind == "lhotse":
         hint = "lhotse's relative paths start from the working directory; name another folder with --audio-base-dir"
-    return Source(path, kind, how, base, reader, (path,), hint=hint)
+    return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
-def _audiofolder(path: str, how: str, base: str, columns: Columns) -> Source:
+def _audiofolder(path: str, how: str, base: str, columns: ColumnNames) -> EntrySource:
     names = metadata_files(path)
     if not names:
         raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {' or '.join(METADATA)}")
     count: dict[str, int] = {}
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[SourceEntry]:
         count.clear()
         for name in names:
             read = rows_of_csv if name.endswith(".csv") else rows_of_jsonl
@@ -101,7 +317,7 @@ def _audiofolder(path: str, how: str, base: str, columns: Columns) -> Source:
             yield f"{left_out:,} audio files in the folder are left out: its metadata do not name them"
 
     files = tuple(os.path.join(path, name) for name in names)
-    return Source(path, "audiofolder", how, base, entries, files, notes=notes)
+    return EntrySource(path, "audiofolder", how, base, entries, files, notes=notes)
 
 
 def _kind_of(path: str) -> tuple[str, str]:
@@ -146,7 +362,7 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
     raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
 
 
-def check_paths(source: Source) -> None:
+def check_paths(source: EntrySource) -> None:
     """Check early whether relative paths resolve; where the first ones are in a folder nearby, say in which.
 
     Raises:
@@ -174,7 +390,7 @@ def _exists(folder: str, path: str) -> bool:
         return False
 
 
-def with_stems(entries: Iterator[Entry]) -> Iterator[Entry]:
+def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:
     """The entries with the stem of their file as the key, where the source gives none."""
     for entry in entries:
         entry.key = entry.key or stem_of(entry.path)

@@ -5,33 +5,147 @@ import glob
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.commands.make_manifest.entries import Catalog, Entry, Slice, encodable, write_catalog
-from prepcli.commands.make_manifest.formats import open_source, with_stems
+from prepcli.audio.opening import open_source
+from prepcli.audio.source import refuse
+from prepcli.commands.make_manifest.entries import Catalog, Slice, SourceEntry, encodable, write_catalog
+from prepcli.commands.make_manifest.formats import source_of, with_stems
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.paths import PathNames
 from prepcli.commands.make_manifest.recording import Recordings, audio_folder
-from prepcli.commands.make_manifest.source import Source, stem_of
+from prepcli.commands.make_manifest.source import EntrySource, stem_of
 from prepcli.commands.make_manifest.tables import Table, read_transcripts
-from prepcli.commands.make_manifest.texts import NAMED_FIELDS, Fields, changed_transcript
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import Advance
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
 from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.interface.options import settings_of
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import state_of
+from prepcli.storage.one_name import OTHER_FORM, other_forms
+
+NAMED_FIELDS = ("text", "speaker", "lang")
+"""The fields that every format may give, in the order in which they follow the audio's."""
+
+
+class Fields:
+    """Adds fields to the records of one unit."""
+
+    def __init__(self, source: EntrySource, options: MakeManifest, recordings: Recordings) -> None:
+        self._tables = source.tables
+        self._suffix = options.text_suffix
+        self._base = source.base
+        self._pattern = options.pattern()
+        self._constants = options.constants()
+        self._recordings = recordings
+        self._adds_nothing = not (source.tables or self._suffix or self._pattern or self._constants)
+
+    def add(self, record: dict[str, Any], entry: SourceEntry) -> None:
+        """Add the fields of an entry to its record.
+
+        Raises:
+            RecordRejected: a transcript or a speaker is missing, or ambiguous.
+        """
+        if self._adds_nothing and not entry.fields:
+            return
+        fields = dict(entry.fields) if entry.fields else {}
+        for name, table in self._tables.items():
+            value = table.find(entry.key)
+            if value is None:
+                hint = f"; {OTHER_FORM}" if any(map(table.find, other_forms(entry.key))) else ""
+                detail = f"there is no line for {entry.key} in {table.path}{hint}"
+                raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+            fields[name] = value
+        if self._suffix is not None:
+            fields["text"] = _read_text(_transcript_of(self._recordings.path(entry), self._suffix))
+        if self._pattern is not None:
+            fields["speaker"] = self._speaker(entry)
+        fields |= self._constants
+        for name in NAMED_FIELDS:
+            if name in fields:
+                record[name] = fields.pop(name)
+        for name, value in fields.items():
+            record.setdefault(name, value)
+
+    def ambiguous(self, entry: SourceEntry) -> RecordRejected:
+        """Why a record is rejected whose key another one has as well."""
+        detail = f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant"
+        return RecordRejected(RejectReason.BAD_FIELD, detail)
+
+    def _speaker(self, entry: SourceEntry) -> str:
+        path = self._recordings.path(entry)
+        below = self._base.rstrip("/") + "/"
+        path = path.removeprefix(below)
+        assert self._pattern is not None
+        found = self._pattern.search(path)
+        if found is None:
+            raise RecordRejected(RejectReason.BAD_SPEAKER, f"--speaker-pattern finds no speaker in {path}")
+        return "_".join(group for group in found.groups() if group) or found.group()
+
+
+def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
+    """The first transcript that is not the text of its record in a part of a manifest.
+
+    Args:
+        part: JSON lines of a unit.
+        folder: that of the manifest, where relative paths start.
+        suffix: of the transcripts, which lie next to the audio. One that is not there is not compared.
+    """
+    decoder = msgspec.json.Decoder(_Written)
+    with part.open("rb") as lines:
+        for line in lines:
+            record = decoder.decode(line)
+            path = _transcript_of(os.path.join(folder, record.audio_filepath), suffix)
+            try:
+                if _read_text(path) != record.text:
+                    return path
+            except RecordRejected as rejected:
+                if rejected.reason is not RejectReason.MISSING_FIELD:
+                    return path
+    return None
+
+
+class _Written(msgspec.Struct):
+    audio_filepath: str
+    text: str = ""
+
+
+def _transcript_of(audio: str, suffix: str) -> str:
+    return os.path.splitext(audio)[0] + suffix
+
+
+def _read_text(path: str) -> str:
+    """The transcript in a file, as one line."""
+    try:
+        with open_source(path, path) as file:
+            data = file.everything()
+    except RecordRejected as rejected:
+        if rejected.reason is RejectReason.MISSING_AUDIO:
+            raise RecordRejected(RejectReason.MISSING_FIELD, f"the transcript {path} does not exist") from None
+        raise
+    except OSError as error:
+        refuse(error, path)
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise RecordRejected(RejectReason.NOT_UTF8, f"the transcript {path} is not UTF-8") from None
+    return " ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
+
 
 _PART = "parts/{}.jsonl"
 _WITH_TEXT = "with_text"
@@ -39,17 +153,17 @@ _ADVANCED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class MakeContents:
     """The source, and the catalog of its entries."""
 
-    source: Source
+    source: EntrySource
     catalog: Catalog
 
 
-MakePlan = Plan[Slice, Contents]
+MakePlan = Plan[Slice, MakeContents]
 
 
-class MakeJob(UnitJob[Slice, Contents]):
+class MakeJob(UnitJob[Slice, MakeContents]):
     """Writes one manifest. A unit is a slice of the source's entries."""
 
     command: ClassVar[str] = "make-manifest"
@@ -63,7 +177,7 @@ class MakeJob(UnitJob[Slice, Contents]):
     def plan(self, workspace: Workspace) -> MakePlan:
         """List the source's entries."""
         options = self.options
-        source = open_source(options)
+        source = source_of(options)
         transcripts = self._transcripts(source)
         by_key = transcripts is not None or source.needs_unique_keys or options.text_suffix is not None
         entries = source.entries()
@@ -83,9 +197,9 @@ class MakeJob(UnitJob[Slice, Contents]):
             notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
         units = catalog.units()
         inputs = self._inputs(source, catalog)
-        return Plan(units, catalog.count, Contents(source, catalog), inputs, notes=notes, knows_seconds=False)
+        return Plan(units, catalog.count, MakeContents(source, catalog), inputs, notes=notes, knows_seconds=False)
 
-    def _transcripts(self, source: Source) -> Table | None:
+    def _transcripts(self, source: EntrySource) -> Table | None:
         options = self.options
         given = "--transcripts" if options.transcripts is not None else "--text-suffix"
         if "text" in source.tables and (options.transcripts is not None or options.text_suffix is not None):
@@ -96,7 +210,7 @@ class MakeJob(UnitJob[Slice, Contents]):
         source.tables.update(tables)
         return tables["text"]
 
-    def _inputs(self, source: Source, catalog: Catalog) -> list[InputFile]:
+    def _inputs(self, source: EntrySource, catalog: Catalog) -> list[InputFile]:
         """The source first: rejects are of it. The digest of the entries stands for its content."""
         inputs = [InputFile(source.path, catalog.sha256, None if not source.files else state_of(source.files[0]))]
         if source.files[:1] != (source.path,):
@@ -213,7 +327,7 @@ class MakeJob(UnitJob[Slice, Contents]):
         return details
 
 
-def _advice_on_texts(contents: Contents) -> str:
+def _advice_on_texts(contents: MakeContents) -> str:
     """How to find texts; of a table, the columns that have no known name."""
     if contents.source.kind in ("csv", "audiofolder"):
         entries = [contents.catalog.entry(number) for number in spread_over(contents.catalog.count)]
@@ -223,7 +337,7 @@ def _advice_on_texts(contents: Contents) -> str:
     return "no record has a text: give --text-suffix or --transcripts if there are transcripts"
 
 
-def _original(entry: Entry, record: dict[str, Any], recordings: Recordings, encode: Any) -> bytes:
+def _original(entry: SourceEntry, record: dict[str, Any], recordings: Recordings, encode: Any) -> bytes:
     """The record as far as it is known, for the list of rejects."""
     known: dict[str, Any] = {"audio_filepath": recordings.name(entry)} if entry.path else {}
     if entry.offset is not None:
@@ -236,6 +350,26 @@ def _original(entry: Entry, record: dict[str, Any], recordings: Recordings, enco
     return line
 
 
-def _keyed_by_path(entry: Entry) -> Entry:
+def _keyed_by_path(entry: SourceEntry) -> SourceEntry:
     entry.key = os.path.splitext(entry.path)[0]
     return entry
+
+
+def make_manifest(options: MakeManifest) -> Report:
+    """Make a manifest of audio.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest.
+
+    Raises:
+        UsageError: options that do not go together, or a source that cannot be read.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
+        >>> report.records_out, report.outputs["manifest"]
+        (6, '/.../own.json')
+    """
+    engine = options.engine()
+    options = replace(options, out=real_file(options.out))
+    return run_command(MakeJob(options, engine.num_workers), FileWorkspace(options.out), options, engine)

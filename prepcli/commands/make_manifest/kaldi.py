@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from prepcli.commands.make_manifest.entries import Entry, rejected_entry
-from prepcli.commands.make_manifest.source import Source, text_lines
+from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
+from prepcli.commands.make_manifest.source import EntrySource, text_lines
 from prepcli.commands.make_manifest.tables import by_white_space, read_table
 from prepcli.errors import RejectReason, UsageError
 
@@ -20,7 +20,7 @@ _HINT = (
 )
 
 
-def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Source:
+def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> EntrySource:
     """The utterances of a data directory: of `segments` where it is there, else the recordings of `wav.scp`.
 
     Raises:
@@ -38,7 +38,7 @@ def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Sourc
     notes = []
     if (folder / "reco2file_and_channel").is_file():
         notes.append("reco2file_and_channel is not read: NeMo's manifests cannot name one channel of a file")
-    return Source(
+    return EntrySource(
         path=str(folder),
         kind="kaldi",
         how=how,
@@ -84,16 +84,16 @@ def _refuse_commands(scp: str) -> None:
             )
 
 
-def _recordings(scp: str) -> Iterator[Entry]:
+def _recordings(scp: str) -> Iterator[SourceEntry]:
     for number, line in text_lines(scp):
         key, value = by_white_space(line)
         if not value:
             yield rejected_entry(RejectReason.MISSING_FIELD, f"the line for {key} has no path", number, line)
         else:
-            yield Entry(value, number, key, {"id": key})
+            yield SourceEntry(value, number, key, {"id": key})
 
 
-def _segments(segments: str) -> Iterator[Entry]:
+def _segments(segments: str) -> Iterator[SourceEntry]:
     for number, line in text_lines(segments):
         parts = line.split()
         if len(parts) != 4:
@@ -111,7 +111,9 @@ def _segments(segments: str) -> Iterator[Entry]:
             detail = f"the segment from {start} to {end} is not one of seconds above 0"
             yield rejected_entry(RejectReason.BAD_OFFSET, detail, number, line)
         else:
-            yield Entry(recording, number, key, {"id": key}, begin, 0.0 if stop == -1 else _difference(begin, stop))
+            yield SourceEntry(
+                recording, number, key, {"id": key}, begin, 0.0 if stop == -1 else _difference(begin, stop)
+            )
 
 
 def _difference(begin: float, stop: float) -> float:

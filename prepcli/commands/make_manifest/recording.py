@@ -10,11 +10,11 @@ from typing import Any
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.commands.make_manifest.entries import Entry
+from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.paths import PathNames
-from prepcli.commands.make_manifest.source import Source
+from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.processes.in_hand import take_in_hand
@@ -30,7 +30,7 @@ def audio_folder(manifest: str) -> str:
 class Recordings:
     """Finds and measures the audio of the entries of one unit. Neighbours of one file are measured once."""
 
-    def __init__(self, source: Source, options: MakeManifest, writer: UnitWriter) -> None:
+    def __init__(self, source: EntrySource, options: MakeManifest, writer: UnitWriter) -> None:
         self._source = source
         self._options = options
         self._writer = writer
@@ -39,7 +39,7 @@ class Recordings:
         self._are_paths = source.kind != "kaldi"
         self._base = source.base.rstrip("/") + "/"
 
-    def measure(self, entry: Entry) -> tuple[dict[str, Any], float]:
+    def measure(self, entry: SourceEntry) -> tuple[dict[str, Any], float]:
         """The record's path, duration in seconds and, of a segment, offset; and the duration.
 
         Raises:
@@ -61,7 +61,7 @@ class Recordings:
             duration = min(duration or info.duration, info.num_samples / info.sampling_rate - entry.offset)
         return {"audio_filepath": name, "duration": duration, "offset": entry.offset}, duration
 
-    def path(self, entry: Entry) -> str:
+    def path(self, entry: SourceEntry) -> str:
         """The absolute path of the audio.
 
         Raises:
@@ -69,13 +69,13 @@ class Recordings:
         """
         return os.path.join(self._source.base, self._value(entry))
 
-    def _value(self, entry: Entry) -> str:
+    def _value(self, entry: SourceEntry) -> str:
         found = self._source.audio_of(entry)
         if found is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no recording {entry.path} in wav.scp")
         return found
 
-    def name(self, entry: Entry) -> str:
+    def name(self, entry: SourceEntry) -> str:
         """What names the audio in the manifest, also where it cannot be used."""
         try:
             path = self.path(entry)
@@ -83,7 +83,7 @@ class Recordings:
             return entry.path
         return path if "\0" in path else self._names.name(path)
 
-    def _probe(self, entry: Entry) -> tuple[AudioInfo, str]:
+    def _probe(self, entry: SourceEntry) -> tuple[AudioInfo, str]:
         value = self._value(entry)
         path = os.path.join(self._source.base, value)
         if self._source.kind == "kaldi":
@@ -99,7 +99,7 @@ class Recordings:
                 raise RecordRejected(rejected.reason, f"{rejected.detail}; {self._source.hint}") from None
             raise
 
-    def _run(self, entry: Entry, command: str) -> tuple[AudioInfo, str]:
+    def _run(self, entry: SourceEntry, command: str) -> tuple[AudioInfo, str]:
         """Run a command of wav.scp, and keep the audio that it prints."""
         words = command.strip().removesuffix("|")
         recording = entry.path if self._source.recordings is not None else entry.key

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from prepcli.commands.make_manifest.entries import Entry
+from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.tables import Table
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
@@ -15,7 +15,7 @@ from prepcli.manifest.sources import check_file, is_gzip
 
 
 @dataclass
-class Source:
+class EntrySource:
     """Where the entries come from.
 
     Attributes:
@@ -36,7 +36,7 @@ class Source:
     kind: str
     how: str
     base: str
-    entries: Callable[[], Iterator[Entry]]
+    entries: Callable[[], Iterator[SourceEntry]]
     files: tuple[str, ...] = ()
     tables: dict[str, Table] = field(default_factory=dict)
     recordings: Table | None = None
@@ -44,7 +44,7 @@ class Source:
     notes: Callable[[], Iterator[str]] = lambda: iter(())
     hint: str = ""
 
-    def audio_of(self, entry: Entry) -> str | None:
+    def audio_of(self, entry: SourceEntry) -> str | None:
         """What the source gives for the audio of an entry: a path, or in Kaldi's wav.scp also a command.
 
         Returns:

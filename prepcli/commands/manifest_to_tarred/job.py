@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,9 @@ from prepcli.planning.arrays import Growing, Scratch, Values
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import NUMBER, path_of
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,24 @@
 
 import glob
 import hashlib
+import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.commands.prepare_texts.normalizing import Normalize, check_installed, load_normalizer
 from prepcli.commands.prepare_texts.options import PrepareTexts
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import Advance
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
 from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
@@ -24,9 +28,46 @@ from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines, check_is_text
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
-from prepcli.manifest.sources import open_bytes
+from prepcli.manifest.sources import expand_paths, open_bytes
 from prepcli.planning.split import by_count
 from prepcli.storage.input_files import state_of
+
+Normalize = Callable[[str], str]
+
+
+def check_installed() -> None:
+    """Check that the package is installed, without importing it.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if importlib.util.find_spec("nemo_text_processing") is None:
+        raise UsageError(
+            "--normalize needs nemo_text_processing, which is not installed: pip install nemo_text_processing (with "
+            "pynini); or normalize elsewhere and give --is-normalized or --tts-text-field"
+        )
+
+
+def load_normalizer(lang: str, whitelist: Path | None) -> Normalize:
+    """A function that normalizes as NeMo's hybrid ASR-TTS training does.
+
+    Raises:
+        UsageError: the package is missing, or does not know the language.
+    """
+    check_installed()
+    from nemo_text_processing.text_normalization.normalize import Normalizer
+
+    try:
+        normalizer = Normalizer(input_case="cased", lang=lang, whitelist=str(whitelist) if whitelist else None)
+    except Exception as error:  # of many kinds: each language has its own grammars
+        raise UsageError(f"--normalize {lang}: nemo_text_processing cannot load its grammars: {error}") from None
+
+    def normalize(text: str) -> str:
+        done = normalizer.normalize(text, verbose=False, punct_pre_process=True, punct_post_process=True)
+        return str(done)
+
+    return normalize
+
 
 TTS_TEXT, TTS_TEXT_NORMALIZED = "tts_text", "tts_text_normalized"
 _NOT_PLAIN = re.compile(r"[^\w\s']|_")
@@ -228,3 +269,23 @@ def _begins_with_brace(path: str) -> bool:
     """Whether the first line that is not empty begins as a JSON object does."""
     with open_bytes(path) as file:
         return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+
+
+def prepare_texts(options: PrepareTexts) -> Report:
+    """Prepare texts for ASR training with synthetic audio.
+
+    Returns:
+        The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
+
+    Raises:
+        UsageError: options that do not go together, a missing package, or an input that cannot be read.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
+        >>> report.records_out, report.outputs["speakers_filepath"]
+        (48, '/.../texts_speakers.txt')
+    """
+    engine = options.engine()
+    options = replace(options, out=real_file(options.out))
+    return run_command(TextsJob(expand_paths(options.input), options), FileWorkspace(options.out), options, engine)

@@ -1,11 +1,80 @@
-"""`verify` from its options to its report."""
+"""Checks that a data set is complete, readable and aligned, and that its bytes are as published."""
 
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from prepcli.commands.verify.codes import compare_with_audio
+from prepcli.commands.verify.exports import find_export
+from prepcli.commands.verify.indexes import moved_from
+from prepcli.commands.verify.manifests import manifests_in, named_files, verify_manifest
 from prepcli.commands.verify.options import Verify
-from prepcli.commands.verify.quick import verify_quickly
+from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.verify import verify as check
+from prepcli.commands.verify.runs import Run, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.shar import Hashes, check_shar_shard, crashed, find_shards, repeated_ids
+from prepcli.commands.verify.shards import Hashed, add_shard
+from prepcli.commands.verify.tarred_set import is_tarred, verify_tarred_set
+from prepcli.commands.verify.text_context import cuts_made_of, text_context_problems
+from prepcli.commands.verify.texts import is_texts, verify_texts
+from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
+from prepcli.engine.run.status import workspaces_of
+from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
+from prepcli.engine.state.workspace import read_document
+from prepcli.errors import UsageError
+from prepcli.formats.folders import advice_on_audio, irregular_files
+from prepcli.formats.indexes import INDEX_SUFFIX, index_names
+from prepcli.formats.shar import is_shar
+from prepcli.formats.tarred import buckets_in, check_buckets
+from prepcli.interface.bars import with_bar
+from prepcli.interface.printing import printable_command
+from prepcli.processes.pools import map_in_order, map_past_crashes
 from prepcli.processes.workers import available_processors
+from prepcli.storage.addresses import join
+from prepcli.storage.paths import path_of
+
+
+def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:
+    """Check that every published file is there with its size, and in a store with the ETag that it had.
+
+    Raises:
+        UsageError: there are no records of a run, with which files could be compared.
+    """
+    runs = runs_of(out, work_dir)
+    if not runs:
+        raise UsageError(
+            f"--quick compares with the records of the run, and there are none for {out}: leave --quick out, or give "
+            "the --work-dir of the run"
+        )
+    report = VerifyReport(str(out), kind="quick", hashes_known=True)
+    files: dict[str, PublishedFile] = {}
+    for run in runs:
+        files |= run.files
+        report.records += run.status.records_out
+        report.seconds += run.status.seconds_done
+        if not run.is_finished:
+            report.problems.append(
+                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
+                f"continue with: {printable_command(run.status.continue_with or '')}"
+            )
+    sizes = OutputSizes(out.parent if out.is_file() else out)
+    for name, file in files.items():
+        if not sizes.has(name):
+            report.problems.append(f"{name}: was published, but is missing")
+        elif (size := sizes.of(name)) != file.num_bytes:
+            report.problems.append(f"{name}: has {size:,} bytes, but {file.num_bytes:,} were published")
+        elif file.etag and (etag := sizes.etag_of(name)) not in ("", file.etag):
+            report.problems.append(
+                f"{name}: was written again after it was published (its ETag was {file.etag}, now {etag}); verify "
+                "without --quick compares the bytes"
+            )
+    by_etag = sum(1 for name, file in files.items() if file.etag and sizes.etag_of(name))
+    what = "name, size and ETag" if by_etag == len(files) > 0 else "name and size only"
+    report.notes.append(f"{len(files):,} files were compared by {what}; nothing was read")
+    judge_runs(runs, report)
+    return report
 
 
 def verify(options: Verify) -> VerifyReport:
@@ -27,4 +96,229 @@ def verify(options: Verify) -> VerifyReport:
     note_unused(options.work_dir, options.out)
     if options.quick:
         return verify_quickly(options.out, options.work_dir)
-    return check(options.out, options.num_workers or available_processors(), options.audio_base_dir, options.work_dir)
+    return check_set(
+        options.out, options.num_workers or available_processors(), options.audio_base_dir, options.work_dir
+    )
+
+
+def verify_shar_set(
+    folder: Path, codes_in: Path | None, sha256: Hashed, num_workers: int, report: VerifyReport
+) -> None:
+    """Check the Shar set in `folder`; `codes_in` is where its codes are, if not there."""
+    report.kind = "shar"
+    try:
+        shards, problems = find_shards(folder, sha256, codes_in)
+    except UsageError as error:
+        report.problems.append(str(error))
+        return
+    report.problems += problems
+    if shards and (note := moved_from(codes_in or folder, shards[0].cuts)):
+        report.notes.append(note)
+    hashes: list[Hashes] = []
+    results = map_past_crashes(check_shar_shard, shards, num_workers, crashed)
+    for shard in with_bar(results, len(shards), "verify", "shards"):
+        add_shard(shard, "", report)
+        hashes.append(shard.id_hashes)
+    report.problems += repeated_ids(shards, hashes)
+
+
+def coded_set(out: Path, work_dir: Path | None) -> Path:
+    """The Shar set whose codes are in `out`, from the plans beside it."""
+    for workspace in workspaces_of(out, work_dir):
+        plan = read_document(workspace.plan_file, StoredPlan)
+        if plan is None:
+            continue
+        for file in plan.inputs:
+            folder = path_of(join(plan.run_in, file["path"])).parent.parent
+            if is_shar(folder):
+                return folder
+    raise UsageError(
+        f"{out} holds codes, but the Shar set they belong to cannot be found; give the directory that has its cuts"
+    )
+
+
+def check_set(
+    out: Path, num_workers: int = 1, audio_base_dir: Path | None = None, work_dir: Path | None = None
+) -> VerifyReport:
+    """Check the tarred set (with static buckets: each of them), the Shar or the export in `out`; decodes everything.
+
+    Codes are compared with the cuts, even if `out` holds only codes and the Shar set is elsewhere. Of a manifest,
+    and of those that a run has written in `out`, each line is checked, and that its audio is there (by its header).
+
+    Raises:
+        UsageError: `out` holds no data set.
+    """
+    if out.is_file():
+        return _verify_file(out, audio_base_dir, num_workers)
+    if not out.is_dir():
+        raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
+    report = VerifyReport(str(out))
+    folders = [out] if is_tarred(out) else _buckets(out, report)
+    runs = runs_of(out, work_dir)
+    published = _published(runs, report)
+    shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
+    codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(
+        name.startswith("codes_") and name.endswith(".tar") for name in published
+    )
+    export = None if folders or shar or codes else find_export(out, published)
+    manifests = manifests_in(out, list(published)) if export is None else []
+    if not (folders or published or shar or codes or export or manifests or any(run.is_finished for run in runs)):
+        raise UsageError(
+            f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
+            "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
+            f"or manifests of a run{advice_on_audio(out)}"
+        )
+    sizes = OutputSizes(out)
+    for name in published:
+        if not sizes.has(name):
+            report.problems.append(f"{name}: was published, but is missing")
+    for path in irregular_files(out):
+        report.problems.append(f"{path.relative_to(out)}: not a regular file but a pipe, a device or a broken link")
+    compared: set[str] = set()
+    unknown: set[str] = set()  # for example of another command, whose OUT.prepcli is gone
+
+    def sha256(name: str) -> str | None:
+        compared.add(name)
+        if name not in published and sizes.has(name):
+            unknown.add(name)
+        return published[name].sha256 if name in published else None
+
+    is_finished = all(run.is_finished for run in runs)
+    coded = coded_set(out, work_dir) if codes and not shar else out
+    for folder in folders:
+        verify_tarred_set(folder, out, sha256, num_workers, is_finished, report)
+    if shar:
+        verify_shar_set(out, None, sha256, num_workers, report)
+        report.problems += text_context_problems(out, cuts_made_of(runs))
+    elif codes:
+        verify_shar_set(coded, out, sha256, num_workers, report)
+    elif export is not None:
+        report.kind = export.kind
+        for part in export.check(out, sha256, num_workers):
+            add_shard(part, "", report)
+        report.problems += export.problems
+        report.notes += export.notes
+    for run in runs:
+        compare_with_audio(run.workspace, coded, num_workers, report)
+    for name in manifests:
+        if not folders and not shar:
+            report.kind = "manifest"
+        _add_manifest(out / name, runs, audio_base_dir, num_workers, report)
+    rest = {name: file.sha256 for name, file in published.items() if name not in compared}
+    report.problems += _changed(out, rest, num_workers)
+    if runs and unknown and all(run.is_finished for run in runs):
+        report.files_not_compared = len(unknown)
+        report.notes.append(
+            f"{len(unknown):,} files, such as {min(unknown)}, were not compared: the records in OUT.prepcli are of "
+            f"{_commands(runs)}, which did not write them"
+        )
+    if published and is_finished and (extra := _extra_files(sizes, published, compared)):
+        report.notes.append(
+            f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
+            f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
+        )
+    judge_runs(runs, report)
+    return report
+
+
+def _buckets(out: Path, report: VerifyReport) -> list[Path]:
+    """The tarred sets in static buckets; missing ones are added to the problems."""
+    found = {number: folder for number, folder in buckets_in(out).items() if is_tarred(folder)}
+    try:
+        check_buckets(out, found)
+    except UsageError as error:
+        report.problems.append(str(error))
+    return list(found.values())
+
+
+def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
+    """Files that look like those of the set, by folder and suffix, but were neither published nor read."""
+    kinds = {os.path.split(name)[0]: set[str]() for name in published}
+    for name in published:
+        folder, file = os.path.split(name)
+        kinds[folder] |= {os.path.splitext(file)[1], INDEX_SUFFIX}
+    extra = [
+        name
+        for folder, suffixes in sorted(kinds.items())
+        for name in found.in_folder(folder)
+        if os.path.splitext(name)[1] in suffixes and name not in published and name not in read
+    ]
+    if not any(name.endswith(INDEX_SUFFIX) for name in extra):
+        return extra
+    indexes = {name for data in {*published, *read} for name in index_names(found.folder, data)}
+    return [name for name in extra if name not in indexes]
+
+
+def _commands(runs: Sequence[Run]) -> str:
+    return " and ".join(sorted({run.plan.command for run in runs}))
+
+
+def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> VerifyReport:
+    """Check one manifest; what is known of it is beside it (`m.json.prepcli`), or beside its folder."""
+    report = VerifyReport(str(path), kind="manifest")
+    runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
+    texts = is_texts(path, runs)  # their file of speakers is beside them
+    everything = _published(runs, report)
+    if texts:
+        own = set(everything)
+    else:
+        own = {path.name, *named_files(path, plan_of(path.name, runs), audio_base_dir, everything)}
+    published = {name: file for name, file in everything.items() if name in own}
+    report.problems += [
+        f"{name}: was published, but is missing" for name in published if not (path.parent / name).exists()
+    ]
+    _add_manifest(path, runs, audio_base_dir, num_workers, report)
+    report.problems += _changed(path.parent, {name: file.sha256 for name, file in published.items()}, num_workers)
+    report.hashes_known = bool(published)
+    for run in runs:
+        if path.name in run.files:
+            compare_with_audio(run.workspace, path.parent, num_workers, report)
+    judge_runs(runs, report)
+    return report
+
+
+def _add_manifest(
+    path: Path, runs: Sequence[Run], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
+) -> None:
+    if is_texts(path, runs):
+        found = verify_texts(path)
+    else:
+        shift = frame_shift_of(path.name, runs)
+        found = verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift)
+    report.manifests += 1
+    report.records += found.num_records
+    report.seconds += found.seconds
+    report.problems += found.problems
+    report.notes += found.notes
+
+
+def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator[str]:
+    """Problems with files whose content is not as published; for files that no check of a shard reads."""
+    names = [name for name in published if (out / name).is_file()]
+    digests = map_in_order(_digest, [out / name for name in names], num_workers)
+    for name, digest in zip(names, digests, strict=True):
+        if isinstance(digest, OSError):
+            yield f"{name}: cannot be read: {digest.strerror or digest}"
+        elif digest != published[name]:
+            yield f"{name}: not the bytes that were published (SHA-256 differs)"
+
+
+def _digest(path: Path) -> str | OSError:
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        return error
+
+
+def _published(runs: Sequence[Run], report: VerifyReport) -> dict[str, PublishedFile]:
+    """The files that runs have published; a run that is not finished is added to the problems."""
+    files: dict[str, PublishedFile] = {}
+    for run in runs:
+        report.hashes_known = True
+        if not run.is_finished:
+            report.problems.append(
+                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
+                f"continue with: {printable_command(run.status.continue_with or '')}"
+            )
+        files |= run.files
+    return files

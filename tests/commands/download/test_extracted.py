@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.download.unpack import unpack
+from prepcli.commands.download.corpus_unpack import unpack
 from tests.commands.download.conftest import Serve
 from tests.commands.download.miniatures import aishell, an4, librispeech, ljspeech, write_files
 from tests.conftest import read_lines, tree

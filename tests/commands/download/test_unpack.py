@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.download import unpack as unpacking
-from prepcli.commands.download.unpack import DamagedArchiveError, UnsafeArchiveError, unpack, unpack_checked
+from prepcli.commands.download import corpus_unpack as unpacking
+from prepcli.commands.download.corpus_unpack import DamagedArchiveError, UnsafeArchiveError, unpack, unpack_checked
 from tests.commands.download.miniatures import tar, tar_gz
 from tests.conftest import tree
 

@@ -19,7 +19,7 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard, find_input, group_shards
 from prepcli.commands.extend_codec_codes.shard_index import MemberDecoder, index_shard
-from prepcli.commands.verify.verify import verify
+from prepcli.commands.verify.command import check_set
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import RunOptions, run_job
 from prepcli.errors import InputChangedError, UsageError
@@ -110,7 +110,7 @@ def test_codes_are_those_of_each_segment_alone(shar: Path, extend: Extend, codec
     assert 0.5 < details["saved_by_encoding_once"] < 0.7
     assert details["mean_batch_seconds"] > 0
     assert "codes_unlike_fp32" not in details
-    assert verify(shar).problems == []
+    assert check_set(shar).problems == []
     assert extend(shar).status == "nothing_to_do"
 
 
@@ -139,7 +139,7 @@ def test_a_second_codec_beside_the_first(shar: Path, extend: Extend) -> None:
     assert len(after) == len(before) + 12
     first, second = (read_codes(shar / f"codes_{name}/target_codes/codes.000000.tar") for name in ("toy", "other"))
     assert not np.array_equal(first[0].codes, second[0].codes)  # type: ignore[arg-type]
-    assert verify(shar).problems == []
+    assert check_set(shar).problems == []
 
 
 def test_other_settings_or_cuts_are_refused(shar: Path, extend: Extend) -> None:
@@ -160,11 +160,11 @@ def test_output_elsewhere(shar: Path, extend: Extend, tmp_path: Path, codec: Toy
     extend(shar, out)
     assert tree(shar) == before
     assert check_against_lhotse(shar, out / "codes_toy", codec) == 96
-    checked = verify(out)
+    checked = check_set(out)
     assert (checked.problems, checked.records, checked.members) == ([], 48, 96)
     shutil.rmtree(shar)
     with pytest.raises(UsageError, match="the Shar set they belong to cannot be found"):
-        verify(out)
+        check_set(out)
 
 
 def test_without_context_with_gaps_and_plain_cuts(shar: Path, extend: Extend, codec: ToyCodec) -> None:

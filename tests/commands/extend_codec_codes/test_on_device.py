@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from prepcli.commands.extend_codec_codes import on_device
+from prepcli.commands.extend_codec_codes import encoding
+from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.on_device import BatchShape, encode_rows, move_rows
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.engine.run.report import Report
@@ -214,7 +214,7 @@ def test_audio_is_resampled_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> 
             devices.use_tf32() if precision == "tf32" else devices.use_full_float32()
             return super().encode(audio, lengths, precision)
 
-    monkeypatch.setattr(on_device, "resample_sinc", resample)
+    monkeypatch.setattr(encoding, "resample_sinc", resample)
     codec, shape = LikeNemo(), BatchShape(8000, 4, 2, 2, mixes_lengths=True)
     try:
         for precision in ("tf32", "tf32", "fp32"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.commands.verify.verify import verify
+from prepcli.commands.verify.command import check_set
 from prepcli.formats.npy import npy_bytes
 from tests.conftest import MINI_CORPUS, copy_set
 from tests.support.running import prepcli
@@ -27,7 +27,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         use_toy_codec(patch.setattr)
         done = prepcli("extend-codec-codes", out, "--codec-model", "toy", "--devices", "cpu")
     assert done.code == 0, done.err
-    assert verify(out).problems == []
+    assert check_set(out).problems == []
     return out
 
 
@@ -76,7 +76,7 @@ def test_damage_is_found(
 ) -> None:
     out = copy_set(whole, tmp_path)
     rewrite_tar(out / tar, change)
-    problems = verify(out).problems
+    problems = check_set(out).problems
     assert any(message in problem for problem in problems), problems
     assert all(tar in problem for problem in problems)
 
@@ -84,7 +84,7 @@ def test_damage_is_found(
 def test_a_missing_shard_and_one_too_many(whole: Path, tmp_path: Path) -> None:
     out = copy_set(whole, tmp_path)
     (out / CONTEXT).rename(out / CONTEXT.replace("000000", "000007"))
-    problems = verify(out).problems
+    problems = check_set(out).problems
     assert problems == [
         f"{CONTEXT}: missing",
         f"{CONTEXT.replace('000000', '000007')}: there are no such cuts",
@@ -93,9 +93,9 @@ def test_a_missing_shard_and_one_too_many(whole: Path, tmp_path: Path) -> None:
 
 def test_other_bytes_than_were_published(whole: Path, tmp_path: Path) -> None:
     out = copy_set(whole, tmp_path, records=True)
-    assert verify(out).problems == []
+    assert check_set(out).problems == []
     rewrite_tar(out / TARGET, lambda content: None)
-    problems = verify(out).problems
+    problems = check_set(out).problems
     assert f"{TARGET}: not the bytes that were published (SHA-256 differs)" in problems
     (out / TARGET).unlink()
-    assert f"{TARGET}: was published, but is missing" in verify(out).problems
+    assert f"{TARGET}: was published, but is missing" in check_set(out).problems

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from prepcli.commands.extend_context_audio import selection
+from prepcli.commands.extend_context_audio import bundle
+from prepcli.commands.extend_context_audio.bundle import select_contexts
 from prepcli.commands.extend_context_audio.copies import Segments
-from prepcli.commands.extend_context_audio.selection import select_contexts
 from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def test_rows_without_an_embedding() -> None:
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = unit_rows(500, 48)
     whole = check(rows)
-    monkeypatch.setitem(selection.CHUNK_VALUES, "cpu", 1)
-    monkeypatch.setattr(selection, "_MIN_ROWS", 1)
+    monkeypatch.setitem(bundle.CHUNK_VALUES, "cpu", 1)
+    monkeypatch.setattr(bundle, "_MIN_ROWS", 1)
     assert check(rows) == whole
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.inspect.inspect import inspect
+from prepcli.commands.inspect.command import look_at
 from prepcli.commands.inspect.options import InspectOptions
 from prepcli.commands.inspect.report import Inspection
 from tests.conftest import MINI_CORPUS
@@ -13,7 +13,7 @@ from tests.support.toy_codec import use_toy_codec
 
 
 def look(path: object, **options: object) -> Inspection:
-    return inspect(str(path), InspectOptions(**options))  # type: ignore[arg-type]
+    return look_at(str(path), InspectOptions(**options))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

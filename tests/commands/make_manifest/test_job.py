@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.commands.make_manifest.entries import Entry, write_catalog
+from prepcli.commands.make_manifest.entries import SourceEntry, write_catalog
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import Outcome, prepcli
@@ -126,7 +126,7 @@ def test_an_awkward_name(awkward: Path) -> None:
 
 def test_units_of_files_that_are_decoded_are_smaller(tmp_path: Path) -> None:
     def sizes(names: list[str]) -> list[int]:
-        return [unit.num_records for unit in write_catalog(map(Entry, names), tmp_path, False).units()]
+        return [unit.num_records for unit in write_catalog(map(SourceEntry, names), tmp_path, False).units()]
 
     wav = [f"{number}.wav" for number in range(10_000)]
     assert sizes(wav) == [640] * 15 + [400]
@@ -135,7 +135,9 @@ def test_units_of_files_that_are_decoded_are_smaller(tmp_path: Path) -> None:
 
 def test_a_catalog_gives_back_its_entries(tmp_path: Path) -> None:
     """Also long ones, and those with bytes that are not UTF-8, as rejects."""
-    entries = [Entry(f"{number}{'n' * (number % 5) * 997}.wav", key=str(number % 9_000)) for number in range(9_010)]
+    entries = [
+        SourceEntry(f"{number}{'n' * (number % 5) * 997}.wav", key=str(number % 9_000)) for number in range(9_010)
+    ]
     entries[4100].path = "\udcff.wav"
     catalog = write_catalog(iter(entries), tmp_path, True)
     found = [entry for unit in catalog.units() for entry in catalog.read(unit)]

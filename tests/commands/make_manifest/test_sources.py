@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.commands.make_manifest import walk
+from prepcli.commands.make_manifest import formats
 from tests.conftest import Lines, read_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import Outcome, prepcli
@@ -59,8 +59,8 @@ class TestFolders:
         names = sorted(f"{number * 7 % 23}.wav" for number in range(23))
         for name in names:
             write_audio(audio / "many" / name, 0.01)
-        monkeypatch.setattr(walk, "SORTED_IN_MEMORY", 4)
-        assert list(walk.Walk(str(audio / "many")).files()) == names
+        monkeypatch.setattr(formats, "SORTED_IN_MEMORY", 4)
+        assert list(formats.Walk(str(audio / "many")).files()) == names
 
     def test_names_and_other_files(self, audio: Path) -> None:
         odd = ["naïve\n目录.wav", 'it\'s "odd", 100%.wav', " blank .WAV", "[0..3].wav", "-rf.wav"]

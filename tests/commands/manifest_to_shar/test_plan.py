@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from prepcli.commands.manifest_to_shar.job import hundredths, occurrences_of_ids, plan_shards
 from prepcli.commands.manifest_to_shar.options import SharOptions
-from prepcli.commands.manifest_to_shar.plan import hundredths, occurrences_of_ids, plan_shards
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.manifest.index import index_manifests
 from tests.conftest import write_lines

@@ -13,7 +13,7 @@ from prepcli.engine.ranks import stages
 from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.workspace import Workspace
 from prepcli.manifest import index as index_module
-from prepcli.manifest import reading, scan, shared_index
+from prepcli.manifest import scan, shared_index
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
@@ -24,7 +24,7 @@ TARRED = ("--num-shards", 3, "--num-workers", 1)
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 0)
-    for module in (scan, reading, index_module):
+    for module in (scan, shared_index, index_module):
         monkeypatch.setattr(module, "RANGE_BYTES", 3000)
 
 
@@ -47,7 +47,7 @@ def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     out = tmp_path / "out"
     read, joined, planned = (
         look(module, name, out, monkeypatch)
-        for module, name in ((reading, "write_parts"), (reading, "save_index"), (job, "plan_sets"))
+        for module, name in ((shared_index, "write_parts"), (shared_index, "save_index"), (job, "plan_sets"))
     )
     assert prepcli("manifest-to-tarred", MANIFEST, out, *TARRED).code == 0
     assert len(read) > 2

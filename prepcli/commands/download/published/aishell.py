@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
 from prepcli.commands.download.speaker import speaker_name
@@ -17,9 +17,9 @@ _TRANSCRIPT = f"{_TREE}/transcript/aishell_transcript_v0.8.txt"
 _VOCABULARY = f"{_TREE}/vocab.txt"
 
 
-def data_set() -> DataSet:
+def data_set() -> CorpusPart:
     """The whole corpus: train, dev and test. The recordings are used unchanged."""
-    return DataSet(
+    return CorpusPart(
         corpus="aishell",
         name="aishell",
         archive=Archive(

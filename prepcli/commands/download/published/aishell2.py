@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
 from prepcli.commands.download.published.aishell import PARTS, vocabulary
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
@@ -18,7 +18,7 @@ _FOLDERS = {
 }
 
 
-def data_set(audio_folder: Path) -> DataSet:
+def data_set(audio_folder: Path) -> CorpusPart:
     """The existing ones of train, dev and test. Recordings are not copied; manifests have absolute paths.
 
     Raises:
@@ -35,7 +35,7 @@ def data_set(audio_folder: Path) -> DataSet:
             f"{audio_folder} holds no part of AISHELL-2: looked for iOS/data/trans.txt, iOS/dev/trans.txt, "
             "transcript/train/trans.txt, …"
         )
-    return DataSet(
+    return CorpusPart(
         corpus="aishell2",
         name="aishell2",
         archive=None,

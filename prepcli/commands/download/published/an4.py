@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prepcli.commands.download.data_set import DataSet, Utterance, lines_of
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
@@ -18,9 +18,9 @@ _LINE = re.compile(r"^(.*?)\(([^()\s]+)\)$")
 _MARKS = re.compile(r"</?s>", re.IGNORECASE)
 
 
-def data_set() -> DataSet:
+def data_set() -> CorpusPart:
     """The whole corpus: train and test."""
-    return DataSet(
+    return CorpusPart(
         corpus="an4",
         name="an4",
         archive=Archive("an4_sphere.tar.gz", URLS),

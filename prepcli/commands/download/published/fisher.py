@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from prepcli.commands.download.conversations import Conversation, Utterance, decode_line, parse_span
+from prepcli.commands.download.conversations import Conversation, TranscriptLine, decode_line, parse_span
 from prepcli.commands.download.files import find_files, transcript_lines
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
@@ -92,7 +92,7 @@ class Fisher:
         """The lines that are neither empty nor comments."""
         return transcript_lines(conversation.transcript, comment=b"#")
 
-    def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
+    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
         """Parse a line `start end A: text`."""
         matched = _LINE.fullmatch(decode_line(line).strip())
         if matched is None:
@@ -109,7 +109,7 @@ class Fisher:
             raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
         label = f"{name}_{channel}"
         speaker = speaker_name("en", "Fisher", self._speakers.get((name, channel), label))
-        return Utterance(label, speaker, "AB".index(channel), start, end, spoken)
+        return TranscriptLine(label, speaker, "AB".index(channel), start, end, spoken)
 
 
 def _speakers(table: str) -> Iterator[tuple[tuple[str, str], str]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from prepcli.commands.download.conversations import Conversation, Utterance, decode_line, parse_span
+from prepcli.commands.download.conversations import Conversation, TranscriptLine, decode_line, parse_span
 from prepcli.commands.download.files import find_files, transcript_lines
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
@@ -69,7 +69,7 @@ class Hub5:
         """The lines of the reference for this recording that are to be scored."""
         return self._lines[conversation.id]
 
-    def utterance(self, conversation: Conversation, line: bytes) -> Utterance:
+    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
         """Parse a line `file channel speaker start end <labels> text`."""
         matched = _LINE.fullmatch(decode_line(line))
         if matched is None:
@@ -89,4 +89,4 @@ class Hub5:
         label = re.sub(r"[^\w-]", "_", matched[3].lower())
         if not label.startswith(conversation.id):
             label = f"{conversation.id}_{label}"
-        return Utterance(label, speaker_name("en", "HUB5", label), channel, start, end, spoken)
+        return TranscriptLine(label, speaker_name("en", "HUB5", label), channel, start, end, spoken)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
@@ -30,7 +30,7 @@ NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
 _GROUPS = {"ALL": NAMES[:7], "mini": NAMES[7:]}
 
 
-def data_sets(names: str, audio_format: str) -> list[DataSet]:
+def data_sets(names: str, audio_format: str) -> list[CorpusPart]:
     """The data sets of a list such as `dev_clean,dev_other`, `ALL` or `mini`; audio becomes `wav` or stays `flac`.
 
     Raises:
@@ -47,14 +47,14 @@ def data_sets(names: str, audio_format: str) -> list[DataSet]:
     return [_data_set(name, audio_format) for name in wanted]
 
 
-def _data_set(name: str, audio_format: str) -> DataSet:
+def _data_set(name: str, audio_format: str) -> CorpusPart:
     folder = name.replace("_", "-")
     resource, num_bytes, checksum = _ARCHIVES[folder]
     archive = f"{folder}.tar.gz"
     urls = tuple(f"{mirror}/resources/{resource}/{archive}" for mirror in MIRRORS)
     manifest = f"{name}.json"
     processed = f"LibriSpeech/{folder}-processed"
-    return DataSet(
+    return CorpusPart(
         corpus="librispeech",
         name=name,
         archive=Archive(archive, urls, num_bytes, checksum),

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import DataSet, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
@@ -20,9 +20,9 @@ _LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("tr
 _SUBSETS = {size: f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt" for size in (300, 625, 1250, 2500)}
 
 
-def data_set(val_size: int, test_size: int, split_seed: int) -> DataSet:
+def data_set(val_size: int, test_size: int, split_seed: int) -> CorpusPart:
     """The whole corpus in three parts. The recordings are used unchanged."""
-    return DataSet(
+    return CorpusPart(
         corpus="ljspeech",
         name="ljspeech",
         archive=Archive(

@@ -1,22 +1,170 @@
 """manifest-to-parquet: NeMo manifests become Parquet files with the audio in them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
+
+import msgspec
 
 from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.commands.exports.audio import load_audio
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
-from prepcli.commands.exports.parquet.columns import Columns, find_columns
-from prepcli.commands.exports.parquet.options import ParquetOptions
+from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
+from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import brace_text
-from prepcli.formats.parquet import FILE_NAME, MAX_AUDIO_BYTES, OUTPUT_PATTERNS, ParquetFile, file_name, schema_of
+from prepcli.formats.parquet import (
+    FILE_NAME,
+    MAX_AUDIO_BYTES,
+    OUTPUT_PATTERNS,
+    ColumnType,
+    ParquetFile,
+    check_installed,
+    file_name,
+    schema_of,
+)
+from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
+from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
+from prepcli.manifest.sources import check_file, expand_paths
+from prepcli.processes.pools import map_in_order
+from prepcli.storage.input_files import refuse_swapped
+from prepcli.storage.paths import size_of
+
+# What other columns are made of: the audio, its place in the file, and marks of the manifest itself.
+_NOT_COLUMNS = frozenset({"audio_filepath", "offset", "_skipme", *REJECT_FIELDS})
+_RENAMED = {"id": "source_id", "audio": "source_audio"}
+"""Fields of manifests with the name of a column of ours."""
+OFFSET = "source_audio_offset"
+_FIRST: dict[str, ColumnType] = {"duration": "float64", "text": "string"}
+_MAX_INTEGER = 2**63
+_MAX_IN_FLOAT = 2**53
+"""Up to here all integers are exact in a column of floats."""
+
+_NUMBERS = frozenset({"int", "wide", "long", "float"})
+
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, Any])
+
+Shapes = dict[tuple[str, str], None]
+"""Pairs of a field and the name of a type of its values, in the order of their first appearance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns beside `id` and `audio`.
+
+    Attributes:
+        types: the type of each column.
+        fields: the manifest field that each column holds.
+        long: the columns of text that hold only numbers: integers which no column of numbers can hold exactly.
+    """
+
+    types: dict[str, ColumnType]
+    fields: dict[str, str]
+    long: tuple[str, ...] = ()
+
+    def values(self, record: Record) -> dict[str, Any]:
+        """The values of a record, by column."""
+        found: dict[str, Any] = {OFFSET: record.offset} if OFFSET in self.types else {}
+        for column, name in self.fields.items():
+            raw = record.fields.get(name)
+            if raw is not None:
+                found[column] = _converted(raw, self.types[column])
+        return found
+
+
+def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
+    value = decode_value(raw)
+    if value is None or kind == "bool":
+        return value
+    if kind == "string":
+        return value if isinstance(value, str) else bytes(raw).decode("utf-8")
+    return float(value) if kind == "float64" else value
+
+
+def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
+    """Read all fields of all lines, and choose a column for each."""
+    sizes = [size_of(check_file(path)) for path in paths]
+    tasks = [part for path, size in zip(paths, sizes, strict=True) for part in ranges_of(path, size)]
+    shapes: Shapes = {}
+    for found in map_in_order(_shapes_of, tasks, workers_for(zip(paths, sizes, strict=True), num_workers)):
+        shapes |= found
+    return choose_columns(shapes)
+
+
+def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
+    """The columns for fields with values of these types."""
+    kinds: dict[str, set[str]] = {}
+    for name, kind in shapes:
+        kinds.setdefault(name, set()).add(kind)
+    types = dict(_FIRST)
+    fields = {name: name for name in types}
+    long: list[str] = []
+    if "offset" in kinds:
+        types[OFFSET] = "float64"
+    for name, found in kinds.items():
+        if name in _NOT_COLUMNS or name in _FIRST:
+            continue
+        column = _RENAMED.get(name, name)
+        while column in types:
+            column = f"source_{column}"
+        found.discard("NoneType")
+        types[column], fields[column] = _type_for(found), name
+        if types[column] == "string" and found and found <= _NUMBERS:
+            long.append(column)
+    return Columns(types, fields, tuple(long))
+
+
+def _type_for(kinds: set[str]) -> ColumnType:
+    if kinds == {"bool"}:
+        return "bool"
+    if kinds and kinds <= {"int", "wide"}:
+        return "int64"
+    if kinds and kinds <= {"int", "float"}:
+        return "float64"
+    return "string"
+
+
+def _shapes_of(part: Range) -> Shapes:
+    shapes: Shapes = {}
+    seen: set[tuple[Any, ...]] = set()
+    for line in lines_of(part):
+        fields = _fields(line) if line.strip() else None
+        if fields is None:
+            continue
+        shape = (*fields, *map(type, fields.values()))
+        if shape in seen and int not in shape:
+            continue
+        seen.add(shape)
+        shapes |= {(name, _kind(value)): None for name, value in fields.items()}
+    return shapes
+
+
+def _kind(value: Any) -> str:
+    """The name of the type of a value; integers are `int`, `wide` (inexact as a float) or `long` (above 64 bits)."""
+    if type(value) is not int or -_MAX_IN_FLOAT <= value <= _MAX_IN_FLOAT:
+        return type(value).__name__
+    return "wide" if -_MAX_INTEGER <= value < _MAX_INTEGER else "long"
+
+
+def _fields(line: bytes) -> Mapping[str, Any] | None:
+    """The values of a line; None for a line that is rejected anyway."""
+    try:
+        found: dict[str, Any] = _decoder.decode(line)
+        return found
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return {name: decode_value(raw) for name, raw in parse_fields(line).items()}
+    except RecordRejected:
+        return None
+
 
 _RATES = ("sampling_rate", "sample_rate")
 
@@ -117,3 +265,28 @@ class _Shard:
 
     def close(self) -> None:
         self.file.close()
+
+
+def manifest_to_parquet(options: ManifestToParquet) -> Report:
+    """Turn manifests into Parquet files.
+
+    Returns:
+        The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_parquet("manifest.json", "parquet", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest_filepath"]
+        '/.../parquet/data-_OP_000000..000002_CL_.parquet'
+    """
+    check_installed()
+    refuse_swapped(options.manifest, options.out)
+    engine = options.engine()
+    job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.out)
+    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

@@ -13,8 +13,12 @@ from prepcli.audio.info import unreadable
 from prepcli.audio.probe import probe_file
 from prepcli.commands.exports.audio import load_audio, piece_of
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
-from prepcli.commands.exports.wenet.options import WenetOptions
+from prepcli.commands.exports.wenet.options import ManifestToWenet, WenetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run_command import run_command
+from prepcli.engine.state.work_folder import note_unused
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.wenet import (
@@ -31,7 +35,9 @@ from prepcli.formats.wenet import (
     shard_list,
 )
 from prepcli.manifest.record import Record
+from prepcli.manifest.sources import expand_paths
 from prepcli.storage.addresses import is_address
+from prepcli.storage.input_files import refuse_swapped
 
 DROPPED = "dropped_by_wenet"
 """What the units count for the summary: utterances that the reader's default filter drops."""
@@ -174,3 +180,27 @@ class _RawPart:
 
 def _listed(path: str, relative_to: Path | None) -> str:
     return path if relative_to is None else os.path.relpath(path, absolute_folder(str(relative_to)))
+
+
+def manifest_to_wenet(options: ManifestToWenet) -> Report:
+    """Turn manifests into shards for WeNet, or into a data list.
+
+    Returns:
+        The report of the run; `outputs["data_list"]` is the list to train with.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.manifest_to_wenet("manifest.json", "wenet", shard_size=16)
+        >>> report.records_out
+        48
+        >>> report.outputs["data_list"]
+        '/.../wenet/shards.list'
+    """
+    refuse_swapped(options.manifest, options.out)
+    engine = options.engine()
+    job = WenetJob(expand_paths(options.manifest), options, options.out, num_workers=engine.num_workers)
+    note_unused(options.work_dir, options.out)
+    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)

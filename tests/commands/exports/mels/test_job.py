@@ -13,8 +13,7 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.resample import resample
 from prepcli.commands.exports.audio import Piece
 from prepcli.commands.exports.mels.clips import resampled_length
-from prepcli.commands.exports.mels.job import MelsJob
-from prepcli.commands.exports.mels.on_device import MelsOnDevice
+from prepcli.commands.exports.mels.job import MelsJob, MelsOnDevice
 from prepcli.commands.exports.mels.options import MelsOptions
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
 from prepcli.engine.publishing.rejects import Budget
