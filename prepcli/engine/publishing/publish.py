@@ -20,7 +20,7 @@ from prepcli.engine.publishing.output_files import (
 from prepcli.engine.publishing.owned import make_way, mark, note, take_back
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.store_output import OutputSizes, note_upload
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.processes.workers import is_worker, no_interruption
@@ -100,7 +100,6 @@ class UnitWriter:
         file: OutputFile
         with no_interruption():
             if isinstance(target, StorePath):
-                note_upload(self._tmp, target)
                 file = UploadedFile(str(target))
             else:
                 file = HashedFile(self._tmp / f"{len(self._files)}.out")

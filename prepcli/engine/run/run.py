@@ -26,7 +26,7 @@ from prepcli.engine.run.starting import (
 from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
-from prepcli.engine.state.store_output import OutputSizes, abort_unknown
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import IncompleteError, PrepcliError, UsageError, wrong_path
@@ -279,8 +279,6 @@ class Run:
             self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
             write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
-        published = {name for marker in (*markers, final) for name in marker.files}
-        abort_unknown(self.workspace.out, published, self.workspace.folders_in_tmp)
         return report
 
     def _report(self, status: str) -> Report:

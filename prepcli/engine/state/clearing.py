@@ -16,14 +16,13 @@ from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.state.plan import AnyPlan, StoredPlan
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import (
     CLEARED_FILES,
     CLEARED_FOLDERS,
     EDITABLE_FILES,
     Workspace,
     first_of,
-    folders_in,
     publish_json_once,
     read_document,
     write_json,
@@ -139,7 +138,6 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
         else:
             for name in stock.ours:
                 (workspace.out / name).unlink(missing_ok=True)
-        abort_left((folder for one in aside for folder in folders_in(one)), ())
         for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
             path.unlink(missing_ok=True)
         for folder in (*(root / name for name in CLEARED_FOLDERS), *aside):

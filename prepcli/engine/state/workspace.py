@@ -17,7 +17,7 @@ from prepcli.engine.state.damaged import note_damaged
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming
 from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
@@ -141,20 +141,15 @@ class Workspace:
     def remove_stale_tmp(self) -> None:
         """Remove what dead processes have left in `tmp/`, and their drafts; of invisible ones, what is silent."""
         now: float | None = None
-        stale: list[Path] = []
-        alive: list[Path] = []
         drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
         for entry in (*folders_in(self.tmp), *drafts):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
                 gone = now - last_change(entry, now) > SILENT_SECONDS
-            (stale if gone else alive).append(entry)
-        abort_left(stale, alive)
-        for entry in stale:
-            if entry.is_dir():
+            if gone and entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
-            else:
+            elif gone:
                 entry.unlink(missing_ok=True)
 
     def flush(self, files: Iterable[Path]) -> None:
@@ -179,10 +174,6 @@ class Workspace:
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
         """The temporary directories of processes `pids` of this rank."""
         return [entry for entry, owner in self._own_entries() if owner.pid in pids]
-
-    def folders_in_tmp(self) -> list[Path]:
-        """The temporary directories of all processes of all ranks."""
-        return folders_in(self.tmp)
 
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
         for entry in folders_in(self.tmp):
