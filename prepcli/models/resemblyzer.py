@@ -51,8 +51,8 @@ def weights_file() -> Path:
         if path.is_file():
             return path
     raise UsageError(
-        "--speaker-model resemblyzer needs the package Resemblyzer: pip install --no-deps Resemblyzer (no extra has it, "
-        "because its requirements need a compiler; only its weights are used)"
+        "--speaker-model resemblyzer needs the package Resemblyzer: pip install --no-deps Resemblyzer (no extra has "
+        "it, because its requirements need a compiler; only its weights are used)"
     )
 
 
