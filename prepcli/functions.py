@@ -911,7 +911,7 @@ def extend_codec_codes(
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
             commas, or a brace pattern. Or a list of paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
-            Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
+            Face: a folder, or a name such as kyutai/mimi (extra models).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
