@@ -25,7 +25,7 @@ from prepcli.engine.stealing import Crew
 from prepcli.engine.store_output import OutputSizes, abort_unknown
 from prepcli.engine.stored_units import has_units, write_units
 from prepcli.engine.workspace import Workspace, read_document, write_json
-from prepcli.errors import IncompleteError, PrepcliError, UsageError, wrong_path
+from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
 from prepcli.storage.paths import absolute
@@ -110,8 +110,6 @@ class Run:
         if plan is not None and not has_units(workspace, plan):  # somebody has removed them
             write_units(workspace, self.digest, self.plan.units)
         workspace.hold(self.digest)
-        if is_being_cleared(workspace, self.job.command):  # since we looked; nothing was published yet
-            raise IncompleteError(f"another command was stopped while it cleared {workspace.named} (--overwrite)")
         workspace.found.list_store()
 
     def _clear_if_asked(self) -> bool:
