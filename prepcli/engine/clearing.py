@@ -144,9 +144,8 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
             path.unlink(missing_ok=True)
         for folder in (*(root / name for name in CLEARED_FOLDERS), *aside):
             shutil.rmtree(folder, ignore_errors=True)
-        _remove_plan(
-            workspace
-        )  # of a rank that had looked for `clearing.json` before; no rank publishes anything until it has seen it again
+        # That of a rank which had not found `clearing.json`; before anything is published it looks again.
+        _remove_plan(workspace)
         workspace.clearing_file.unlink(missing_ok=True)
         shutil.rmtree(first_of(workspace.clearing_file), ignore_errors=True)
     except BaseException:
