@@ -18,7 +18,7 @@ from tests.faults.machines import Files, Machine
 
 BEGINNING = 1_800_000_000.0
 PAUSE = 600.0
-LONGEST_SLEEP = 10.0
+MAX_SLEEP_SECONDS = 10.0
 """Seconds that a short sleep takes if it is repeated: a busy machine wakes nobody in time, and tests are faster."""
 GIVE_UP = 6 * 3600.0
 """Seconds after which a process that still runs waits for ever."""
@@ -147,7 +147,7 @@ class World:
         task = self.task
         assert task is not None
         task.num_sleeps += 1
-        longest = max(seconds, min(LONGEST_SLEEP, seconds * 1.3**task.num_sleeps))
+        longest = max(seconds, min(MAX_SLEEP_SECONDS, seconds * 1.3**task.num_sleeps))
         self._wake(task, self.now + longest)
         self._yield()
 

@@ -36,7 +36,7 @@ DEAD_SECONDS = 130.0
 """Seconds that ranks wait for one that is dead: 90, and what a busy machine takes to see it."""
 CLEAR_SECONDS = 600.0
 """Seconds that ranks wait for the one that clears the output."""
-BEGIN_SECONDS = 20.0
+BEGIN_SECONDS = 40.0
 """Seconds that a rank takes for all but waiting and the work of units."""
 TOLD = 10_000
 """Schedules after which the soak mode says how many it has run."""

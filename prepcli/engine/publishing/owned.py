@@ -56,9 +56,7 @@ class Owned:
         self.ended: list[Path] = []
         for folder in (workspace.owned, workspace.done) if unit is None else (workspace.owned,):
             list_anew(folder)
-        documents = list(_notes(workspace, unit))
-        markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
-        for path, has_ended in (*documents, *((path, True) for path in markers)):
+        for path, has_ended in _documents(workspace, unit):
             for name, file in _read(path).files.items():
                 if not file.foreign:
                     self.files.setdefault(name, []).append(file)
@@ -255,6 +253,16 @@ def _is_plain(state: os.stat_result) -> bool:
 
 def _read(path: Path) -> Noted:
     return read_document(path, Noted) or Noted()
+
+
+def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
+    """The documents that name files, and whether their processes have ended.
+
+    `done/` is listed when the caller has read all notes: one of them may be renamed to it before it is read.
+    """
+    yield from _notes(workspace, unit)
+    markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
+    yield from ((path, True) for path in markers)
 
 
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:

@@ -142,13 +142,14 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
             path.unlink(missing_ok=True)
         for folder in (*(root / name for name in CLEARED_FOLDERS), *aside):
             shutil.rmtree(folder, ignore_errors=True)
-        _remove_plan(workspace)  # of a rank that had looked for `clearing.json` before; it looks again before it works
-        _file(workspace).unlink(missing_ok=True)
-        shutil.rmtree(first_of(_file(workspace)), ignore_errors=True)
+        # That of a rank which had not found `clearing.json`; before anything is published it looks again.
+        _remove_plan(workspace)
+        workspace.clearing_file.unlink(missing_ok=True)
+        shutil.rmtree(first_of(workspace.clearing_file), ignore_errors=True)
     except BaseException:
         own.owner = ""
         with contextlib.suppress(OSError):
-            write_json(_file(workspace), own)
+            write_json(workspace.clearing_file, own)
         raise
     workspace.prepare()
 
@@ -174,14 +175,14 @@ def _take_drafts(workspace: Workspace) -> list[Path]:
 def _begin(workspace: Workspace, command: str) -> _Clearing:
     """Write `clearing.json`, unless another process is at it."""
     own = _Clearing(str(Owner.of_this_process(workspace.rank_id)), command)
-    stored = publish_json_once(_file(workspace), own, _Clearing)
+    stored = publish_json_once(workspace.clearing_file, own, _Clearing)
     if stored is not None and stored.owner != own.owner:
         owner = Owner.parse(stored.owner)
         if owner is not None and owner.is_gone is False and not owner.is_same_process(Owner.parse(own.owner) or owner):
             raise UsageError(
                 f"another command is clearing {workspace.named} (--overwrite) at this moment; let it finish"
             )
-        write_json(_file(workspace), own)
+        write_json(workspace.clearing_file, own)
     return own
 
 
@@ -191,7 +192,7 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
     Raises:
         UsageError: another process may be clearing at this moment, or another command has been interrupted.
     """
-    left = read_document(_file(workspace), _Clearing)
+    left = read_document(workspace.clearing_file, _Clearing)
     if left is None:
         return False
     owner = Owner.parse(left.owner)
@@ -212,7 +213,7 @@ def _command(workspace: Workspace) -> str | None:
     """The command whose files the records name; None if they do not tell."""
     document = (
         read_document(workspace.plan_file, StoredPlan)
-        or read_document(_file(workspace), _Clearing)
+        or read_document(workspace.clearing_file, _Clearing)
         or read_document(workspace.report_file, Report)
     )
     return None if document is None else document.command
@@ -260,7 +261,3 @@ def clear_refused(workspace: Workspace) -> None:
     for folder in (*folders, *above):
         with contextlib.suppress(OSError):  # it is not there, or has records of others
             folder.rmdir()
-
-
-def _file(workspace: Workspace) -> Path:
-    return workspace.root / "clearing.json"

@@ -52,6 +52,7 @@ class Workspace:
         self.plan_file = self.root / "plan.json"
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
+        self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.clearing`
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
@@ -205,15 +206,24 @@ class Workspace:
             return
         digest, before = self._claimed
         with contextlib.suppress(FileNotFoundError):
-            now = state_of(self.plan_file)
-            plan = None if now == before else read_document(self.plan_file, StoredPlan)
-            if now == before or (plan is not None and plan.digest == digest):
+            if state_of(self.plan_file) == before:
+                return
+            # A rank of this run that came late may have put the plan there again while another command clears.
+            is_cleared = self._is_being_cleared()
+            now, plan = state_of(self.plan_file), read_document(self.plan_file, StoredPlan)
+            if not is_cleared and plan is not None and plan.digest == digest:
                 self._claimed = (digest, now)
                 return
         raise PrepcliError(
             f"another command has started again in {self.out} (--overwrite) during this run, which has stopped; let "
             "one of them run alone"
         )
+
+    def _is_being_cleared(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            state_of(self.clearing_file)
+            return True
+        return False
 
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
         """Files below OUT that match the job's output patterns."""

@@ -110,14 +110,14 @@ def test_a_plan_of_others_is_not_held(tmp_path: Path) -> None:
 def test_a_run_does_not_begin_while_another_command_clears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if that has begun since the run looked for it: what it publishes would be half removed."""
     workspace = Workspace(tmp_path / "out")
-    hold = Workspace.hold
+    claim = Workspace.claim
 
-    def late(own: Workspace, digest: str) -> None:
-        hold(own, digest)
+    def late(own: Workspace, plan: StoredPlan) -> StoredPlan | None:
         write_json(own.root / "clearing.json", {"owner": "another-machine-1-1", "command": "toy"})
+        return claim(own, plan)
 
-    monkeypatch.setattr(Workspace, "hold", late)
-    with pytest.raises(UsageError, match="another command is clearing"):
+    monkeypatch.setattr(Workspace, "claim", late)
+    with pytest.raises(PrepcliError, match="another command has started again"):
         run_job(ToyJob(workspace.out), workspace, OPTIONS)
     assert tree(workspace.out) == {}
 
