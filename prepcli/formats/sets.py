@@ -110,8 +110,9 @@ class TarredSet(StoredSet):
     @cached_property
     def is_empty(self) -> bool:
         """Whether the folder itself holds neither tars nor manifests."""
-        own = listing(self.folder / SHARD_MANIFEST_FOLDER).files
-        return not (self.has_tars or any(map(_WHOLE_MANIFEST.match, self.listed.files)) or any(map(_is_manifest, own)))
+        if self.has_tars or any(map(_WHOLE_MANIFEST.match, self.listed.files)):
+            return False
+        return not any(map(SHARD_MANIFEST_FILE.match, listing(self.folder / SHARD_MANIFEST_FOLDER).files))
 
     @cached_property
     def version(self) -> int:
@@ -155,14 +156,8 @@ class TarredSet(StoredSet):
 
     def entry(self) -> dict[str, Any]:
         """The entry of a set without buckets; its paths are absolute."""
-        manifests = {number: path for number, path in self.manifests.items() if number in self.shards}
-        if len(manifests) < len(self.shards) and self.whole.is_file():
-            manifests = {0: self.whole}
+        manifests = self.manifests if len(self.manifests) >= len(self.shards) else {0: self.whole}
         return tarred_entry(pattern(manifests), pattern(self.shards))
-
-
-def _is_manifest(name: str) -> bool:
-    return SHARD_MANIFEST_FILE.match(name) is not None
 
 
 class SharSet(StoredSet):

@@ -123,7 +123,8 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
             sets = [Node(bucket.folder.name, _entry(bucket), is_tarred=True) for bucket in one.parts.values()]
             group.children = [_measured(node, num_workers) for node in sets]
             return group
-        if not isinstance(one, TarredSet | SharSet | ParquetSet):
+        are_only_cuts = isinstance(one, SharSet) and one.is_flat and not one.audio
+        if are_only_cuts or not isinstance(one, TarredSet | SharSet | ParquetSet):
             advice = advice_on_audio(here) or "; to mix sets for WeNet, write OUT.list"
             raise UsageError(
                 f"{path} holds neither a tarred set (audio_0.tar, ...) nor Shar (cuts/cuts.*) nor Parquet files{advice}"
@@ -156,6 +157,8 @@ def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
             f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
         )
     entry = one.entry()
+    if isinstance(one, SharSet) and any(isinstance(names, list) for names in entry["shar_path"].values()):
+        raise UsageError(f"{one.folder}: the numbers of its shards have gaps; prepcli verify {one.folder}")
     if isinstance(one, SharSet) and len({name.partition("/")[0] for name in one.codes}) > 1:
         for name in one.codes:
             entry["shar_path"].pop(name.rpartition("/")[2], None)

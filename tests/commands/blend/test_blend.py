@@ -257,6 +257,14 @@ def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
     assert "would replace the input mix.yaml" in done.error_line
 
 
+def test_shar_sets_that_training_cannot_read(sets: Path, tmp_path: Path) -> None:
+    shar = copy_set(sets / "shar", tmp_path)
+    assert "holds neither" in blend(f"s={shar}/cuts", "mix.yaml", cwd=tmp_path, code=2).error_line
+    for path in (*shar.glob("cuts/*.000001.*"), *shar.glob("target_audio/*.000001.*")):
+        path.rename(path.with_name(path.name.replace("000001", "000002")))
+    assert "the numbers of its shards have gaps" in blend(f"s={shar}", "mix.yaml", cwd=tmp_path, code=2).error_line
+
+
 def _add_codes(folder: Path) -> None:
     folder.mkdir(parents=True)
     for number in range(2):
