@@ -113,7 +113,7 @@ def test_the_wheel_of_the_source_distribution_has_every_file_of_the_package(whee
     with zipfile.ZipFile(wheel) as archive:
         packed = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
     assert packed == {str(path.relative_to(ROOT)): path.read_bytes() for path in kept}
-    assert {"prepcli/py.typed", "prepcli/__init__.pyi"} <= set(packed)
+    assert {"prepcli/py.typed", "prepcli/functions.py"} <= set(packed)
 
 
 def test_what_the_wheel_says_of_itself(wheel: Path) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prepcli.engine.state.workspace import replaced_file
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError, cannot_write
 from prepcli.formats.loader_sections import PLACES, loader_sections
 from prepcli.formats.yaml_text import parse_yaml, read_yaml_text
 from prepcli.manifest.input_cfg import is_input_of
@@ -175,7 +175,9 @@ def _read(path: Path, data: str) -> _Config:
         text = text.replace(line_end, "\n")
         document = _unshared(parse_yaml(text))
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (OSError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise PrepcliError(f"--write-config {path}: it cannot be read: {error.strerror or error}") from None
+    except yaml.YAMLError as error:
         raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
     if root is None:  # nothing but comments
         return _Config(text, line_end, {}, "", {}, None)
@@ -312,4 +314,4 @@ def _write(path: Path, text: str, line_end: str) -> None:
         with replaced_file(path) as file:
             file.write(text.replace("\n", line_end).encode("utf-8"))
     except OSError as error:
-        raise UsageError(f"--write-config {path}: cannot write it: {error.strerror}") from None
+        raise cannot_write(error, f"--write-config {path}: cannot write it: {error.strerror}") from None
