@@ -9,8 +9,8 @@ import msgspec
 
 from prepcli.commands.verify.runs import Run
 from prepcli.errors import UsageError
-from prepcli.formats.folders import numbered
-from prepcli.formats.shar import CUTS_FILE, TEXT_CONTEXT_CUTS, shard_text
+from prepcli.formats.sets import SharSet
+from prepcli.formats.shar import TEXT_CONTEXT_CUTS, shard_text
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 
 _AGAIN = "run extend-text-context again with --overwrite"
@@ -34,7 +34,7 @@ def text_context_problems(folder: Path, made_of: Mapping[str, str]) -> Iterator[
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return
     try:
-        cuts, texts = (numbered(folder / name, CUTS_FILE) for name in ("cuts", TEXT_CONTEXT_CUTS))
+        cuts, texts = SharSet(folder).shards, SharSet(folder / TEXT_CONTEXT_CUTS, is_flat=True).shards
     except UsageError as error:
         yield str(error)
         return
