@@ -29,27 +29,6 @@ from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, di
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import IncompleteError, PrepcliError, UsageError, wrong_path
-from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
-from prepcli.engine.run.failures import describe_failure
-from prepcli.engine.state.in_the_way import refuse_names_that_are_one
-from prepcli.engine.run.job import AnyJob
-from prepcli.engine.run.kept_inputs import check_inputs, refuse_to_lose_inputs
-from prepcli.engine.ranks.launch import clear_once, has_agreed, has_done, note_done, shares
-from prepcli.processes.owner import heartbeat, list_anew
-from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
-from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
-from prepcli.engine.publishing.publish import AccountingError, Marker, UnitWriter, read_marker
-from prepcli.engine.publishing.rejects import merge_rejects
-from prepcli.engine.run.report import Report, build_report, judge
-from prepcli.engine.run.retry import retry_rejects
-from prepcli.engine.run.share import RunOptions, load_markers, process_share
-from prepcli.processes.signals import stop_on_signals
-from prepcli.engine.run.starting import check_restart, check_sample, note_other_files, plan_document, replace_failed
-from prepcli.engine.ranks.stealing import Crew
-from prepcli.engine.state.store_output import OutputSizes, abort_unknown
-from prepcli.engine.state.stored_units import has_units, write_units
-from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import heartbeat, list_anew
