@@ -159,7 +159,7 @@ def _fields(line: bytes) -> Mapping[str, Any] | None:
     try:
         found: dict[str, Any] = _decoder.decode(line)
         return found
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
         return {name: decode_value(raw) for name, raw in parse_fields(line).items()}
