@@ -237,9 +237,8 @@ class Command:
 @cache
 def _import_commands() -> None:
     """Import what forks need, or each would do so."""
-    for package in ("shar", "codes", "context"):
-        for module in ("command", "job"):
-            importlib.import_module(f"prepcli.{package}.{module}")
+    for package in ("manifest_to_shar", "extend_codec_codes", "extend_context_audio"):
+        importlib.import_module(f"prepcli.commands.{package}.job")
     importlib.import_module("prepcli.cli.app")
 
 
