@@ -1,6 +1,5 @@
 """The lines of records with contexts: written in parts, one per bundle, and merged in the order of the input."""
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.formats.npy import npy_bytes
 from prepcli.jobs.records import Records
 from prepcli.manifest.record import Value
+from prepcli.storage.input_files import read_at
 
 FIELDS = {
     "offset": "context_audio_offset",
@@ -106,7 +106,7 @@ def _lines(path: Path, index: NDArray[Any], lo: int, hi: int) -> Iterator[tuple[
     ends = index["end"][lo:hi].tolist()
     begin = int(index["end"][lo - 1]) if lo else 0
     with path.open("rb") as file:
-        data = os.pread(file.fileno(), ends[-1] - begin, begin)
+        data = read_at(file.fileno(), ends[-1] - begin, begin)
     at = 0
     for record, end in zip(index["record"][lo:hi].tolist(), ends, strict=True):
         yield record, data[at : end - begin]

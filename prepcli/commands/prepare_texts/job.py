@@ -19,7 +19,7 @@ from prepcli.engine.run.run_command import run_command
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob
@@ -266,7 +266,7 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 def _begins_with_brace(path: str) -> bool:
     """Whether the first line that is not empty begins as a JSON object does."""
-    with open_bytes(path) as file:
+    with naming(path), open_bytes(path) as file:
         return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 

@@ -1,8 +1,10 @@
 """Starting again: removing what earlier runs have written, and nothing else; also if that was interrupted before."""
 
 import contextlib
+import os
 import shutil
 import time
+import uuid
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +16,7 @@ from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.state.plan import AnyPlan, StoredPlan
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import (
     CLEARED_FILES,
     CLEARED_FOLDERS,
@@ -53,7 +55,8 @@ class Stock:
         ours: the names of the files that earlier runs have written and that are unchanged, and of their indexes.
         changed: the names of those that have changed since.
         mistakable: other names that readers would take for a part of the new set.
-        ended: the documents that name files of processes that have ended.
+        documents: all documents that name files.
+        ended: those of them whose processes have ended.
         found: what is in OUT.
     """
 
@@ -61,6 +64,7 @@ class Stock:
     ours: list[str]
     changed: list[str]
     mistakable: list[str]
+    documents: list[Path]
     ended: list[Path]
 
 
@@ -78,7 +82,7 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
             ours |= dict.fromkeys((*job.made_of(found, name), name))
         elif state is not None:
             changed.append(name)
-    return Stock(found, list(ours), changed, sorted(parts.difference(ours)), owned.ended)
+    return Stock(found, list(ours), changed, sorted(parts.difference(ours)), owned.documents, owned.ended)
 
 
 def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
@@ -122,10 +126,8 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     own = _begin(workspace, job.command)
     try:
         # The plan goes first: a run that is still at work sees that, and publishes nothing more.
-        for name in CLEARED_FILES:
-            with naming_what_is_in_the_way(root / name):
-                (root / name).unlink(missing_ok=True)
-        shutil.rmtree(first_of(workspace.plan_file), ignore_errors=True)
+        _remove_plan(workspace)
+        aside = _take_drafts(workspace)
         for name in EDITABLE_FILES:
             remove_editable(workspace, name)
         workspace.found = OutputSizes(workspace.out)
@@ -136,11 +138,11 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
         else:
             for name in stock.ours:
                 (workspace.out / name).unlink(missing_ok=True)
-        abort_left(workspace.folders_in_tmp(), ())
-        for path in stock.ended:
+        for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
             path.unlink(missing_ok=True)
-        for name in CLEARED_FOLDERS:
-            shutil.rmtree(root / name, ignore_errors=True)
+        for folder in (*(root / name for name in CLEARED_FOLDERS), *aside):
+            shutil.rmtree(folder, ignore_errors=True)
+        _remove_plan(workspace)  # of a rank that had looked for `clearing.json` before; it looks again before it works
         _file(workspace).unlink(missing_ok=True)
         shutil.rmtree(first_of(_file(workspace)), ignore_errors=True)
     except BaseException:
@@ -149,6 +151,24 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
             write_json(_file(workspace), own)
         raise
     workspace.prepare()
+
+
+def _remove_plan(workspace: Workspace) -> None:
+    for name in CLEARED_FILES:
+        with naming_what_is_in_the_way(workspace.root / name):
+            (workspace.root / name).unlink(missing_ok=True)
+    shutil.rmtree(first_of(workspace.plan_file), ignore_errors=True)
+
+
+def _take_drafts(workspace: Workspace) -> list[Path]:
+    """Move `tmp/` away; returns where it is now, and where earlier calls have left some of it.
+
+    A rank of the earlier run that is just about to publish a draft, or to note it, cannot do so after this: whatever
+    it has published is noted, and in OUT. It may be stopped at any point for any time before.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(workspace.tmp, workspace.tmp.with_name(f"{workspace.tmp.name}~{uuid.uuid4().hex}"))
+    return sorted(workspace.root.glob(f"{workspace.tmp.name}~*"))
 
 
 def _begin(workspace: Workspace, command: str) -> _Clearing:
