@@ -10,7 +10,7 @@ import msgspec
 from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.commands.exports.audio import load_audio
-from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
+from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
@@ -29,6 +29,7 @@ from prepcli.formats.parquet import (
     file_name,
     schema_of,
 )
+from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
@@ -158,7 +159,7 @@ def _fields(line: bytes) -> Mapping[str, Any] | None:
     try:
         found: dict[str, Any] = _decoder.decode(line)
         return found
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
         return {name: decode_value(raw) for name, raw in parse_fields(line).items()}
@@ -217,7 +218,7 @@ class ParquetJob(ExportJob):
 
         _ = self.columns
 
-    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
+    def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
         """A file."""
         file = ParquetFile(
             writer.open(file_name(unit.number)), schema_of(self.columns.types), self.parquet.row_group_size
