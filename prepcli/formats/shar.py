@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.formats.indexes import LineWriter, PairTarWriter
+from prepcli.formats.indexes import IndexedLines, PairTarWriter
 from prepcli.formats.tar import Sink
 from prepcli.storage.paths import NUMBER
 
@@ -147,7 +147,7 @@ class PlainCutWriter:
     """Appends cuts to a `cuts.*.jsonl`, in which readers can seek."""
 
     def __init__(self, sink: Sink) -> None:
-        self._lines = LineWriter(sink)
+        self._lines = IndexedLines(sink)
         self._encoder = msgspec.json.Encoder()
 
     def add(self, cut: Cut) -> None:

@@ -25,7 +25,7 @@ from prepcli.jobs.prefetch import Samples
 from prepcli.manifest.shar_cuts import read_cuts
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import is_address
-from prepcli.storage.ahead import Piece, piece_of, reading_ahead
+from prepcli.storage.ahead import ObjectRange, piece_of, reading_ahead
 from prepcli.storage.input_files import state_of
 
 TOLERANCE = 0.025
@@ -182,5 +182,5 @@ def _read(member: Member) -> bytes:
     return data
 
 
-def _pieces(member: Member) -> list[Piece]:
-    return [Piece(member.tar, member.offset, member.size)] if is_address(member.tar) else []
+def _pieces(member: Member) -> list[ObjectRange]:
+    return [ObjectRange(member.tar, member.offset, member.size)] if is_address(member.tar) else []

@@ -46,17 +46,17 @@ class _Place(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Contents(LineContents):
+class DurationsContents(LineContents):
     """The lines, the base folder of each manifest, and the numbers of files of which there are segments, sorted."""
 
     base_dirs: list[str]
     segmented: NDArray[np.int64]
 
 
-DurationsPlan = Plan[LineSlice, Contents]
+DurationsPlan = Plan[LineSlice, DurationsContents]
 
 
-class DurationsJob(LineJob[Contents]):
+class DurationsJob(LineJob[DurationsContents]):
     """Writes one manifest. A unit is a slice of a manifest's lines."""
 
     command: ClassVar[str] = "fix-durations"
@@ -82,7 +82,7 @@ class DurationsJob(LineJob[Contents]):
         slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, base_dir, segmented))
         if not slices.num_records:
             raise UsageError(f"no records in {', '.join(self.manifests)}: it has no lines")
-        contents = Contents(slices, base_dirs, np.array(sorted(segmented), np.int64))
+        contents = DurationsContents(slices, base_dirs, np.array(sorted(segmented), np.int64))
         return Plan(slices.units, slices.num_records, contents, slices.inputs, knows_seconds=False)
 
     def settings(self, plan: DurationsPlan) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class DurationsJob(LineJob[Contents]):
                 named.append((contents.base_dirs[source], audio_filepath_of(parse_fields(line))))
         return explain_missing(named)
 
-    def open_unit(self, contents: Contents, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
+    def open_unit(self, contents: DurationsContents, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
         """Measure the files of a slice, and correct its lines."""
         return _Corrected(_Measure(contents, contents.base_dirs[unit.source]), unit, writer)
 
@@ -162,7 +162,7 @@ class _Corrected:
 class _Measure:
     """Measures the audio of records; neighbours of one file are measured once."""
 
-    def __init__(self, contents: Contents, base_dir: str) -> None:
+    def __init__(self, contents: DurationsContents, base_dir: str) -> None:
         self._segmented = contents.segmented
         self._base_dir = base_dir
         self._last: tuple[str, AudioInfo] | None = None

@@ -25,7 +25,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace
-from prepcli.formats.indexes import INDEX_SUFFIX, LineWriter, SampleTarWriter, indexes_of
+from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter, indexes_of
 from prepcli.formats.names import (
     in_shard,
     marked_root,
@@ -217,7 +217,7 @@ class _Shard:
         self._tar_name = folder + TAR_NAME.format(unit.number)
         self._name = folder + SHARD_MANIFEST_NAME.format(unit.number)
         self._tar = None if options.only_manifests else SampleTarWriter(writer.open(self._tar_name))
-        self._manifest = LineWriter(
+        self._manifest = IndexedLines(
             writer.open(self._name) if options.shard_manifests else writer.open_part(f"parts/{self._name}")
         )
         self._members: dict[tuple[object, ...], _Member] = {}

@@ -72,16 +72,16 @@ _NOT_PLAIN = re.compile(r"[^\w\s']|_")
 
 
 @dataclass(frozen=True, slots=True)
-class Contents(LineContents):
+class TextsContents(LineContents):
     """The lines, and for each file whether they are records."""
 
     are_records: list[bool]
 
 
-TextsPlan = Plan[LineSlice, Contents]
+TextsPlan = Plan[LineSlice, TextsContents]
 
 
-class TextsJob(LineJob[Contents]):
+class TextsJob(LineJob[TextsContents]):
     """Writes one file of records, perhaps its shards, and one of speakers. A unit is a slice of the input's lines."""
 
     command: ClassVar[str] = "prepare-texts"
@@ -125,7 +125,7 @@ class TextsJob(LineJob[Contents]):
             if self.options.num_shards > slices.num_records:
                 raise UsageError(f"--num-shards {self.options.num_shards} for {slices.num_records} texts: give fewer")
         inputs = [*slices.inputs, *self._tables()]
-        return Plan(slices.units, slices.num_records, Contents(slices, are_records), inputs, knows_seconds=False)
+        return Plan(slices.units, slices.num_records, TextsContents(slices, are_records), inputs, knows_seconds=False)
 
     def _tables(self) -> list[InputFile]:
         """The table of words, whose content shapes the output as that of the texts does."""
@@ -149,7 +149,7 @@ class TextsJob(LineJob[Contents]):
         if self.options.normalize is not None and self._normalize is None:
             self._normalize = load_normalizer(self.options.normalize, self.options.whitelist)
 
-    def open_unit(self, contents: Contents, unit: LineSlice, writer: UnitWriter) -> "_Texts":
+    def open_unit(self, contents: TextsContents, unit: LineSlice, writer: UnitWriter) -> "_Texts":
         """Make the records of a slice."""
         return _Texts(self.of_record if contents.are_records[unit.source] else self.of_text, writer)
 

@@ -13,7 +13,7 @@ from prepcli.commands.verify.manifests import manifests_in, named_files, verify_
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import Run, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.runs import PublishedRun, judge_runs, plan_of, runs_of
 from prepcli.commands.verify.shar import Hashes, check_shar_shard, crashed, find_shards, repeated_ids
 from prepcli.commands.verify.shards import Hashed, add_shard
 from prepcli.commands.verify.tarred_set import verify_tarred_set
@@ -153,7 +153,7 @@ class _Verification:
     """
 
     out: Path
-    runs: Sequence[Run]
+    runs: Sequence[PublishedRun]
     published: dict[str, PublishedFile]
     num_workers: int
     work_dir: Path | None
@@ -300,7 +300,7 @@ def _extra_files(found: OutputSizes, published: Collection[str], read: Collectio
     return [name for name in extra if name not in indexes]
 
 
-def _commands(runs: Sequence[Run]) -> str:
+def _commands(runs: Sequence[PublishedRun]) -> str:
     return " and ".join(sorted({run.plan.command for run in runs}))
 
 
@@ -329,7 +329,7 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
 
 
 def _add_manifest(
-    path: Path, runs: Sequence[Run], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
+    path: Path, runs: Sequence[PublishedRun], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
 ) -> None:
     if is_texts(path, runs):
         found = verify_texts(path)
@@ -361,7 +361,7 @@ def _digest(path: Path) -> str | OSError:
         return error
 
 
-def _published(runs: Sequence[Run], report: VerifyReport) -> dict[str, PublishedFile]:
+def _published(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[str, PublishedFile]:
     """The files that runs have published; a run that is not finished is added to the problems."""
     files: dict[str, PublishedFile] = {}
     for run in runs:

@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class CheckedFile:
     """A file to check, and the SHA-256 under which it was published, if it is known."""
 
     number: int
@@ -29,16 +29,16 @@ class DataFile:
     sha256: str | None
 
 
-def find_files(one: ParquetSet, sha256: Hashed) -> tuple[list[DataFile], list[str]]:
+def find_files(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The files to check; they must be numbered from 0."""
     check_installed()
     found = one.shards
     missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
     problems = [f"{', '.join(missing)}: missing; files must be numbered from 0"] if missing else []
-    return [DataFile(number, path, sha256(path.name)) for number, path in found.items()], problems
+    return [CheckedFile(number, path, sha256(path.name)) for number, path in found.items()], problems
 
 
-def check_file(file: DataFile) -> ExportReport:
+def check_file(file: CheckedFile) -> ExportReport:
     """Read a whole file and decode its audio."""
     import pyarrow
 

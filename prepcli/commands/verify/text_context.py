@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.commands.verify.runs import Run
+from prepcli.commands.verify.runs import PublishedRun
 from prepcli.errors import UsageError
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import TEXT_CONTEXT_CUTS, shard_text
@@ -16,7 +16,7 @@ from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 _AGAIN = "run extend-text-context again with --overwrite"
 
 
-def cuts_made_of(runs: Sequence[Run]) -> dict[str, str]:
+def cuts_made_of(runs: Sequence[PublishedRun]) -> dict[str, str]:
     """The SHA-256 of the files of cuts that the run has read that made the texts, by name."""
     plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
     return {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}

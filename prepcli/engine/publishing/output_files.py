@@ -178,7 +178,7 @@ class Flusher:
         self._threads.shutdown(cancel_futures=True)
 
 
-class WholeFile:
+class WrittenFile:
     """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them."""
 
     def __init__(self, path: Path, data: bytes, flusher: Flusher) -> None:

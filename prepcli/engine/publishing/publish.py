@@ -15,7 +15,7 @@ from prepcli.engine.publishing.output_files import (
     OutputFile,
     PublishedFile,
     UploadedFile,
-    WholeFile,
+    WrittenFile,
 )
 from prepcli.engine.publishing.owned import make_way, mark, note, take_back
 from prepcli.engine.publishing.rejects import Origin, reject_line
@@ -114,7 +114,7 @@ class UnitWriter:
         with no_interruption():
             if self._flusher is None:
                 self._flusher = Flusher()
-            self._files[name] = WholeFile(self._tmp / f"{len(self._files)}.out", data, self._flusher)
+            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", data, self._flusher)
 
     def add_after(self, name: str, data: bytes | memoryview) -> None:
         """A small file that will become `OUT/name` and describes other files of the unit, such as an index of one.

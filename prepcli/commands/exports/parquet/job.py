@@ -57,7 +57,7 @@ Shapes = dict[tuple[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class FieldColumns:
     """The columns beside `id` and `audio`.
 
     Attributes:
@@ -89,7 +89,7 @@ def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
     return float(value) if kind == "float64" else value
 
 
-def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
+def find_columns(paths: Sequence[str], num_workers: int) -> FieldColumns:
     """Read all fields of all lines, and choose a column for each."""
     sizes = [size_of(check_file(path)) for path in paths]
     tasks = [part for path, size in zip(paths, sizes, strict=True) for part in ranges_of(path, size)]
@@ -99,7 +99,7 @@ def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
     return choose_columns(shapes)
 
 
-def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
+def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
     """The columns for fields with values of these types."""
     kinds: dict[str, set[str]] = {}
     for name, kind in shapes:
@@ -119,7 +119,7 @@ def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
         types[column], fields[column] = _type_for(found), name
         if types[column] == "string" and found and found <= _NUMBERS:
             long.append(column)
-    return Columns(types, fields, tuple(long))
+    return FieldColumns(types, fields, tuple(long))
 
 
 def _type_for(kinds: set[str]) -> ColumnType:
@@ -186,7 +186,7 @@ class ParquetJob(ExportJob):
         return self.parquet.shard_size
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> FieldColumns:
         """The columns, by all lines of the manifests."""
         return find_columns(self.manifests, self.num_workers)
 
@@ -241,7 +241,7 @@ class _Shard:
     contents: ExportContents
     file: ParquetFile
     writer: UnitWriter
-    columns: Columns
+    columns: FieldColumns
     options: ParquetOptions
 
     def add(self, number: int, record: Record) -> float:
