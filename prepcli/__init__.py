@@ -4,36 +4,32 @@ Each command of the command line is a function here: `prepcli manifest-to-tarred
 `prepcli download an4` is `prepcli.download_an4`. Nothing is imported before it is used.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prepcli.version import __version__ as __version__
 
-_ERRORS = ("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError")
+if TYPE_CHECKING:
+    from prepcli.functions import *  # noqa: F403 - the functions, their reports and the errors
 
+    __all__: list[str]
+else:  # a type checker would take any name for one of the API
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+    def __getattr__(name: str) -> Any:
+        import builtins
+        from importlib import import_module
 
-    if name in _ERRORS:
-        found = getattr(import_module("prepcli.errors"), name)
-    else:
-        from prepcli.interface.commands import BY_PYTHON_NAME
+        from prepcli.interface.commands import PUBLIC_NAMES
 
-        classes = [one for command in BY_PYTHON_NAME.values() for one in (command.report, command.items) if one]
-        reports = {name_of_class: module for module, _, name_of_class in (one.rpartition(".") for one in classes)}
-        if name == "__all__":
-            found = ["__version__", *_ERRORS, *sorted(BY_PYTHON_NAME), *sorted(reports)]
-        elif name in reports:
-            found = getattr(import_module(f"prepcli.{reports[name]}"), name)
-        elif name in BY_PYTHON_NAME:
-            from prepcli import api
-
-            found = api.function_of(name)
+        if name == "__all__":  # `from prepcli import *` hides no built-in function
+            found = [one for one in ("__version__", *PUBLIC_NAMES) if not hasattr(builtins, one)]
+        elif name in PUBLIC_NAMES:
+            found = getattr(import_module(f"prepcli.{PUBLIC_NAMES[name]}"), name)
         else:
             raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+        globals()[name] = found
+        return found
 
+    def __dir__() -> list[str]:
+        from prepcli.interface.commands import PUBLIC_NAMES
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+        return sorted({*globals(), "__all__", *PUBLIC_NAMES})

@@ -5,9 +5,18 @@ Every other exception is a bug: it stops the run, and its traceback is written t
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+FAULTS_OF_THE_MACHINE = frozenset(
+    {
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+        *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT),
+    }
+)
+"""Errors that say nothing about a call or a record: the same command succeeds when they are gone."""
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
@@ -30,6 +39,27 @@ def wrong_path(error: OSError) -> UsageError | None:
     if error.errno not in _WRONG_PATH or error.filename is None:
         return None
     return UsageError(f"{os.fsdecode(error.filename)}: {error.strerror}; check the path and its permissions")
+
+
+def cannot_write(error: OSError, message: str) -> PrepcliError:
+    """The error for a file or folder that cannot be written: wrong use, unless the machine is the reason."""
+    return PrepcliError(message) if error.errno in FAULTS_OF_THE_MACHINE else UsageError(message)
+
+
+def named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    """The error, which names `path` from now on if it named no file: those of reading, writing and flushing do not."""
+    if error.filename is None and error.errno is not None:
+        error.filename = os.fspath(path)
+    return error
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors of the operating system name `path`, as `named` does."""
+    try:
+        yield
+    except OSError as error:
+        raise named(error, path) from None
 
 
 class IncompleteError(PrepcliError):

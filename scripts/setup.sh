@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root and installs prepcli into it, in editable form.
 #
-#   scripts/setup.sh                       # everything: NeMo, plots, the tools that tests need
-#   PREPCLI_EXTRAS=dev scripts/setup.sh    # only these extras (commas between several; "none" for none)
+#   scripts/setup.sh                       # everything: NeMo, plots, the tools that tests need (all,dev)
+#   PREPCLI_EXTRAS=dev scripts/setup.sh    # only these extras and dependency groups (commas between several; "none" for
+#                                          # none); the group dev brings the extras that tests need, all but nemo
 #   scripts/setup.sh -v                    # shows what the installer says
 #
 # Uses uv if it is installed, else venv and pip. A second run does nothing unless pyproject.toml or the extras have
@@ -23,7 +24,7 @@ case "${1:-}" in
     *) die "unknown argument: $1 (see the head of scripts/setup.sh)" ;;
 esac
 
-wanted=${PREPCLI_EXTRAS:-all}
+wanted=${PREPCLI_EXTRAS:-all,dev}
 wanted=${wanted// /}
 [[ $wanted =~ ^[a-z0-9,_-]+$ ]] || die "PREPCLI_EXTRAS must be names with commas between them, not: $wanted"
 
@@ -35,15 +36,22 @@ if [[ -f $stamp ]]; then
     { read -r old_root && read -r old_ground && read -r old_extras; } <"$stamp" || true
 fi
 
-# The extras to install: the requested ones and those that are installed already.
-extras=$old_extras
+# The extras and dependency groups to install: the requested ones and those that are installed already.
+is_known() { grep -q "^$1 = \[" pyproject.toml; }
+extras=""
+IFS=, read -r -a names <<<"$old_extras"
+for name in ${names[@]+"${names[@]}"}; do
+    if is_known "$name"; then extras=${extras:+$extras,}$name; fi # older versions had others
+done
 IFS=, read -r -a names <<<"$wanted"
 for name in "${names[@]}"; do
     [[ -z $name || $name == none ]] && continue
-    grep -q "^$name = \[" pyproject.toml || die "no such extra in pyproject.toml: $name"
-    [[ ,$extras, == *,"$name",* || ,$extras, == *,all,* ]] && continue
+    is_known "$name" || die "no such extra or dependency group in pyproject.toml: $name"
+    [[ ,$extras, == *,"$name",* ]] && continue
+    [[ ,$extras, == *,all,* && $name != dev && $name != docs ]] && continue
     extras=${extras:+$extras,}$name
 done
+has() { [[ ,$extras, =~ ,($1), ]]; } # extended regular expression: has "models|all"
 
 venv_works() { .venv/bin/python -c "import sys; sys.exit(sys.version_info < (3, 10))" 2>/dev/null; }
 
@@ -56,10 +64,9 @@ has_lhotse2() { [[ -d .venv/lhotse2/${lhotse2/==/-}.dist-info ]]; }
 swift=swift==2.38.3
 has_swift() { .venv/object_store/bin/python -c "import sys, swift; sys.exit('swift==' + swift.__version__ != '$swift')" 2>/dev/null; }
 without_store=.venv/object_store/cannot-be-installed
-wants_lhotse2() { [[ ,$extras, == *,dev,* || ,$extras, == *,all,* ]]; }
 
 if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras" ]] && venv_works \
-    && { { has_lhotse2 && { has_swift || [[ -e $without_store ]]; }; } || ! wants_lhotse2; }; then
+    && { { has_lhotse2 && { has_swift || [[ -e $without_store ]]; }; } || ! has dev; }; then
     say "up to date: .venv has prepcli${extras:+[$extras]}"
     activate
     exit 0
@@ -116,21 +123,28 @@ fi
 say "installing prepcli${extras:+[$extras]} with ${uv:-pip}$hint"
 SECONDS=0
 rm -f "$stamp"
-# Only the weights of Resemblyzer are used. It requires a package that must be compiled with Python's headers, so it is
-# installed without its requirements.
 listed=,$extras,
-listed=${listed/,all,/,nemo,plot,dev,}
-listed=${listed/,demo,/,plot,models,}
+groups=()
+for name in dev docs; do
+    if has "$name"; then groups+=(--group "$name"); fi
+    listed=${listed/,$name,/,}
+done
+# A group cannot name extras of prepcli itself: the installer would look for it in the package index.
+if has dev; then listed=${listed}models,lhotse,s3,parquet,plot,hf; fi
 listed=${listed#,}
 listed=${listed%,}
 failed="the installation failed, see above; it is safe to run this again (-v shows more)"
-"${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${listed:+[$listed]}" || die "$failed"
+if [[ -z $uv ]] && ((${#groups[@]})); then # Debian 12 has pip 23
+    "${install[@]}" ${quiet[@]+"${quiet[@]}"} "pip>=25.1" || die "$failed"
+fi
+"${install[@]}" ${quiet[@]+"${quiet[@]}"} -e ".${listed:+[$listed]}" ${groups[@]+"${groups[@]}"} || die "$failed"
 # NeMo's models import librosa, which compiles functions with Numba for 15 seconds, and keeps them. Beside what follows.
-if [[ ,$listed, == *,nemo,* ]]; then .venv/bin/python -c "import librosa.core.pitch" &>/dev/null & fi
-if [[ ,$extras, == *,demo,* || ,$extras, == *,all,* ]]; then
+if has "nemo|all"; then .venv/bin/python -c "import librosa.core.pitch" &>/dev/null & fi
+# Only the weights of Resemblyzer are used. It requires a package that must be compiled with Python's headers.
+if has "models|nemo|dev|all"; then
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps "Resemblyzer>=0.1.4" || die "$failed"
 fi
-if wants_lhotse2 && ! has_lhotse2; then
+if has dev && ! has_lhotse2; then
     rm -rf .venv/lhotse2
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/lhotse2 "$lhotse2" || die "$failed"
 fi
@@ -147,7 +161,7 @@ install_object_store() {
     # What lhotse and NeMo read s3:// with; aside, because it needs older packages than other parts.
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --target .venv/boto3 "boto3>=1.40"
 }
-if wants_lhotse2 && ! has_swift && ! install_object_store; then
+if has dev && ! has_swift && ! install_object_store; then
     # It has parts in C, and not every machine has a wheel or a compiler for them.
     say "the object store of the tests cannot be installed here, see above; the tests that need it are skipped"
     mkdir -p .venv/object_store && touch "$without_store"

@@ -1,81 +1,92 @@
-"""Write `prepcli/__init__.pyi` and the tables in `docs/*.md` from the declarations of commands and options.
+"""Write `prepcli/functions.py` and the tables in `docs/*.md` from the declarations of commands and options.
 
 Run it after changing an option or the docstring of a command: python scripts/update_generated.py
 """
 
+import inspect
 import re
+import subprocess
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
-import prepcli
-from prepcli.api import docstring_of, is_positional, parameters_of, takes_path
 from prepcli.engine.run.options import JobOptions
-from prepcli.interface.commands import COMMANDS, Command
+from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, Command
+from prepcli.interface.from_python import in_python
 from prepcli.interface.options import Declared, declared
 
 ROOT = Path(__file__).parents[1]
-STUB = ROOT / "prepcli/__init__.pyi"
+FUNCTIONS = ROOT / "prepcli/functions.py"
 DOCS = ROOT / "docs"
+WIDTH = 112
+"""Maximum length of a line of a docstring, without its indentation."""
 JOB = {one.name for one in declared(JobOptions)}
 BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
-FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
+TABLE_OF_FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
+RAISED_BY_JOBS = """\
+IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run."""
+"""What every command with a job can raise, after what is listed in its own docstring."""
 
 
 class MarkError(ValueError):
     """A page of `docs/` has no place for a table, or one for a command that does not exist."""
 
 
-def stub() -> str:
-    """The text of `prepcli/__init__.pyi`."""
-    parts = [
-        '"""Made by scripts/update_generated.py from the options of each command; do not edit."""',
+def functions() -> str:
+    """The text of `prepcli/functions.py`."""
+    classes = sorted((module, name) for name, module in PUBLIC_NAMES.items() if module != "functions")
+    lines = [
+        '"""The Python API: a function per command. Made by scripts/update_generated.py; do not edit."""',
         "",
         "from collections.abc import Sequence",
         "from os import PathLike",
-        "from typing import Literal",
+        "from typing import TYPE_CHECKING, Literal",
         "",
-        *sorted(_imports()),
+        "from prepcli.interface.from_python import call",
         "",
-        "__all__: list[str]",
-        "__version__: str",
+        "if TYPE_CHECKING:",
+        *(f"    from prepcli.{module} import {name} as {name}" for module, name in classes),
     ]
     for command in sorted(COMMANDS, key=lambda one: one.python_name):
-        parts += ["", *_function(command, _returned(command))]
-    return "\n".join(parts) + "\n"
+        lines += ["", "", *_function(command)]
+    ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FUNCTIONS), "-"]
+    text = "\n".join(lines) + "\n"
+    return subprocess.run(ruff, cwd=ROOT, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def _imports() -> set[str]:
-    """The lines that import the classes of errors, of reports and of their items."""
-    errors = [f"errors.{name}" for name in prepcli.__all__ if name.endswith("Error")]
-    reports = [one for command in COMMANDS for one in (command.report, command.items) if one]
-    names = (one.rpartition(".") for one in (*errors, *reports))
-    return {f"from prepcli.{module} import {name} as {name}" for module, _, name in names}
+def _function(command: Command) -> list[str]:
+    parameters = [one for one in declared(command.load_options()) if one.option.only != "command line"]
+    positional = sorted((one for one in parameters if _is_positional(one)), key=lambda one: not one.is_required)
+    keywords = [one for one in parameters if not _is_positional(one)]
+    doc = _docstring(command, parameters).splitlines()
+    return [
+        f"def {command.python_name}(",
+        *(f"    {_parameter(one)}," for one in positional),
+        *(["    *,"] if keywords else []),
+        *(f"    {_parameter(one)}," for one in keywords),
+        f') -> "{_returned(command)}":',
+        f'    """{doc[0]}',
+        *(f"    {line}".rstrip() for line in doc[1:]),
+        '    """',
+        f'    return call("{command.python_name}", locals())',
+    ]
 
 
 def _returned(command: Command) -> str:
     return command.report.rpartition(".")[2]
 
 
-def _function(command: Command, returns: str) -> list[str]:
-    parameters = parameters_of(command)
-    positional = sorted((one for one in parameters if is_positional(one)), key=lambda one: not one.is_required)
-    keywords = [one for one in parameters if not is_positional(one)]
-    doc = docstring_of(command).rstrip().splitlines()
-    return [
-        f"def {command.python_name}(",
-        *(f"    {_parameter(one)}," for one in positional),
-        *(["    *,"] if keywords else []),
-        *(f"    {_parameter(one)}," for one in keywords),
-        f") -> {returns}:",
-        f'    """{doc[0]}',
-        *(f"    {line}".rstrip() for line in doc[1:]),
-        '    """',
-    ]
+def _is_positional(one: Declared) -> bool:
+    """Whether an argument may be given without its name."""
+    return one.option.is_argument or one.is_required
 
 
 def _parameter(one: Declared) -> str:
-    value = "str | PathLike[str]" if takes_path(one) else one.type.__name__
+    takes_path = one.type is Path or one.option.is_argument or one.option.may_be_path
+    value = "str | PathLike[str]" if takes_path else getattr(one.type, "__name__", "")
     if one.choices:
         value = f"Literal[{', '.join(map(_quoted, one.choices))}]"
     if one.is_list or one.option.several_paths:
@@ -88,6 +99,30 @@ def _parameter(one: Declared) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{text}"'
+
+
+def _docstring(command: Command, parameters: list[Declared]) -> str:
+    """The docstring: the help text, all arguments, and the sections of the command's own docstring."""
+    options = command.load_options()
+    description = re.sub(r"\n\nExample: prepcli .*", "", inspect.getdoc(options) or "", flags=re.DOTALL)
+    paragraphs = in_python(description, options, only_names=True).split("\n\n")
+    own = inspect.getdoc(command.load_function()) or ""
+    summary, _, rest = own.partition("\n\n")
+    assert rest.startswith("Returns:"), f"{command.python_name} has a docstring without Returns: {summary}"
+    if issubclass(options, JobOptions) and "IncompleteError:" not in rest:
+        raised, example, shown = rest.partition("\n\nExample:")
+        rest = f"{raised}\n{textwrap.indent(RAISED_BY_JOBS, ' ' * 4)}{example}{shown}"
+    arguments = [line for one in parameters for line in _argument_lines(one, options)]
+    return "\n\n".join([*(textwrap.fill(one, WIDTH) for one in paragraphs), "\n".join(["Args:", *arguments]), rest])
+
+
+def _argument_lines(one: Declared, options: type) -> Iterator[str]:
+    text = one.option.help_in_python or in_python(one.option.help, options, only_names=True)
+    if one.option.several_paths:
+        text += " Or a list of paths."
+    if one.option.shown_default:
+        text += f" Default: {one.option.shown_default}."
+    yield from textwrap.wrap(f"{one.name}: {text}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
 
 
 def page(path: Path) -> str:
@@ -112,10 +147,10 @@ def page(path: Path) -> str:
             lines += ["", "And the [options of every job](every_job.md#options-of-every-job)."]
         return "\n".join([BEGIN.format(found[1]), *lines, END])
 
-    return FUNCTIONS.sub(lambda _: _functions(), TABLE.sub(table, text))
+    return TABLE_OF_FUNCTIONS.sub(lambda _: _table_of_functions(), TABLE.sub(table, text))
 
 
-def _functions() -> str:
+def _table_of_functions() -> str:
     """The table of all functions."""
     sections = _sections()
     rows = [
@@ -169,7 +204,7 @@ def _is_long(name: str) -> bool:
 
 def wanted() -> dict[Path, str]:
     """The generated files with their current texts; raises `MarkError`."""
-    return {STUB: stub(), **{path: page(path) for path in sorted(DOCS.glob("*.md"))}}
+    return {FUNCTIONS: functions(), **{path: page(path) for path in sorted(DOCS.glob("*.md"))}}
 
 
 def main() -> None:

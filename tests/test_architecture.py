@@ -16,7 +16,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("prepcli",),
-    ("api",),
+    ("functions",),
     ("commands",),
     ("jobs",),
     ("models",),
@@ -32,7 +32,7 @@ LAYERS = (
 )
 """Packages, and modules directly in `prepcli/`, from top to bottom. Each may import only those of lower rows.
 
-`prepcli` is `prepcli/__init__.py`. It and `api` know commands by name only, and load a command when it is called.
+`prepcli` is `prepcli/__init__.py`. It and `functions` know commands by name only, and load a command when it is called.
 """
 _PUBLISHED = "prepcli.commands.download.published."
 SPEECH = {"audio", "formats", "manifest", "models", "tokenizers"}

@@ -35,7 +35,7 @@ def texts() -> Iterator[Path]:
     yield REPOSITORY / "README.md"
     yield REPOSITORY / "CONTRIBUTING.md"
     for folder, patterns in {
-        "prepcli": ("*.py", "*.pyi"),
+        "prepcli": ("*.py",),
         "tests": ("*.py", "*.md"),
         "docs": ("*.md",),
         "scripts": ("*.py", "*.sh", "*.env", "*.md"),

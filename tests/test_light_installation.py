@@ -16,7 +16,7 @@ EXTRAS = (
     "lhotse",
     "matplotlib",
     "jinja2",
-    "sentencepiece",
+    "transformers",
     "tokenizers",
     "resemblyzer",
     "pyarrow",

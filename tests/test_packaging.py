@@ -113,7 +113,7 @@ def test_the_wheel_of_the_source_distribution_has_every_file_of_the_package(whee
     with zipfile.ZipFile(wheel) as archive:
         packed = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
     assert packed == {str(path.relative_to(ROOT)): path.read_bytes() for path in kept}
-    assert {"prepcli/py.typed", "prepcli/__init__.pyi"} <= set(packed)
+    assert {"prepcli/py.typed", "prepcli/functions.py"} <= set(packed)
 
 
 def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
@@ -130,6 +130,29 @@ def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     without_extras = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
     # What a login node can do without: some 5 GB.
     assert not [one for one in without_extras if re.match("torch|nemo|lhotse|matplotlib", one)]
+    extras = {"models", "nemo", "lhotse", "s3", "parquet", "plot", "hf"}
+    assert set(metadata.get_all("Provides-Extra", [])) == extras | {"all"}
+    needs = [re.split(r";? extra == ", one)[::-1] for one in metadata.get_all("Requires-Dist", []) if "extra ==" in one]
+    assert {need for extra, need in needs if extra == "'all'"} == {need for extra, need in needs if extra != "'all'"}
+    # It has no wheel for its requirement webrtcvad.
+    assert "resemblyzer" not in str(metadata).lower().partition("\n\n")[0]
+
+
+def test_the_extras_that_messages_recipes_and_docs_name_are_there() -> None:
+    listed = (ROOT / "pyproject.toml").read_text()
+    files = [*ROOT.glob("prepcli/**/*.py"), *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*/run.sh"), ROOT / "README.md"]
+    named = {
+        name
+        for path in files
+        for names in re.findall(
+            r"prepcli\[([a-z0-9,-]+)\]|extra `?([a-z0-9-]+)`?\)|'\.\[([a-z0-9,-]+)\]'|^set_up (\S+)",
+            path.read_text(),
+            re.M,
+        )
+        for name in "".join(names).split(",")
+    }
+    assert {"models", "nemo", "s3", "dev"} < named
+    assert [name for name in named - {"none"} if f"\n{name} = [" not in listed] == []
 
 
 def test_the_wheel_runs_without_the_repository(wheel: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from prepcli.audio.external import run_tool
 from prepcli.audio.info import FFMPEG, AudioInfo, unreadable
 from prepcli.audio.source import ByteSource, FileSource, Source
 from prepcli.processes.notes import note
+from prepcli.storage.input_files import read_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,7 +141,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
         unreadable(name, "has changed since its length was measured")
     width = 4 * info.num_channels
     num_samples = max(min(num_samples, info.num_samples - start), 0)
-    raw = os.pread(decoded.file.fileno(), num_samples * width, decoded.start + start * width)
+    raw = read_at(decoded.file.fileno(), num_samples * width, decoded.start + start * width)
     return np.frombuffer(raw, "<f4").reshape(-1, info.num_channels)
 
 

@@ -55,7 +55,7 @@ def read_whole(path: str, name: str) -> bytes:
 @contextmanager
 def _stored(address: str, name: str) -> Iterator[Source]:
     """Open an object; an error of the store is raised at the end at the latest, and not taken for damaged audio."""
-    from prepcli.audio.stored import StoredSource, open_stored
+    from prepcli.audio.stored import ObjectSource, open_stored
 
     try:
         source = open_stored(address)
@@ -66,5 +66,5 @@ def _stored(address: str, name: str) -> Iterator[Source]:
     try:
         yield source
     finally:
-        if isinstance(source, StoredSource) and source.failure is not None:
+        if isinstance(source, ObjectSource) and source.failure is not None:
             raise source.failure

@@ -16,6 +16,7 @@ from prepcli.audio.limits import check_claims
 from prepcli.audio.opening import open_source
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import READING, ByteSource, Source
+from prepcli.storage.input_files import read_at
 
 _HEAD_BYTES = 1024
 _BLOCK = 4096
@@ -61,7 +62,7 @@ def plain_wav_seconds(path: str) -> float | None:
         return None
     try:
         size = os.lseek(file, 0, os.SEEK_END)
-        return riff.plain_seconds(os.pread(file, riff.PLAIN_BYTES, 0), size)
+        return riff.plain_seconds(read_at(file, riff.PLAIN_BYTES, 0), size)
     except OSError:  # such as a folder
         return None
     finally:

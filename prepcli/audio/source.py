@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from prepcli.audio.info import unreadable
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, RejectReason, named
+from prepcli.storage.input_files import read_at
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags to open a file whose kind is not known: a named pipe does not block."""
-# Errors of the machine, not of the record: they stop the run instead of rejecting all records.
-_NOT_THE_RECORDS_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Source(Protocol):
@@ -96,17 +95,7 @@ class FileSource:
         if length <= 0:
             return b""
         try:
-            data = os.pread(self.fd, length, offset)
-            if len(data) == length or offset + len(data) >= self.size:
-                return data
-            # Linux reads up to 2 GiB at a time, and network file systems may read less than they are asked for.
-            parts = [data]
-            got = len(data)
-            while data and got < length:
-                data = os.pread(self.fd, length - got, offset + got)
-                parts.append(data)
-                got += len(data)
-            return b"".join(parts)
+            return read_at(self.fd, length, offset)
         except OSError as error:
             refuse(error, self.name)
 
@@ -145,8 +134,8 @@ def refuse(error: OSError, name: str) -> NoReturn:
         RecordRejected: MISSING_AUDIO or UNREADABLE_AUDIO.
         OSError: `error` itself, where the machine is the cause and not the file.
     """
-    if error.errno in _NOT_THE_RECORDS_FAULT:
-        raise error
+    if error.errno in FAULTS_OF_THE_MACHINE:  # they stop the run instead of rejecting all records
+        raise named(error, name)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         shown = name if name.isprintable() else repr(name)
         hint = f"; {OTHER_FORM}" if any(map(os.path.exists, other_forms(name))) else ""

@@ -17,10 +17,10 @@ def open_stored(address: str) -> Source:
     beginning, info = beginning_of(address)
     if len(beginning) == info.num_bytes:
         return ByteSource(beginning)
-    return StoredSource(RangeFile(info, beginning))
+    return ObjectSource(RangeFile(info, beginning))
 
 
-class StoredSource:
+class ObjectSource:
     """A long object; bytes are requested when they are needed."""
 
     __slots__ = ("failure", "file", "size")
@@ -55,7 +55,7 @@ class _ForLibsndfile:
     A seek to before the start is ignored, as in damaged files. After an error the file seems to end.
     """
 
-    def __init__(self, source: StoredSource) -> None:
+    def __init__(self, source: ObjectSource) -> None:
         self._source = source
         self._raw = RangeFile(source.file.info, source.file.held)
 

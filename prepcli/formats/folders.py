@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
@@ -11,32 +13,57 @@ from prepcli.storage.paths import StorePath, entry_is_dir, entry_is_file
 _MAX_SEEN = 10_000
 
 
-def numbered(folder: Path, pattern: "re.Pattern[str]") -> dict[int, Path]:
-    """The files in a folder whose names match `pattern`, by the number in the name; pipes and devices are not files.
+class Listing(NamedTuple):
+    """The names in a folder, sorted: regular files with links to such files, and folders with links to these.
+
+    Opening a pipe would wait for its other end, and opening a device can have any effect.
+    """
+
+    files: list[str]
+    folders: list[str]
+
+
+def listing(folder: Path) -> Listing:
+    """What lies in a folder; nothing if there is no folder."""
+    if isinstance(folder, StorePath):
+        folders, objects = folder.listed()
+        return Listing(sorted(objects), sorted(folders))
+    found = Listing([], [])
+    if folder.is_dir():
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry_is_file(entry):
+                    found.files.append(entry.name)
+                elif entry_is_dir(entry):
+                    found.folders.append(entry.name)
+        found.files.sort()
+        found.folders.sort()
+    return found
+
+
+def numbered(folder: Path, pattern: "re.Pattern[str]", names: Iterable[str] | None = None) -> dict[int, Path]:
+    """The files in a folder whose names match `pattern`, in the order of the numbers in the names.
+
+    Args:
+        folder: the folder.
+        pattern: its first group is the number.
+        names: the files of the folder, if they are known.
 
     Raises:
         UsageError: two files have the same number.
     """
     found: dict[int, Path] = {}
-    for path in regular_files(folder):
-        if match := pattern.match(path.name):
-            other = found.setdefault(int(match[1]), path)
-            if other is not path:
+    for name in listing(folder).files if names is None else names:
+        if match := pattern.match(name):
+            path = folder / name
+            if (other := found.setdefault(int(match[1]), path)) is not path:
                 raise two_of_a_shard(other, path)
-    return found
+    return dict(sorted(found.items()))
 
 
 def regular_files(folder: Path) -> list[Path]:
-    """The regular files in a folder and links to such files, sorted by name; none if there is no folder.
-
-    Opening a pipe would wait for its other end, and opening a device can have any effect.
-    """
-    if isinstance(folder, StorePath):
-        return sorted(folder.objects())
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        return [folder / name for name in sorted(entry.name for entry in entries if entry_is_file(entry))]
+    """The regular files in a folder, as in `Listing`; none if there is no folder."""
+    return [folder / name for name in listing(folder).files]
 
 
 def advice_on_audio(folder: Path) -> str:

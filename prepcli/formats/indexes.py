@@ -106,7 +106,7 @@ def _stems(names: list[str]) -> list[str]:
     return [name.rpartition(".")[0] or name for name in names]
 
 
-class LineWriter:
+class IndexedLines:
     """Writes the lines of a JSONL file and knows where they begin."""
 
     def __init__(self, sink: Sink) -> None:

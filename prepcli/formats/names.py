@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import is_address, join, parse_address, without_scheme
+from prepcli.storage.addresses import is_absolute, is_address, join, parse_address, without_scheme
 
 INDEX_SUFFIX = ".idx"
 """An index is named like its data file, with this behind (`prepcli.formats.indexes`)."""
@@ -51,7 +51,10 @@ def path_in(folder: str, audio_filepath: str) -> str:
 
     In a store `a//b.wav` and `a/b.wav` are two objects.
     """
-    return join(folder, audio_filepath if is_address(folder) else normal_path(audio_filepath))
+    if is_address(folder):
+        return join(folder, audio_filepath)
+    path = normal_path(audio_filepath)
+    return path if is_absolute(path) or not folder else f"{folder.removesuffix('/')}/{path}"
 
 
 def absolute_folder(folder: str) -> str:
@@ -74,7 +77,11 @@ def member_stem(audio_filepath: str) -> str:
     """
     path = normal_path(audio_filepath)
     stem = posixpath.splitext(without_scheme(path))[0]
-    stem = _CONTROL.sub("_", stem.replace("/", "_").replace(".", "_"))
+    stem = stem.replace("/", "_").replace(".", "_")
+    # What the rest looks for is rare, and looking for it takes as long as packing the line.
+    if stem.isascii() and stem.isprintable() and "-sub" not in stem and len(stem) <= MAX_STEM_BYTES:
+        return stem
+    stem = _CONTROL.sub("_", stem)
     if _SUB_SUFFIX.search(stem):
         stem += "_"
     encoded = stem.encode("utf-8", errors="replace")

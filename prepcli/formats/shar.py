@@ -10,13 +10,11 @@ import posixpath
 import re
 import zlib
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from prepcli.formats.folders import regular_files
-from prepcli.formats.indexes import LineWriter, PairTarWriter
+from prepcli.formats.indexes import IndexedLines, PairTarWriter
 from prepcli.formats.tar import Sink
 from prepcli.storage.paths import NUMBER
 
@@ -149,7 +147,7 @@ class PlainCutWriter:
     """Appends cuts to a `cuts.*.jsonl`, in which readers can seek."""
 
     def __init__(self, sink: Sink) -> None:
-        self._lines = LineWriter(sink)
+        self._lines = IndexedLines(sink)
         self._encoder = msgspec.json.Encoder()
 
     def add(self, cut: Cut) -> None:
@@ -216,11 +214,6 @@ class CutLine(msgspec.Struct):
     duration: float
     recording: RecordingLine | None = None
     supervisions: list[Any] = []
-
-
-def is_shar(folder: Path) -> bool:
-    """Whether a folder looks like a Shar data set, with `cuts/cuts.*.jsonl.gz`."""
-    return any(CUTS_FILE.match(path.name) for path in regular_files(folder / "cuts"))
 
 
 def decode_json(text: bytes, type: Any) -> Any:

@@ -6,6 +6,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from prepcli.errors import naming
 from prepcli.formats.pairs import is_placeholder, walk_pairs
 from prepcli.formats.tar import read_content
 
@@ -26,7 +27,7 @@ def tar_contents(
     tar: Path, digest: "hashlib.blake2b"
 ) -> Iterator[tuple[tarfile.TarInfo, tuple[bytes, bytes, bytes] | None]]:
     """Each pair's data, with audio, digest of the audio, and manifest; None for a placeholder."""
-    with tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
+    with naming(tar), tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         for data, recording in walk_pairs(members, check_names=False):
             if is_placeholder(data.name):
                 digest.update(b"%a" % data.name)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.formats.tar import BLOCK, walk_headers
+from prepcli.storage.input_files import read_at
 from prepcli.storage.ranges import RangeFile
 
 Reader = Callable[[int, int], bytes]
@@ -73,7 +74,7 @@ def _reader(file: IO[bytes]) -> tuple[int, Reader]:
     if isinstance(raw, RangeFile):
         return raw.info.num_bytes, raw.read_near
     descriptor = file.fileno()
-    return os.fstat(descriptor).st_size, partial(os.pread, descriptor)
+    return os.fstat(descriptor).st_size, partial(read_at, descriptor)
 
 
 def _walk(read: Reader, num_bytes: int) -> TarWalk:

@@ -1,7 +1,7 @@
 """NeMo's tarred data set on disk: names, `metadata.yaml`, and reading an existing set."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.state.versions import is_changing
 from prepcli.errors import UsageError
-from prepcli.formats.folders import numbered, regular_files
+from prepcli.formats.folders import listing, numbered
 from prepcli.formats.names import INDEX_SUFFIX, brace_text
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.printing import first_line
-from prepcli.storage.paths import NUMBER, StorePath
+from prepcli.storage.paths import NUMBER
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
@@ -33,7 +32,6 @@ OUTPUT_PATTERNS = (
 TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
 OWN_CONFIG = "prepcli"
 """The key of `own_config` in the metadata."""
-_BUCKET = re.compile(r"bucket(\d+)")
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 
@@ -131,59 +129,18 @@ def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
     )
 
 
-def newest_version(folder: Path) -> int:
-    """The newest version of the set in `folder`: 0, or the number of its last concatenation."""
-    return max([0, *(int(match[1]) for path in regular_files(folder) if (match := _VERSIONED.match(path.name)))])
+def newest_version(folder: Path, names: Iterable[str] | None = None) -> int:
+    """The newest version of the set in `folder`: 0, or the number of its last concatenation.
+
+    `names` are the files of the folder, if they are known.
+    """
+    files = listing(folder).files if names is None else names
+    return max([0, *(int(match[1]) for name in files if (match := _VERSIONED.match(name)))])
 
 
 def tar_numbers(folder: Path) -> list[int]:
     """Numbers of the tar files in `folder`, sorted."""
-    return sorted(int(match[1]) for path in regular_files(folder) if (match := TAR_FILE.match(path.name)))
-
-
-def shard_tars(folder: Path) -> dict[int, Path]:
-    """The tars of the newest version of the set in `folder`, by number."""
-    return _of_newest(folder, numbered(folder, TAR_FILE))
-
-
-def shard_manifests(folder: Path) -> dict[int, Path]:
-    """The manifests of the shards of the newest version of the set in `folder`, by number; none for one without."""
-    return _of_newest(folder, numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
-
-
-def _of_newest(folder: Path, files: dict[int, Path]) -> dict[int, Path]:
-    """The files in the order of their numbers, without those of an addition that is not complete."""
-    found = dict(sorted(files.items()))
-    if not found or isinstance(folder, StorePath) or not is_changing(folder):
-        return found
-    try:
-        config = read_metadata(folder / metadata_name(newest_version(folder))).get("dataset_config") or {}
-    except (UsageError, OSError):
-        return found
-    num_shards = config.get("num_shards") or len(found)
-    return {number: path for number, path in found.items() if number < num_shards}
-
-
-def buckets_in(folder: Path) -> dict[int, Path]:
-    """The folders `bucket1`, `bucket2`, ... of static buckets, by number; `bucket1_backup` is not one of them."""
-    named = ((_BUCKET.fullmatch(path.name), path) for path in folder.glob("bucket*"))
-    return dict(sorted((int(match[1]), path) for match, path in named if match and path.is_dir()))
-
-
-def check_buckets(folder: Path, found: Collection[int]) -> None:
-    """Raise `UsageError` if buckets are missing: a set without them is not the one that was made."""
-    missing = sorted(set(range(1, max(found, default=0) + 1)) - set(found))
-    if missing:
-        names = ", ".join(f"bucket{number}" for number in missing)
-        raise UsageError(f"{folder} holds bucket{max(found)}, but not {names}; bring back what is missing")
-
-
-def refusal_of_tarred(folder: Path) -> str | None:
-    """Why what lies in a folder is not an input, if this is a tarred set or the folder of its shards' manifests."""
-    root = folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder
-    if not any(path.is_dir() and tar_numbers(path) for path in (root, *buckets_in(root).values())):
-        return None
-    return f"{root} is a tarred set already, and its tars cannot be taken apart; give the manifest that it was made of"
+    return sorted(int(match[1]) for name in listing(folder).files if (match := TAR_FILE.match(name)))
 
 
 class _DatasetConfig(msgspec.Struct):

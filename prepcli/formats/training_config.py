@@ -6,6 +6,7 @@ from typing import Any
 
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.names import absolute_folder
+from prepcli.formats.sets import shar_entry
 
 INDEXED_CONFIG = "config_with_indexes"
 """The name of this text among the details of a report."""
@@ -26,4 +27,4 @@ def indexed_shar_config(fields: Mapping[str, str | Path], out: Path) -> str:
     """The YAML for a Shar set whose mirror is in `out`; the files of the fields, relative ones below `out`."""
     root = absolute_folder(str(out))
     paths = {name: str(Path(root) / pattern) for name, pattern in fields.items()}
-    return indexed_config([{"type": "lhotse_shar", "shar_path": paths}], f"{root}/{MIRROR}")
+    return indexed_config([shar_entry(paths)], f"{root}/{MIRROR}")

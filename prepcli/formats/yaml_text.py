@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prepcli.errors import naming
+
 if TYPE_CHECKING:
     from yaml import Node
 
@@ -26,7 +28,7 @@ def read_yaml_text(path: Path) -> str:
     """
     import yaml
 
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     _check_length(data)
     try:

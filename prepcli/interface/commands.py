@@ -232,3 +232,10 @@ TASKS: dict[str, tuple[Command, ...]] = {
 """The commands by task, in the order of `prepcli --help`."""
 COMMANDS = tuple(command for commands in TASKS.values() for command in commands)
 BY_PYTHON_NAME = {command.python_name: command for command in COMMANDS}
+_CLASSES = sorted({one for command in COMMANDS for one in (command.report, command.items) if one})
+PUBLIC_NAMES = {
+    **dict.fromkeys(("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError"), "errors"),
+    **dict.fromkeys(sorted(BY_PYTHON_NAME), "functions"),
+    **{name: module for module, _, name in (one.rpartition(".") for one in _CLASSES)},
+}
+"""Each name of the API, with its module below `prepcli`: errors, functions, and the classes of reports."""

@@ -94,6 +94,10 @@ class Records:
         """The manifest line of a record, without its line end."""
         return self._lines.line(record)
 
+    def record(self, number: int) -> Record:
+        """A record; raises `RecordRejected` if its line cannot be used."""
+        return Record.parse(self.line(number))
+
     def origin(self, record: int) -> Origin:
         """Manifest and line of a record."""
         return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
@@ -113,7 +117,7 @@ class Records:
     def _addresses(self, record: int) -> list[str]:
         """The addresses of the audio of a record, and of its context."""
         try:
-            entry = Record.parse(self.line(record))
+            entry = self.record(record)
         except RecordRejected:
             return []
         named = [entry.audio_filepath, entry.get(_CONTEXT) if _CONTEXT in entry.fields else None]
@@ -134,7 +138,7 @@ class Records:
         """A few records with their numbers, evenly over all."""
         for number in spread_over(len(self)):
             with contextlib.suppress(RecordRejected):
-                yield number, Record.parse(self.line(number))
+                yield number, self.record(number)
 
     @property
     def audio_base_dir(self) -> str | None:

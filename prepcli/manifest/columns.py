@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, shown
-from prepcli.manifest.lines import Chars, CutLine, NemoLine, check_usable, decode_lines, line_ends, read_line
+from prepcli.manifest.lines import Chars, CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
 from prepcli.manifest.record import Record
 
@@ -34,7 +34,7 @@ class _Values(NamedTuple):
 
 
 _NO_TEXT = bytes(8)
-_cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CutLine)
+_cut_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CutDurationLine)
 
 
 class LineBlocks:

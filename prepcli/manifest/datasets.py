@@ -3,18 +3,16 @@
 The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader, RawIOBase
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.folders import advice_on_audio, regular_files, two_of_a_shard
-from prepcli.formats.tarred import buckets_in, check_buckets, manifest_name, newest_version, shard_manifests
+from prepcli.formats.folders import advice_on_audio
+from prepcli.formats.sets import SharSet, TarredSet, sets_in
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.loader_keys import LoaderKeys
 from prepcli.manifest.parts import ParquetColumns
@@ -100,28 +98,18 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
 def data_in_directory(directory: str) -> DataSet | Mix:
     """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set (also in buckets), Parquet files."""
     top = path_of(directory)
-    for folder in (top, top / "cuts"):
-        if cuts := _cuts_in(folder):
-            return DataSet(cuts, cuts=True)
-    if manifests := tuple(map(str, shard_manifests(top).values())):
-        return DataSet(manifests)
-    if (whole := top / manifest_name(newest_version(top))).is_file():
-        return DataSet((str(whole),))
-    if buckets := buckets_in(top):
-        check_buckets(top, buckets)
-        return _mix([(data_in_directory(str(bucket)), None) for bucket in buckets.values()])
-    if tables := parquet_files(top):
-        return DataSet(tables, parquet=ParquetColumns())
+    # lhotse gives the files of a single shard no number, so that nothing tells them from other cuts.
+    for one in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
+        if paths := one.record_files():
+            return DataSet(paths, isinstance(one, SharSet), parquet=ParquetColumns() if one.kind == "parquet" else None)
+        if isinstance(one, TarredSet) and one.parts:
+            one.check_parts()
+            return _mix([(data_in_directory(str(bucket.folder)), None) for bucket in one.parts.values()])
     raise UsageError(
         f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
         "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...) nor Parquet files"
         f"{advice_on_audio(top)}"
     )
-
-
-def parquet_files(folder: Path) -> tuple[str, ...]:
-    """The Parquet files in a folder, sorted by name."""
-    return tuple(str(path) for path in regular_files(folder) if path.suffix == ".parquet")
 
 
 def parquet_set(entry: dict[str, Any]) -> DataSet:
@@ -144,17 +132,6 @@ def parquet_set(entry: dict[str, Any]) -> DataSet:
                 f"{name} is not a file; NeMo expands no patterns of an entry of type parquet: list the files"
             )
     return DataSet(tuple(check_file(name, "Parquet file") for name in names), parquet=columns)
-
-
-def _cuts_in(folder: Path) -> tuple[str, ...]:
-    """The files of cuts in a folder, without the indexes (`.idx`) that lhotse 2 writes beside them."""
-    found: dict[str, Path] = {}
-    for path in regular_files(folder):
-        if path.name.startswith("cuts.") and path.name.endswith((".jsonl", ".jsonl.gz")):
-            other = found.setdefault(path.name.removesuffix(".gz"), path)
-            if other is not path:
-                raise two_of_a_shard(other, path)
-    return tuple(map(str, found.values()))
 
 
 def _parse_manifest_filepath(value: Any) -> DataSet | Mix:
@@ -228,9 +205,3 @@ def _path_and_weight(name: str, item: list[Any]) -> tuple[str, float | None]:
         if isinstance(item[1], int | float) and 0 < item[1] < float("inf"):
             return item[0], float(item[1])
     raise UsageError(f"an item of {name} must be [path] or [path, weight above 0], not {item!r}")
-
-
-def _numbered(paths: Iterable[Path], pattern: str) -> tuple[str, ...]:
-    """The paths whose names match, sorted by their number."""
-    found = [(int(match[1]), str(path)) for path in paths if (match := re.fullmatch(pattern, path.name))]
-    return tuple(path for _, path in sorted(found))

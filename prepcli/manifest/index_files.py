@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.engine.state.workspace import atomic_file, read_document, write_json
-from prepcli.errors import RejectReason
+from prepcli.errors import RejectReason, naming
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
 from prepcli.manifest.parts import Columns, Part, Problem, WholeFile
 from prepcli.manifest.spool import is_whole
@@ -145,17 +145,19 @@ class ColumnFiles:
 
     def append(self, name: str, values: npt.NDArray[Any]) -> None:
         """Add values to the end of a column."""
-        self._files[name].write(np.ascontiguousarray(values, _dtype(name)).data)
+        with naming(self._drafts[name]):
+            self._files[name].write(np.ascontiguousarray(values, _dtype(name)).data)
         self._counts[name] += len(values)
 
     def publish(self) -> None:
         """Flush all files to the disk, and give them their names."""
         for name, file in self._files.items():
-            file.seek(0)
-            self._write_header(name)
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
+            with naming(self._drafts[name]):
+                file.seek(0)
+                self._write_header(name)
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
         for name, draft in self._drafts.items():
             draft.replace(self._folder / f"{name}.npy")
 

@@ -13,7 +13,7 @@ from prepcli.manifest.missing import spread_over
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import check_file, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
-from prepcli.storage.input_files import check_unchanged, state_of
+from prepcli.storage.input_files import check_unchanged, read_at, state_of
 from prepcli.storage.paths import size_of
 
 MAX_UNIT_BYTES = 512 << 10
@@ -49,7 +49,7 @@ class LineSlices:
         """The lines of a unit that are not blank, without line ends, with their numbers from 1."""
         if unit.source not in self._open:
             self._open[unit.source] = os.open(self.plain[unit.source], os.O_RDONLY | os.O_CLOEXEC)
-        data = os.pread(self._open[unit.source], unit.length, unit.offset)
+        data = read_at(self._open[unit.source], unit.length, unit.offset)
         for number, line in enumerate(_without_mark(data, unit.offset).split(b"\n"), start=unit.first_line):
             if line and not line.isspace():
                 yield number, line.rstrip(b"\r")
@@ -64,7 +64,8 @@ class LineSlices:
                     unit = self.units[at]
                     if unit.source == source:
                         file.seek(unit.offset)
-                        lines = _without_mark(file.read(unit.length), unit.offset).split(b"\n")
+                        read = Reader(plain, file).read_all(unit.length)
+                        lines = _without_mark(read, unit.offset).split(b"\n")
                         whole = [line for line in lines if line and not line.isspace()]
                         yield source, whole[number - int(ends[at])]
 

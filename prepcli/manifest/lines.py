@@ -63,7 +63,7 @@ class NemoLine(msgspec.Struct, gc=False):
     skipme: Any = msgspec.field(default=None, name="_skipme")
 
 
-class CutLine(msgspec.Struct, gc=False):
+class CutDurationLine(msgspec.Struct, gc=False):
     """The same for a cut with a duration."""
 
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]

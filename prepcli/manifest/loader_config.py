@@ -5,16 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prepcli.engine.state.workspace import replaced_file
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError, cannot_write
 from prepcli.formats.loader_sections import PLACES, loader_sections
-from prepcli.formats.yaml_text import parse_yaml, read_yaml_text
+from prepcli.formats.yaml_edit import EditableYaml
+from prepcli.formats.yaml_text import read_yaml_text
 from prepcli.manifest.input_cfg import is_input_of
-
-if TYPE_CHECKING:
-    from yaml import MappingNode, Node, ScalarNode
 
 LOADER_KEYS = frozenset(
     [
@@ -38,27 +36,24 @@ LOADER_KEYS = frozenset(
 """A file with one of these keys at its top is a loader's config itself."""
 
 _ONE_PER_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
-_WIDTH = 110
 _MAX_SHOWN = 200
 """Characters of a value that a note shows."""
 
 
 @dataclass(frozen=True)
 class _Config:
-    """A config as it is: its text, the whole document, and the mapping in it that the options belong to.
+    """A config as it is, and the mapping in it that the options belong to.
 
-    `line_end` is that of all its lines, which `text` has as a newline.
+    `line_end` is that of all its lines, which `yaml` has as a newline.
 
-    `place` is where that mapping is, such as `model.train_ds`, or in a `multi_config` `model.train_ds.audio`; empty for
-    the top. `node` is None for a file without options, or one that is not there.
+    `place` has the keys that lead to the mapping: `model`, `train_ds`, and in a `multi_config` the part; none for the
+    top.
     """
 
-    text: str
+    yaml: EditableYaml
     line_end: str
-    document: dict[str, Any]
-    place: str
+    place: tuple[str, ...]
     section: dict[str, Any]
-    node: "MappingNode | None"
 
 
 def check_kind_of_file(path: Path) -> None:
@@ -102,14 +97,10 @@ def write_loader_config(
     Raises:
         UsageError: see `check_loader_config`; or the file cannot be edited in place, or not be written.
     """
-    import yaml
-
     config = _read(path, data)
-    section, place = config.section, config.place
-    if config.node is None:
-        text = config.text + "\n" * (config.text != "" and not config.text.endswith("\n"))
-        text += yaml.safe_dump(dict(options), sort_keys=False, default_flow_style=None, width=_WIDTH)
-        _write(path, text, config.line_end)
+    section, place = config.section, ".".join(config.place)
+    if config.yaml.is_empty:
+        _write(path, config.yaml.edited((), options), config.line_end)
         return [f"wrote {len(options)} options into {path}, at its top"]
     num_bins = len(options["bucket_duration_bins"])
     changed = {name: value for name, value in options.items() if repr(section.get(name)) != repr(value)}
@@ -121,19 +112,13 @@ def write_loader_config(
     kept_notes = [f"{path}: {place}{'.' * bool(place)}{note}" for note in kept_notes]
     if not notes:
         return kept_notes
-    section.update(changed)
-    for name in unfit:
-        del section[name]
-    edited = _edit(config.text, config.node, section, changed, unfit)
     try:
-        as_wanted = parse_yaml(edited) == config.document
-    except yaml.YAMLError:
-        as_wanted = False
-    if not as_wanted:
+        edited = config.yaml.edited(config.place, changed, unfit)
+    except ValueError:
         raise UsageError(
             f"--write-config {path}: the options cannot be put into {place or 'it'} without changing something else "
             "(anchors, aliases, comments within braces); edit the file yourself"
-        )
+        ) from None
     _write(path, edited, config.line_end)
     return [*notes, *kept_notes, f"wrote {path}: {len(notes)} keys changed in {place or 'its top level'}"]
 
@@ -172,23 +157,24 @@ def _read(path: Path, data: str) -> _Config:
     try:
         text = read_yaml_text(path) if path.exists() else ""
         line_end = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
-        text = text.replace(line_end, "\n")
-        document = _unshared(parse_yaml(text))
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (OSError, yaml.YAMLError) as error:
+        config = EditableYaml(text.replace(line_end, "\n"))
+    except OSError as error:
+        raise PrepcliError(f"--write-config {path}: it cannot be read: {error.strerror or error}") from None
+    except yaml.YAMLError as error:
         raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
-    if root is None:  # nothing but comments
-        return _Config(text, line_end, {}, "", {}, None)
-    if not isinstance(root, yaml.MappingNode):
+    if config.is_empty:  # nothing but comments
+        return _Config(config, line_end, (), {})
+    document = config.value
+    if not isinstance(document, dict):
         raise UsageError(f"--write-config {path}: it is not a mapping of options")
-    found = list(_places(document, root))
+    found = [(place, section) for place, section in loader_sections(document) if config.mapping(place)]
     if not found and (not document or LOADER_KEYS.intersection(document)):
-        return _Config(text, line_end, document, "", document, root)
+        return _Config(config, line_end, (), document)
     belonging = [one for one in found if _belongs(one[1], data)] if len(found) > 1 else []
     if len(found) == 1 or len(belonging) == 1:
-        return _Config(text, line_end, document, *(belonging or found)[0])
+        return _Config(config, line_end, *(belonging or found)[0])
     names = ", ".join(".".join(one) for one in PLACES)
-    why = f"it has {' and '.join(place for place, _, _ in found)}" if found else f"it has none of {names}"
+    why = f"it has {' and '.join('.'.join(place) for place, _ in found)}" if found else f"it has none of {names}"
     if found and data:
         why += f", and {'several' if belonging else 'none'} of them read{'' if belonging else 's'} {data}"
     raise UsageError(
@@ -214,29 +200,6 @@ def _check_writable(path: Path) -> None:
         raise UsageError(f"--write-config {path}: {what} is read-only; allow to write it, or give another name")
 
 
-def _places(document: dict[str, Any], root: "MappingNode") -> "Iterator[tuple[str, dict[str, Any], MappingNode]]":
-    """The sections of the file (`loader_sections`): the name, the options there, and where they stand in the text."""
-    import yaml
-
-    for names, section in loader_sections(document):
-        node: Node | None = root
-        for name in names:
-            node = _entries(node).get(name, (None, None))[1] if isinstance(node, yaml.MappingNode) else None
-        if isinstance(node, yaml.MappingNode):
-            yield ".".join(names), section, node
-
-
-def _entries(node: "MappingNode") -> "dict[str, tuple[ScalarNode, Node]]":
-    return {key.value: (key, value) for key, value in node.value}
-
-
-def _unshared(value: Any) -> Any:
-    """The value without objects that stand in it twice, as aliases do: a change of one must not change the other."""
-    if isinstance(value, dict):
-        return {key: _unshared(item) for key, item in value.items()}
-    return [_unshared(item) for item in value] if isinstance(value, list) else value
-
-
 def _notes(place: str, section: dict[str, Any], changed: Mapping[str, Any], unfit: list[str]) -> Iterator[str]:
     prefix = f"{place}." if place else ""
     for name, value in changed.items():
@@ -246,60 +209,6 @@ def _notes(place: str, section: dict[str, Any], changed: Mapping[str, Any], unfi
         values = section[name]
         again = "; estimate the batch sizes again (prepcli estimate-batch-sizes)" if name == "bucket_batch_size" else ""
         yield f"took {name} out of {place or 'the file'}: it was for {len(values)} bins ({_short(values)}){again}"
-
-
-def _edit(text: str, node: "MappingNode", section: dict[str, Any], changed: Mapping[str, Any], unfit: list[str]) -> str:
-    """The text with what has changed in the mapping `node`, without what does not fit; `section`: what it becomes."""
-    start, end = node.start_mark.index, node.end_mark.index
-    if node.flow_style:
-        # In braces, commas would have to be found too: the whole is written again, unless that loses a comment.
-        return text if " #" in text[start:end] else text[:start] + _flow(section, node.start_mark.column) + text[end:]
-    entries = _entries(node)
-    indent = node.value[0][0].start_mark.column
-    edits = [_replaced(text, *entries[name], _flow(changed[name], indent)) for name in changed if name in entries]
-    for name in unfit:
-        key, value = entries[name]
-        line_start = text.rfind("\n", 0, key.start_mark.index) + 1
-        edits.append((line_start, _line_end(text, _end(text, value)) + 1, ""))
-    added = [f"{' ' * indent}{name}: {_flow(changed[name], indent)}" for name in changed if name not in entries]
-    # An alias stands where its anchor is, which comes before its key.
-    last = _line_end(text, max(max(key.end_mark.index, _end(text, value)) for key, value in node.value))
-    edits.append((last, last, "".join(f"\n{line}" for line in added)))
-    for first, after, new in sorted(edits, reverse=True):
-        text = text[:first] + new + text[after:]
-    return text
-
-
-def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int, str]:
-    """From where to where to replace the value, and by what; on the key's line, unless a comment follows there."""
-    start, end = value.start_mark.index, _end(text, value)
-    after_key = text.find(":", key.end_mark.index) + 1
-    return (start, end, new) if "#" in text[after_key:start] else (after_key, max(end, after_key), f" {new}")
-
-
-def _end(text: str, node: "Node") -> int:
-    """Where the text of a node ends; PyYAML ends a block list or mapping only after the comments that follow it."""
-    import yaml
-
-    if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
-        last = node.value[-1]
-        return _end(text, last[1] if isinstance(last, tuple) else last)
-    end: int = node.end_mark.index
-    return len(text[:end].rstrip())
-
-
-def _line_end(text: str, index: int) -> int:
-    found = text.find("\n", index)
-    return found if found >= 0 else len(text)
-
-
-def _flow(value: object, indent: int) -> str:
-    """A value in one or several lines, within a mapping whose keys stand in column `indent`."""
-    import yaml
-
-    # In a list, for YAML marks the end of a document that is a single word.
-    text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=_WIDTH - indent)
-    return text.strip()[1:-1].replace("\n", "\n" + " " * (indent + 2))
 
 
 def _short(value: object) -> str:
@@ -312,4 +221,4 @@ def _write(path: Path, text: str, line_end: str) -> None:
         with replaced_file(path) as file:
             file.write(text.replace("\n", line_end).encode("utf-8"))
     except OSError as error:
-        raise UsageError(f"--write-config {path}: cannot write it: {error.strerror}") from None
+        raise cannot_write(error, f"--write-config {path}: cannot write it: {error.strerror}") from None

@@ -73,12 +73,15 @@ def entries_in(section: dict[str, Any]) -> Any:
     """The `input_cfg` of a section: its own, or one entry for the data that it names."""
     if is_given(section.get("input_cfg")):
         return section["input_cfg"]
+    from prepcli.formats.sets import shar_entry, tarred_entry  # only here: it needs NumPy
+
     key = next(key for key in ("shar_path", "cuts_path", "manifest_filepath") if is_given(section.get(key)))
-    if key != "manifest_filepath":
-        return [{"type": "lhotse_shar" if key == "shar_path" else "lhotse", key: section[key]}]
+    if key == "shar_path":
+        return [shar_entry(section[key])]
     tars = section.get("tarred_audio_filepaths")
-    entry = {"type": "nemo", key: section[key]}
-    return [entry | {"type": "nemo_tarred", "tarred_audio_filepaths": tars} if is_given(tars) else entry]
+    if key == "manifest_filepath" and is_given(tars):
+        return [tarred_entry(section[key], tars)]
+    return [{"type": "nemo" if key == "manifest_filepath" else "lhotse", key: section[key]}]
 
 
 def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, list[str]]:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 
 from prepcli.formats.names import path_in
-from prepcli.formats.tarred import refusal_of_tarred
 from prepcli.storage.addresses import AddressError, is_absolute, is_address, other_scheme
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import path_of
@@ -36,6 +35,8 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
             f"{source} names its audio by addresses that cannot be read, such as {addresses[0]}, only local paths and "
             f"addresses with s3:// or ais://: download the audio, and correct the paths in {source}"
         )
+    from prepcli.formats.sets import refusal_of_tarred  # only here: it needs NumPy
+
     example, (base, path) = next(iter(tried.items()))
     if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:
         return refusal

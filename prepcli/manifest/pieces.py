@@ -15,7 +15,7 @@ from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import check_is_manifest
 from prepcli.manifest.parts import Columns, Part, WholeFile
 from prepcli.manifest.scan import Range, ranges_of, scan
-from prepcli.storage.input_files import FileState, check_unchanged, state_of
+from prepcli.storage.input_files import FileState, check_unchanged, read_at, state_of
 
 MAX_SMALL_BYTES = 128 << 10
 """A longer file is read alone."""
@@ -165,7 +165,7 @@ def _content(piece: Piece) -> bytes:
     path, size = piece.input.path, piece.num_bytes
     file = os.open(piece.range.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = os.pread(file, size, piece.begin)
+        content = read_at(file, size, piece.begin)
         if piece.range.path == path and state_of(file) != piece.input.state:
             check_unchanged(path, piece.input.state)
     finally:

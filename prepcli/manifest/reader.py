@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.errors import InputChangedError
 from prepcli.manifest.spool import plain_copy
-from prepcli.storage.input_files import FileState, check_unchanged, state_of
+from prepcli.storage.input_files import FileState, check_unchanged, read_at, state_of
 
 if TYPE_CHECKING:
     from prepcli.manifest.index import ManifestIndex
@@ -92,7 +92,7 @@ class LineReader:
         """Read `length` bytes, or as many as there are of `up_to`."""
         found = self._index.sources[source]
         file = self._file(source)
-        data = os.pread(file, max(length, up_to), found.begin + start)
+        data = read_at(file, max(length, up_to), found.begin + start)
         # Checked after reading, to notice earlier writes. For a compressed file the unpacked copy, our own, is read.
         if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
             self._check(source, file)

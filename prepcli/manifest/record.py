@@ -18,6 +18,7 @@ Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 
 _text_decoder = msgspec.json.Decoder(str)
 _number_decoder = msgspec.json.Decoder(float)
+_encode_json = msgspec.json.Encoder().encode
 
 
 class Record:
@@ -146,11 +147,13 @@ def _bad(reason: RejectReason, name: str, raw: msgspec.Raw, wanted: str) -> Reco
 
 
 def _encode(value: Value) -> bytes | msgspec.Raw:
+    if type(value) is str or type(value) is int:  # nearly all: paths and numbers of shards
+        return _encode_json(value)
     if isinstance(value, (msgspec.Raw, bytes)):
         return value
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} cannot be written as JSON")
-    return msgspec.json.encode(value)
+    return _encode_json(value)
 
 
 @lru_cache(maxsize=4096)

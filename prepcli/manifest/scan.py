@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from prepcli.errors import UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, UsageError, named
 from prepcli.manifest.columns import LineBlocks
 from prepcli.manifest.parquet_rows import open_rows
 from prepcli.manifest.parts import Columns, Part
@@ -102,8 +102,8 @@ class Reader:
         except EOFError:
             raise UsageError(f"{self.path} is cut short: its compressed data end too early; make it again") from None
         except OSError as error:
-            if not is_gzip(self.path):
-                raise
+            if not is_gzip(self.path) or error.errno in FAULTS_OF_THE_MACHINE:
+                raise named(error, self.path) from None
             raise UsageError(
                 f"{self.path} is damaged or not a gzip file: {error}; make it again, or take .gz off its name"
             ) from None
@@ -111,6 +111,13 @@ class Reader:
             if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
                 raise
             raise UsageError(f"{self.path} is damaged: {error}; make it again") from None
+
+    def read_all(self, num_bytes: int) -> bytes:
+        """`num_bytes` bytes, fewer only at the end; raises as `read` does."""
+        found = self.read(num_bytes)
+        while len(found) < num_bytes and (more := self.read(num_bytes - len(found))):
+            found += more
+        return found
 
     def give_back(self, data: bytes) -> None:
         """Return `data` first in the next `read`."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prepcli.errors import UsageError
-from prepcli.formats.tarred import refusal_of_tarred
 from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_written
 from prepcli.storage.addresses import is_address, parse_address
 from prepcli.storage.paths import path_of
@@ -43,6 +42,8 @@ def check_file(path: str, what: str = "manifest") -> str:
         if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
             return path
     if os.path.isdir(path):
+        from prepcli.formats.sets import refusal_of_tarred  # only here: it needs NumPy, which commands can do without
+
         if what == "manifest" and (refusal := refusal_of_tarred(Path(path))) is not None:
             raise UsageError(refusal)
         make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what == "manifest" else ""

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO
 
+from prepcli.errors import naming
 from prepcli.manifest.scan import Reader
 from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.storage.addresses import is_address
@@ -58,7 +59,7 @@ def spool_gzip(path: str, directory: Path) -> Path:
     the compressed data are damaged or cut short, and `InputChangedError` when the file is written to meanwhile.
     """
     before = state_of(path)
-    with Path(path).open("rb") as file:
+    with naming(path), Path(path).open("rb") as file:
         digest = hashlib.sha256()
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
@@ -76,7 +77,7 @@ def _make_once(
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"{key}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     try:
-        with source as packed, partial.open("wb") as file:
+        with naming(partial), source as packed, partial.open("wb") as file:
             reader = Reader(path, packed)
             while chunk := reader.read(_CHUNK_BYTES):
                 file.write(chunk)

@@ -225,7 +225,7 @@ def _load(name: str, option: str) -> Any:
         try:
             transformers = importlib.import_module("transformers")
         except ImportError:
-            raise UsageError(f"{option} {name} needs transformers: pip install 'prepcli[hf-codecs]'") from None
+            raise UsageError(f"{option} {name} needs transformers: pip install 'prepcli[models]'") from None
         try:
             config = transformers.AutoConfig.from_pretrained(name)
             _check_kind(config.model_type, name, option)

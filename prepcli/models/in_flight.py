@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from prepcli.engine.run.crashes import MAX_CRASHES, crashes_folder
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RecordRejected, RejectReason
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason, naming
 from prepcli.processes.owner import Owner
 
 _KEYS, _CRASHED = ".keys", ".crashed"
@@ -95,7 +95,8 @@ class InFlight:
         if self._file is not None:
             with self._lock:
                 keys = " ".join(dict.fromkeys(itertools.chain.from_iterable(self._batches.values())))
-                os.pwrite(self._file.fileno(), keys.encode() + _END, 0)  # one write: a crash leaves a whole note
+                with naming(self._file.name):
+                    os.pwrite(self._file.fileno(), keys.encode() + _END, 0)  # one write: a crash leaves a whole note
 
 
 class _Current:

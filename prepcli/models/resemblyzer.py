@@ -50,7 +50,10 @@ def weights_file() -> Path:
         path = Path(folder) / "pretrained.pt"
         if path.is_file():
             return path
-    raise UsageError("--speaker-model resemblyzer needs the package Resemblyzer: pip install --no-deps Resemblyzer")
+    raise UsageError(
+        "--speaker-model resemblyzer needs the package Resemblyzer: pip install --no-deps Resemblyzer (no extra has "
+        "it, because its requirements need a compiler; only its weights are used)"
+    )
 
 
 def num_partials(num_samples: "Ints") -> "Ints":

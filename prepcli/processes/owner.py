@@ -109,13 +109,24 @@ def _answers(pid: int) -> bool:
 
 def clock_of(directory: Path) -> float:
     """The time (seconds since the epoch) on the clock of the file system, which sets the times of files."""
-    probe = directory / f".clock~{uuid.uuid4().hex}"
+    probe = directory / f".clock~{Owner.of_this_process(new_rank_id())}"
     try:
         probe.touch(exist_ok=False)
         os.utime(probe)  # of a new file alone, some network file systems take the time from the client
         return probe.stat().st_mtime
     finally:
         probe.unlink(missing_ok=True)
+
+
+def list_anew(folder: Path) -> None:
+    """Let the next listing of a folder have all that is in it: after a change of our own, it comes from no cache.
+
+    A network file system may list a file some seconds late.
+    """
+    probe = folder / f".list~{uuid.uuid4().hex}"
+    with contextlib.suppress(OSError):  # there is no such folder, or nothing can be written there
+        probe.mkdir()
+        probe.rmdir()
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _RECENT = 32
 _Beginning = tuple[bytes, ObjectInfo | None]
 
 
-class Piece(NamedTuple):
+class ObjectRange(NamedTuple):
     """Some bytes of an object, such as a member of a tar."""
 
     address: str
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
     length: int
 
 
-Wanted = str | Piece
+Wanted = str | ObjectRange
 """An object by its address, of which the beginning is requested, or a piece of one."""
 
 
@@ -63,7 +63,7 @@ def objects_ahead(paths: Sequence[Path]) -> Iterator[Path]:
     return files_ahead(paths, str)
 
 
-def piece_of(piece: Piece) -> bytes:
+def piece_of(piece: ObjectRange) -> bytes:
     """A piece of an object, requested now unless that was done ahead; raises `OSError` if it is not there."""
     future = _Ahead.futures.get(piece)
     return call(client.read_range, *piece) if future is None else future.result()[0]
@@ -170,7 +170,7 @@ def _request(
 
 
 def _fetch(wanted: Wanted) -> _Beginning:
-    if isinstance(wanted, Piece):
+    if isinstance(wanted, ObjectRange):
         return client.read_range(*wanted), None
     return client.read_beginning(wanted, BEGINNING_BYTES)
 

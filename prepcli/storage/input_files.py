@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from prepcli.errors import InputChangedError, UsageError
+from prepcli.errors import InputChangedError, UsageError, named
 from prepcli.storage.addresses import is_address
 from prepcli.storage.one_name import are_one_file, folded
 
@@ -58,6 +58,34 @@ def state_of_info(info: "ObjectInfo") -> FileState:
     """The state of an object: its ETag, which tells its content, is in the place of the inode number."""
     etag = int.from_bytes(hashlib.sha256(info.etag.encode()).digest()[:7], "big")
     return FileState(info.num_bytes, info.mtime_ns, etag, etag)
+
+
+def read_at(file: int, size: int, offset: int) -> bytes:
+    """Read `size` bytes of an open file from byte `offset` on; fewer only at its end.
+
+    Linux reads up to 2 GiB at a time, and network file systems may read less than they are asked for.
+
+    Raises:
+        OSError: it cannot be read; the error names the file.
+    """
+    try:
+        data = os.pread(file, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts, got = [data], len(data)
+        while got < size and (data := os.pread(file, size - got, offset + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+    except OSError as error:
+        raise named(error, _name_of(file)) from None
+
+
+def _name_of(file: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{file}")
+    except OSError:  # there is no /proc
+        return f"descriptor {file}"
 
 
 def check_unchanged(

@@ -72,17 +72,17 @@ class StorePath(PosixPath):
 
     def iterdir(self) -> Generator["StorePath", None, None]:
         """What is directly below the prefix: folders, then objects."""
-        folders, objects = call(client.list_folder, str(self))
-        yield from (self / name for name in folders)
-        yield from (self / one.address.rpartition("/")[2] for one in objects)
+        folders, objects = self.listed()
+        yield from (self / name for name in (*folders, *objects))
 
     def rglob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
         """`glob` at any depth."""
         return self.glob(f"**/{pattern}")
 
-    def objects(self) -> list["StorePath"]:
-        """The objects directly below the prefix."""
-        return [self / one.address.rpartition("/")[2] for one in call(client.list_folder, str(self))[1]]
+    def listed(self) -> tuple[list[str], list[str]]:
+        """The names of the folders and of the objects directly below the prefix."""
+        folders, objects = call(client.list_folder, str(self))
+        return list(folders), [one.address.rpartition("/")[2] for one in objects]
 
     def glob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
         """The objects and folders below the prefix whose relative names match, sorted."""

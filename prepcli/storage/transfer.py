@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from prepcli.errors import IncompleteError, PrepcliError, UsageError
+from prepcli.errors import IncompleteError, PrepcliError, UsageError, naming
 
 if TYPE_CHECKING:
     from requests import Response
@@ -35,11 +35,21 @@ class FetchError(PrepcliError):
     """No server has the file undamaged; another attempt will not help."""
 
 
+def part_of(path: Path) -> Path:
+    """Where the first bytes of a file are until all are there."""
+    return path.with_name(f"{path.name}.part")
+
+
+def sidecar_of(part: Path) -> Path:
+    """The file beside a part that identifies the version of the file on the server."""
+    return part.with_name(f"{part.name}.json")
+
+
 class Part:
     """The bytes fetched so far, their hash, and the address and version of their file."""
 
     def __init__(self, path: Path, algorithm: str) -> None:
-        self._sidecar = path.with_name(path.name + ".json")
+        self._path, self._sidecar = path, sidecar_of(path)
         self._algorithm = algorithm
         self._file = path.open("r+b" if path.exists() else "w+b")
         self._hash = hashlib.new(algorithm)
@@ -49,20 +59,23 @@ class Part:
             self._url, self._validator = stored["url"], stored["validator"]
         except (OSError, msgspec.DecodeError, KeyError, TypeError):
             self._url = self._validator = None
-        while block := self._file.read(_BLOCK):
-            self._hash.update(block)
-            self.num_bytes += len(block)
+        with naming(path):
+            while block := self._file.read(_BLOCK):
+                self._hash.update(block)
+                self.num_bytes += len(block)
 
     def write(self, data: bytes) -> None:
         """Append bytes."""
-        self._file.write(data)
+        with naming(self._path):
+            self._file.write(data)
         self._hash.update(data)
         self.num_bytes += len(data)
 
     def restart(self) -> None:
         """Discard all bytes."""
-        self._file.seek(0)
-        self._file.truncate()
+        with naming(self._path):
+            self._file.seek(0)
+            self._file.truncate()
         self._hash = hashlib.new(self._algorithm)
         self.num_bytes = 0
 
@@ -75,7 +88,8 @@ class Part:
         etag = headers.get("ETag")
         self._url = url
         self._validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
-        self._sidecar.write_bytes(msgspec.json.encode({"url": url, "validator": self._validator}))
+        with naming(self._sidecar):
+            self._sidecar.write_bytes(msgspec.json.encode({"url": url, "validator": self._validator}))
 
     def forget(self) -> None:
         """Remove the stored address and version."""
@@ -83,8 +97,9 @@ class Part:
 
     def finish(self) -> str:
         """Write the file to the disk, and return its checksum."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         return f"{self._algorithm}:{self._hash.hexdigest()}"
 
     def __enter__(self) -> "Part":

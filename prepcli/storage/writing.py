@@ -98,7 +98,7 @@ def abort_upload(number: int) -> None:
         return
     try:
         found.file.__exit__(InterruptedError, InterruptedError(), None)
-    except Exception:  # the parts stay until `prepcli.storage.uploads` removes them
+    except Exception:  # the parts stay until the store's lifecycle rule removes them
         return
 
 

@@ -103,11 +103,9 @@ class SentencePieceCounter:
     """
 
     def __init__(self, path: str, by_word: bool = True) -> None:
-        """Load the model; raises `UsageError` if the file is not a model, or without the package."""
-        try:
-            import sentencepiece
-        except ImportError:
-            raise UsageError("SentencePiece tokenizers need a package: pip install 'prepcli[bins2d]'") from None
+        """Load the model; raises `UsageError` if the file is not a model."""
+        import sentencepiece
+
         self._model = sentencepiece.SentencePieceProcessor()
         try:
             self._model.Load(path)

@@ -10,7 +10,7 @@ set -euo pipefail
 # shellcheck source=recipes/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-set_up demo,nemo
+set_up nemo,plot
 manifest=tests/data/mini_corpus/manifest.json
 SECONDS=0
 

@@ -33,12 +33,10 @@ from prepcli.cli.mistakes import run_app
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import merge_rejects
-from prepcli.engine.run.job import Advance
 from prepcli.engine.run.options import JobOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.workers import UnitJob
-from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
@@ -46,7 +44,8 @@ from prepcli.interface.calls import CONTINUE_WITH
 from prepcli.interface.options import Option
 from prepcli.interface.printing import printable
 from prepcli.interface.shared_options import AudioBaseDir, Manifest
-from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, file_identity
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, units_of
+from prepcli.jobs.records import AUDIO_BASE_DIRS, file_identity
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, speaker_of
@@ -70,25 +69,16 @@ class _Rejected(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice(Unit):
-    """Consecutive records: those from `lo` to `hi`."""
-
-    lo: int
-    hi: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
+class _Contents(RecordContents):
     """The records; and for each whether its file has no other record."""
 
-    records: Records
     is_only_record: NDArray[np.bool_]
 
 
-_Plan = Plan[_Slice, _Contents]
+_Plan = Plan[RecordUnit, _Contents]
 
 
-class PrepareJob(UnitJob[_Slice, _Contents]):
+class PrepareJob(RecordJob[RecordUnit, _Contents]):
     """Manifest(s) in, one clean manifest out; a unit is a run of consecutive records."""
 
     command: ClassVar[str] = "prepare_manifest"
@@ -106,9 +96,14 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
             raise UsageError("--language and --dataset make a speaker's name together: give both or none")
         if language is not None and dataset is not None and not re.fullmatch(r"\w+ [^\s|]+", f"{language} {dataset}"):
             raise UsageError("--language is a word such as en, and --dataset a name without blanks and |")
-        self._manifests, self._audio_base_dir, self._num_workers = manifests, audio_base_dir, num_workers
+        self.manifests, self._audio_base_dir, self.num_workers = manifests, audio_base_dir, num_workers
         self._language, self._dataset, self._tolerance = language, dataset, duration_tolerance
         self._last_audio: tuple[str, AudioInfo] | None = None
+
+    @property
+    def audio_base_dir(self) -> Path | None:
+        """The folder of relative audio paths; None for the folder of each manifest."""
+        return self._audio_base_dir
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:
         """The names by which users and other steps find the output."""
@@ -125,53 +120,28 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
 
     def plan(self, workspace: Workspace) -> _Plan:
         """Index the manifests; lines without a path or a duration are rejects already."""
-        records = Records(
-            self._manifests,
-            self._audio_base_dir,
-            keys={"path": normal_path},
-            workspace=workspace,
-            num_workers=self._num_workers,
-        )
+        records = self.read(workspace, {"path": normal_path})
         files = file_identity(records.index, self._audio_base_dir)
         _, inverse, uses = np.unique(files, return_inverse=True, return_counts=True)
         durations = records.index.duration
-        bounds = pairwise([*range(0, len(records), RECORDS_A_UNIT), len(records)])
-        units = [
-            _Slice(f"records_{number:06d}", float(durations[lo:hi].sum()), hi - lo, lo, hi)
-            for number, (lo, hi) in enumerate(bounds)
-        ]
+        bounds = [*range(0, len(records), RECORDS_A_UNIT), len(records)]
+        seconds = [float(durations[lo:hi].sum()) for lo, hi in pairwise(bounds)]
+        units = units_of("records", bounds, seconds, make=RecordUnit)
         return records.plan(units, _Contents(records, uses[inverse] == 1))
 
-    def missing_sample(self, plan: _Plan) -> str | None:
-        """Looks for a few audio files of the manifests."""
-        return plan.contents.records.missing_sample()
+    def open_unit(self, contents: _Contents, unit: RecordUnit, writer: UnitWriter) -> "_Part":
+        """A part of the clean manifest."""
+        return _Part(self, contents, unit, writer)
 
-    def planned_rejects(self, plan: _Plan) -> Iterator[bytes]:
-        """Lines that could not be read, in input order."""
-        return plan.contents.records.planned_rejects()
+    def check(self, contents: _Contents, number: int, record: Record) -> str:
+        """Check a record; returns its speaker as Magpie-TTS takes it.
 
-    def process(self, plan: _Plan, unit: _Slice, writer: UnitWriter, advance: Advance) -> None:
-        """Check the unit's records; the good ones go to a part of the clean manifest."""
-        records = plan.contents.records
-        part = writer.open_part(f"parts/{unit.id}.jsonl")
-        counts = _Counts()
-        for i in range(unit.lo, unit.hi):
-            try:
-                record = Record.parse(records.line(i))
-                speaker = self._check_fields(record)
-                self._check_audio(plan.contents, i, record)
-            except RecordRejected as rejected:
-                writer.reject(records.reject_source(i), rejected, records.origin(i))
-            else:
-                changes = records.merged_changes(i, record)
-                if speaker != record.get("speaker"):
-                    changes["speaker"] = speaker
-                part.write(record.to_json(changes) + b"\n")
-                writer.count(1, record.duration)
-                counts.add(speaker, 1, record.duration)
-                counts.durations.append(record.duration)
-            advance(1, float(records.index.duration[i]))
-        writer.open_part(f"parts/{unit.id}.counts.json").write(msgspec.json.encode(counts))
+        Raises:
+            RecordRejected: it cannot be used.
+        """
+        speaker = self._check_fields(record)
+        self._check_audio(contents, number, record)
+        return speaker
 
     def _check_fields(self, record: Record) -> str:
         """Text and speaker; returns the speaker as Magpie-TTS takes it."""
@@ -252,6 +222,28 @@ class PrepareJob(UnitJob[_Slice, _Contents]):
             by_reason[reason].write(line)
             counts[reason] += 1
         return counts
+
+
+class _Part:
+    """Writes the good records of a unit, and counts them."""
+
+    def __init__(self, job: PrepareJob, contents: _Contents, unit: RecordUnit, writer: UnitWriter) -> None:
+        self._job, self._contents, self._unit, self._writer = job, contents, unit, writer
+        self._lines = writer.open_part(f"parts/{unit.id}.jsonl")
+        self._counts = _Counts()
+
+    def add(self, number: int, record: Record) -> float:
+        speaker = self._job.check(self._contents, number, record)
+        changes = self._contents.records.merged_changes(number, record)
+        if speaker != record.get("speaker"):
+            changes["speaker"] = speaker
+        self._lines.write(record.to_json(changes) + b"\n")
+        self._counts.add(speaker, 1, record.duration)
+        self._counts.durations.append(record.duration)
+        return record.duration
+
+    def close(self) -> None:
+        self._writer.open_part(f"parts/{self._unit.id}.counts.json").write(msgspec.json.encode(self._counts))
 
 
 def _stats(

@@ -3,7 +3,7 @@
     python recipes/own_audio/small_ctc.py own.json mix.yaml model
 
 reads the texts of the manifest own.json, and writes model/tokenizer/ and model/train.yaml, whose `train_ds` reads
-mix.yaml. For real training, take one of NeMo's configs. Needs sentencepiece (extra `bins2d` or `nemo`).
+mix.yaml. For real training, take one of NeMo's configs.
 """
 
 import json

@@ -11,7 +11,7 @@ import pytest
 
 import prepcli as library
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError
-from prepcli.interface.commands import COMMANDS, Command
+from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, Command
 from prepcli.interface.options import declared
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli, run_process
@@ -49,7 +49,7 @@ def test_every_command_is_a_function_with_the_options_of_the_command(command: Co
 
 @pytest.mark.parametrize("name", NAMES)
 def test_docstrings_have_all_sections(name: str) -> None:
-    text = getattr(library, name).__doc__
+    text = inspect.getdoc(getattr(library, name)) or ""
     places = [text.index(f"\n{section}:\n") for section in ("Args", "Returns", "Raises", "Example")]
     assert places == sorted(places)
     assert f"prepcli.{name}(" in text
@@ -72,6 +72,15 @@ def test_the_module_is_light_and_says_what_it_has() -> None:
         assert getattr(library, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(library, "no" + "thing")
+
+
+def test_a_star_import_hides_no_built_in_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function `filter` is an attribute, and no part of `__all__`."""
+    monkeypatch.setitem(PUBLIC_NAMES, "filter", "functions")
+    monkeypatch.delitem(vars(library), "__all__", raising=False)
+    assert "filter" in dir(library)
+    assert "filter" not in library.__all__
+    assert {"verify", "VerifyReport", "UsageError", "__version__"} <= set(library.__all__)
 
 
 def test_the_same_bytes_and_plan_as_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +187,7 @@ def test_a_path_may_be_a_path_everywhere() -> None:
 def test_wrong_arguments_are_type_errors() -> None:
     with pytest.raises(TypeError, match=r"verify\(\) got an unexpected keyword argument 'shards'"):
         library.verify("tarred", shards=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"manifest_to_shar\(\) missing a required argument: 'out'"):
+    with pytest.raises(TypeError, match=r"manifest_to_shar\(\) missing 1 required positional argument: 'out'"):
         library.manifest_to_shar("m.json")  # type: ignore[call-arg]
 
 

@@ -12,7 +12,7 @@ from prepcli.interface.commands import COMMANDS
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_stub_and_the_tables_are_current() -> None:
+def test_the_functions_and_the_tables_are_current() -> None:
     wanted = runpy.run_path(str(ROOT / "scripts/update_generated.py"))["wanted"]
     for path, text in wanted().items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: run python scripts/update_generated.py"

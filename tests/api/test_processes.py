@@ -83,11 +83,13 @@ def test_a_signal_is_an_error_that_says_how_to_continue(tmp_path: Path) -> None:
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
         "run.shares = stop\n"
         f"try: {call}\n"
-        "except prepcli.IncompleteError as error: print(error.continue_with)\n"
+        "except prepcli.IncompleteError as error: print(error, error.continue_with, sep='\\n')\n"
     )
     done = run_process([sys.executable, "-c", code])
-    assert done.out == f"prepcli manifest-to-tarred {MANIFEST} {tmp_path}/t --num-shards 6 --num-workers 2\n"
-    assert prepcli(*shlex.split(done.out)[1:]).code == 0
+    message, command = done.out.splitlines()
+    assert command == f"prepcli manifest-to-tarred {MANIFEST} {tmp_path}/t --num-shards 6 --num-workers 2"
+    assert message.endswith(f". Continue with: {command}")
+    assert prepcli(*shlex.split(command)[1:]).code == 0
 
 
 def test_ranks_in_threads(tmp_path: Path) -> None:

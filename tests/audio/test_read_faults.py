@@ -1,4 +1,4 @@
-"""Reading that fails in the middle of a run: of a manifest it stops the run, of one audio file it costs the record."""
+"""Reading that fails in the middle of a run stops it: that of a manifest, and that of an audio file as well."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.engine.run.run import RunOptions, run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected
-from tests.conftest import MINI_CORPUS, read_lines, tree
+from tests.conftest import MINI_CORPUS, tree
 
 
 def run(out: Path) -> Any:
@@ -74,13 +74,11 @@ def test_run_continues_when_the_disk_is_mended(tmp_path: Path) -> None:
     assert tree(out) == tree(tmp_path / "reference")
 
 
-def test_audio_that_cannot_be_read_costs_its_record(tmp_path: Path, broken_disk: Any) -> None:
-    out = tmp_path / "out"
+def test_audio_that_cannot_be_read_stops_the_run_and_is_named(tmp_path: Path, broken_disk: Any) -> None:
     broken_disk("s03_u2.flac", 0)
-    report = run(out)
-    assert (report.records_out, report.rejects_by_reason) == (47, {"unreadable_audio": 1})
-    (reject,) = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
-    assert "Input/output error" in reject["reject_detail"]
+    with pytest.raises(PrepcliError, match=r"s03_u2\.flac: Input/output error.*run the same command again") as caught:
+        run(tmp_path / "out")
+    assert caught.value.exit_code == 1
 
 
 def test_a_resource_fork_without_a_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from prepcli.cli.building import build_command
 from prepcli.cli.variadic import VariadicCommand
 from prepcli.errors import UsageError
 from prepcli.interface.calls import called, command_line
+from prepcli.interface.from_python import in_python
 from prepcli.interface.options import Option, settings_of, words_of
-from prepcli.interface.python_names import in_python
 from prepcli.interface.values import make_options
 from tests.support.running import prepcli
 

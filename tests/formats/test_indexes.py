@@ -16,8 +16,8 @@ import pytest
 from prepcli.formats import indexes, tar_walk
 from prepcli.formats.indexes import (
     DamagedError,
+    IndexedLines,
     IndexKind,
-    LineWriter,
     PairTarWriter,
     SampleTarWriter,
     index_bytes,
@@ -155,7 +155,7 @@ def test_what_is_known_while_writing(tmp_path: Path, names: list[str]) -> None:
             writer.close()
         assert writer.index == make_index(path, kind) == by_tarfile(path, kind)  # type: ignore[arg-type]
     with (tmp_path / "x.jsonl").open("wb") as file:
-        lines = LineWriter(file)
+        lines = IndexedLines(file)
         for name in names:
             lines.add(name.encode() + b"\n")
     assert lines.index == make_index(tmp_path / "x.jsonl", "jsonl")

@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         own = {name: self.headers[name] for name in _KEPT if name in self.headers}
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         try:
-            headers = own | _signature(self.command, f"127.0.0.1:{self.port}", path, query)
+            headers = own | signature(self.command, f"127.0.0.1:{self.port}", path, query)
             connection.request(self.command, f"{path}?{query}" if query else path, body, headers)
             answer = connection.getresponse()
             found = {name: value for name in _RETURNED if (value := answer.getheader(name)) is not None}
@@ -72,7 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _signature(method: str, host: str, path: str, query: str) -> dict[str, str]:
+def signature(method: str, host: str, path: str, query: str) -> dict[str, str]:
+    """The headers that sign a request without a body, or whose body need not be signed."""
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     headers = {"host": host, "x-amz-content-sha256": "UNSIGNED-PAYLOAD", "x-amz-date": now}
     pairs = sorted(one if "=" in one else f"{one}=" for one in query.split("&") if one)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.processes.owner import Owner, this_place
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.failures import translated
 from tests.conftest import read_lines, write_lines
@@ -143,19 +142,3 @@ def test_a_store_that_does_not_answer(tmp_path: Path, mini_corpus: Path) -> None
     assert "s3://bucket/m.json: the store at http://127.0.0.1:9 has failed: " in done.error_line
     assert "a-password" not in done.err
     without_secret(done)
-
-
-def test_uploads_that_were_left_are_listed(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
-    """Those of a process that has ended are aborted by the next run, and at its end others to what it has published."""
-    out = bucket / "out"
-    options = ["--num-shards", 2, "--work-dir", tmp_path]
-    killed = Owner("rank", this_place(), 1, 12345)  # no process 1 has begun so late
-    journal = tmp_path / f"{bucket.name}_out.prepcli/tmp/shard_0~{killed}~x/uploads"
-    journal.parent.mkdir(parents=True)
-    journal.write_text(f"{out}/audio_0.tar\n")
-    for name in ("audio_0.tar", "audio_1.tar", "other.tar"):
-        bucket.begin_upload(f"out/{name}")
-    assert run("manifest-to-tarred", mini_corpus / "manifest.json", out, *options).code == 0
-    told = run("status", out, "--work-dir", tmp_path, "--json")
-    assert told.json["unfinished_uploads"] == [f"{out}/other.tar"]
-    assert f"{out}/other.tar" in run("status", out, "--work-dir", tmp_path).out

@@ -1,70 +1,72 @@
-"""Unfinished uploads, without a store: which are listed, and which are aborted."""
+"""Uploads in parts: what the client aborts, and what it leaves to the store's lifecycle rule."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from prepcli.engine.state.store_output import abort_left, abort_unknown, note_upload
-from prepcli.storage import uploads
-from prepcli.storage.addresses import Address
-from prepcli.storage.paths import StorePath
-from prepcli.storage.uploads import Upload, list_uploads
+from prepcli.storage import writing
+from prepcli.storage.access import call
+from prepcli.storage.failures import StoreError
+from tests.storage.buckets import Bucket
+from tests.storage.object_store import ObjectStore
+from tests.support.running import Prepcli
 
-OUT = StorePath("s3://bucket/out")
-PAGE = """<ListMultipartUploadsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
-<IsTruncated>{more}</IsTruncated><NextKeyMarker>{key}</NextKeyMarker><NextUploadIdMarker>1</NextUploadIdMarker>
-<Upload><Key>{key}</Key><UploadId>1</UploadId><Initiated>2026-01-01</Initiated></Upload>
-</ListMultipartUploadsResult>"""
+pytestmark = pytest.mark.slow
 
-
-def test_all_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what only begins like the prefix is left out."""
-    keys = ["out/a.tar", "out/b.tar", "outside.tar"]
-    asked: list[str | None] = []
-
-    def send(method: str, address: Address, query: dict[str, str]) -> bytes:
-        assert (method, str(address), query["prefix"]) == ("GET", "s3://bucket", "out")
-        asked.append(query.get("key-marker"))
-        key = keys[len(asked) - 1]
-        return PAGE.format(key=key, more="true" if key != keys[-1] else "false").encode()
-
-    monkeypatch.setattr(uploads, "_send", send)
-    assert [one.address for one in list_uploads(str(OUT))] == [f"{OUT}/a.tar", f"{OUT}/b.tar"]
-    assert asked == [None, "out/a.tar", "out/b.tar"]
+MORE_THAN_A_PART = bytes(writing.PART_BYTES + 1)
 
 
 @pytest.fixture
-def aborted(monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
-    """The objects whose uploads are aborted, of a store that has one to each of four objects."""
-    found: list[str] = []
-    listed = [Upload(f"{OUT}/{name}.tar", "1", "") for name in "abcd"]
-    monkeypatch.setattr(
-        uploads, "list_uploads", lambda text: [one for one in listed if one.address.startswith(str(text))]
-    )
-    monkeypatch.setattr(uploads, "abort", lambda upload: found.append(upload.address[-5:]))
-    return found
+def there(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    for name, value in bucket.store.environ.items():
+        monkeypatch.setenv(name, value)
+    return bucket
 
 
-def folder_with(names: str, folder: Path) -> Path:
-    """The temporary directory of a process that uploads to these objects."""
-    folder.mkdir()
-    for name in names:
-        note_upload(folder, OUT / f"{name}.tar")
-    return folder
+def begin(bucket: Bucket) -> int:
+    """Begin an upload in parts; returns its number."""
+    number = call(writing.open_upload, bucket / "out")
+    call(writing.write_upload, number, MORE_THAN_A_PART)
+    assert bucket.unfinished("out") == ["out"]
+    return number
 
 
-def test_uploads_of_processes_that_are_gone(aborted: Sequence[str], tmp_path: Path) -> None:
-    """Not those to which a living process uploads as well, nor those that nobody has noted."""
-    gone = [folder_with("ab", tmp_path / "1"), folder_with("c", tmp_path / "2"), tmp_path / "removed"]
-    abort_left(gone, [folder_with("bd", tmp_path / "3")])
-    assert aborted == ["a.tar", "c.tar"]
+def test_an_upload_that_is_not_wanted_is_aborted(there: Bucket) -> None:
+    number = begin(there)
+    call(writing.abort_upload, number)
+    assert (there.unfinished("out"), there.names()) == ([], [])
+    call(writing.abort_upload, number)
 
 
-def test_uploads_that_nobody_knows(aborted: Sequence[str], tmp_path: Path) -> None:
-    """Only to what is published, and not where a process writes that again."""
-    at_work = [folder_with("b", tmp_path / "1")]
-    abort_unknown(OUT, ["a.tar", "b.tar", "c.tar"], lambda: at_work)
-    assert aborted == ["a.tar", "c.tar"]
-    abort_unknown(tmp_path, ["d.tar"], lambda: at_work)
-    assert aborted == ["a.tar", "c.tar"]
+def test_an_upload_that_the_store_may_have_completed_is_not_aborted(
+    there: Bucket, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is lost, so nobody knows: Swift removes the parts of the object if the abort overtakes the end."""
+    monkeypatch.setenv("PREPCLI_STORE_PATIENCE", "0.5")
+    number = begin(there)
+    object_store.kill()
+    try:
+        with pytest.raises(StoreError):
+            call(writing.finish_upload, number, len(MORE_THAN_A_PART))
+    finally:
+        object_store.start()
+    call(writing.abort_upload, number)
+    assert there.unfinished("out") == ["out"]
+
+
+def test_no_run_aborts_an_upload_that_it_has_not_begun(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    """A killed process leaves one; the store may be completing it at this moment, and then the object would break."""
+    out = bucket / "out"
+    left = ["out/audio_0.tar", "out/audio_1.tar", "out/other.tar"]
+    for key in left:
+        bucket.begin_upload(key)
+    words = ("manifest-to-tarred", mini_corpus / "manifest.json", out, "--num-shards", 2, "--work-dir", tmp_path)
+    for more in ((), ("--overwrite",)):
+        done = run(*words, *more)
+        assert done.code == 0, done.err
+        assert bucket.unfinished("out") == left
+        checked = run("verify", out, "--work-dir", tmp_path, "--json")
+        assert (checked.code, checked.json["problems"], checked.json["records"]) == (0, [], 48)
+    assert "out/other.tar" not in bucket.names()

@@ -50,7 +50,10 @@ def _pool(num_workers: int, *arguments: Any) -> "WorkerPool | _Here":
 
 
 class _Here:
-    """A `WorkerPool` that does each task when it is submitted, until one fails, as a worker would: with copies."""
+    """A `WorkerPool` that does each task when it is submitted, until one fails, as a worker would: with copies.
+
+    All that follow fail like it: who waits for one of them first must not wait for ever.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class _Here:
         arguments: tuple[Any, ...],
         in_hand: Callable[[Sequence[int]], Sequence[str]] = lambda _: (),
     ) -> None:
-        self._has_failed = False
+        self._failure: BaseException | None = None
         with ExitStack() as stack:
             for module in _USERS:
                 for name in _OF_A_PROCESS:
@@ -70,13 +73,14 @@ class _Here:
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         future: Future[Any] = Future()
-        if self._has_failed:
+        if self._failure is not None:
+            future.set_exception(self._failure)
             return future
         try:
             called, given = pickle.loads(pickle.dumps((function, arguments)))
             future.set_result(pickle.loads(pickle.dumps(called(*given))))
         except BaseException as error:
-            self._has_failed = True
+            self._failure = error
             future.set_exception(error)
         return future
 

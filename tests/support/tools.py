@@ -20,6 +20,7 @@ PACKAGES = {
     "chromium": "chromium",
     "tar": "tar",
     "memcached": "memcached",
+    "gcc": "gcc libc6-dev",
     **dict.fromkeys(SLURM_PROGRAMS, "slurm-wlm munge"),
 }
 """Program -> the Debian packages that bring it."""

@@ -33,6 +33,8 @@ LIGHT = (
 TORCH = (*LIGHT, "torch", "torchaudio.functional")
 WITH_TORCH = {"extend-context-audio", "extend-codec-codes", "manifest-to-mels"}
 """The commands that import PyTorch."""
+LIBRARY = "LD_PRELOAD"
+"""The variable with a library that is loaded into a process before all others; each has a server of its own."""
 READ_AT_START = ("PYTHON", "TZ", "LC_", "LANG", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_")
 """Variables that Python and libraries read when they are loaded: a fork comes too late for other values."""
 
@@ -85,7 +87,9 @@ class WarmProcess:
         self.stderr: TextIO = os.fdopen(err, encoding="utf-8")
         request = {"module": module, "arguments": list(arguments), "environ": dict(environ)}
         try:
-            _server(preload).ask(request | {"folder": str(cwd or Path.cwd())}, (0, its_out, its_err, outcome))
+            _server(preload, environ.get(LIBRARY, "")).ask(
+                request | {"folder": str(cwd or Path.cwd())}, (0, its_out, its_err, outcome)
+            )
         finally:
             for file in (its_out, its_err, outcome):
                 os.close(file)
@@ -162,8 +166,8 @@ class WarmProcess:
 class _Server:
     """A process of `tests.support.warm_server`; it ends when this process does, because its socket closes."""
 
-    def __init__(self, preload: Sequence[str]) -> None:
-        self.environ = dict(os.environ)
+    def __init__(self, preload: Sequence[str], library: str) -> None:
+        self.environ = dict(os.environ) | ({LIBRARY: library} if library else {})
         self.address = f"prepcli-tests-{uuid.uuid4()}"
         self._channel, theirs = socket.socketpair()
         with theirs, socket.socket(socket.AF_UNIX) as listener:
@@ -192,5 +196,5 @@ class _Server:
 
 
 @cache
-def _server(preload: tuple[str, ...]) -> _Server:
-    return _Server(preload)
+def _server(preload: tuple[str, ...], library: str = os.environ.get(LIBRARY, "")) -> _Server:
+    return _Server(preload, library)

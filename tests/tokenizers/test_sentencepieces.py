@@ -90,9 +90,3 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(UsageError, match="is not a SentencePiece model"):
         SentencePieceCounter(str(path))
-
-
-def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
-    with pytest.raises(UsageError, match=r"pip install 'prepcli\[bins2d\]'"):
-        SentencePieceCounter("x.model")

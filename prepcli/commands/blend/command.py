@@ -12,7 +12,7 @@ from prepcli.commands.blend.options import Blend
 from prepcli.commands.blend.reading import find, read_set, read_sets
 from prepcli.commands.blend.wenet import count_lines, draws_of, epoch_note, mixed_list, read_wenet_set
 from prepcli.engine.state.workspace import replaced_file
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, cannot_write
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import as_text
 from prepcli.manifest.seconds import notes_on_seconds
@@ -200,7 +200,7 @@ def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
         with replaced_file(out) as file:
             file.write(content)
     except OSError as error:  # which names the draft
-        raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
+        raise cannot_write(error, f"cannot write {out}: {error.strerror or error}") from error
     return "done"
 
 

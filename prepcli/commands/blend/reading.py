@@ -16,21 +16,12 @@ from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.formats.folders import advice_on_audio, numbered
-from prepcli.formats.names import brace_text, check_loadable
-from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
-from prepcli.formats.tarred import (
-    buckets_in,
-    check_buckets,
-    names_in_config,
-    newest_version,
-    shard_manifests,
-    shard_tars,
-    tar_numbers,
-)
+from prepcli.formats.folders import advice_on_audio
+from prepcli.formats.names import check_loadable
+from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable_command
-from prepcli.manifest.datasets import DataSet, Mix, Notes, parquet_files, parse_paths
+from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
 from prepcli.manifest.loader_keys import INHERITED_KEYS
@@ -125,25 +116,20 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
         return _read_config(name, path, (), num_workers)
     reports = finished_reports(here)  # first: of a run that has not ended, tars may be missing, or all of them
     if here.is_dir():
-        if (here / "cuts").is_dir() and numbered(here / "cuts", CUTS_FILE):
-            node = Node(name, {"type": "lhotse_shar", "shar_path": _shar_fields(here)}, is_tarred=True)
-        elif tar_numbers(here):
-            node = Node(name, _tarred_entry(here), is_tarred=True)
-        elif buckets := buckets_in(here):
-            check_buckets(here, buckets)
-            sets = [Node(bucket.name, _tarred_entry(bucket), is_tarred=True) for bucket in buckets.values()]
+        one = open_set(here)
+        if isinstance(one, TarredSet) and not one.has_tars and one.parts:
+            one.check_parts()
             group = Node(name, {"type": "group"})
+            sets = [Node(bucket.folder.name, _entry(bucket), is_tarred=True) for bucket in one.parts.values()]
             group.children = [_measured(node, num_workers) for node in sets]
             return group
-        elif tables := parquet_files(here):
-            node = Node(
-                name, {"type": "parquet", "manifest_filepath": list(map(os.path.abspath, tables))}, is_tarred=True
-            )
-        else:
+        are_only_cuts = isinstance(one, SharSet) and one.is_flat and not one.audio
+        if are_only_cuts or not isinstance(one, TarredSet | SharSet | ParquetSet):
             advice = advice_on_audio(here) or "; to mix sets for WeNet, write OUT.list"
             raise UsageError(
                 f"{path} holds neither a tarred set (audio_0.tar, ...) nor Shar (cuts/cuts.*) nor Parquet files{advice}"
             )
+        node = Node(name, _entry(one), is_tarred=True)
         check_loadable(here)
     elif path.endswith(".parquet"):
         node = Node(name, {"type": "parquet", "manifest_filepath": _absolute(here)}, is_tarred=True)
@@ -164,32 +150,19 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
     return node if node.records and node.seconds else _measured(node, num_workers)
 
 
-def _tarred_entry(folder: Path) -> dict[str, Any]:
-    numbers = list(shard_tars(folder))
-    if numbers != list(range(len(numbers))) or not numbers:
-        raise UsageError(f"{folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {folder}")
-    has_manifests = len(shard_manifests(folder)) >= len(numbers)
-    tars, manifests = names_in_config(newest_version(folder), len(numbers), has_manifests)
-    return {
-        "type": "nemo_tarred",
-        "manifest_filepath": _absolute(folder / manifests),
-        "tarred_audio_filepaths": _absolute(folder / tars),
-    }
-
-
-def _shar_fields(folder: Path) -> dict[str, str]:
-    """Cuts and audio; and codec codes, if there are those of one codec."""
-    numbers = sorted(numbered(folder / "cuts", CUTS_FILE))
-    shards = brace_text(f"{numbers[0]:06d}", f"{numbers[-1]:06d}")
-    suffix = numbered(folder / "cuts", CUTS_FILE)[numbers[0]].name.partition(".jsonl")[2]
-    fields = {"cuts": _absolute(folder / f"cuts/cuts.{shards}.jsonl{suffix}")}
-    for field in ("target_audio", "context_audio"):
-        if numbered(folder / field, AUDIO_FILE):
-            fields[field] = _absolute(folder / field / f"recording.{shards}.tar")
-    codecs = sorted(folder.glob("codes_*"))
-    for codes in sorted(codecs[0].iterdir()) if len(codecs) == 1 else ():
-        fields[codes.name] = _absolute(codes / f"codes.{shards}.tar")
-    return fields
+def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
+    """The entry of a set that NeMo can load; without codes if it has those of several codecs."""
+    if isinstance(one, TarredSet) and (not one.shards or list(one.shards) != list(range(len(one.shards)))):
+        raise UsageError(
+            f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
+        )
+    entry = one.entry()
+    if isinstance(one, SharSet) and any(isinstance(names, list) for names in entry["shar_path"].values()):
+        raise UsageError(f"{one.folder}: the numbers of its shards have gaps; prepcli verify {one.folder}")
+    if isinstance(one, SharSet) and len({name.partition("/")[0] for name in one.codes}) > 1:
+        for name in one.codes:
+            entry["shar_path"].pop(name.rpartition("/")[2], None)
+    return entry
 
 
 def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int) -> Node:

@@ -15,6 +15,7 @@ from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.commands.blend.nodes import Node
 from prepcli.commands.blend.reading import finished_reports
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.sets import WenetSet, sets_in
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import AUDIO_FORMATS, LIST_NAME, RAW_LIST_NAME
 from prepcli.processes.pools import map_in_order
@@ -37,14 +38,14 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     here = Path(path)
     listed = here
     if here.is_dir():
-        names = [one for one in (LIST_NAME, RAW_LIST_NAME) if (here / one).is_file()]
-        if not names:
+        found = next((one for one in sets_in(here) if isinstance(one, WenetSet)), None)
+        if found is None:
             finished_reports(here)  # it may only be unfinished
             raise UsageError(
                 f"{path} has neither {LIST_NAME} nor {RAW_LIST_NAME}: an OUT.list mixes sets for WeNet; for NeMo, "
                 "write OUT.yaml"
             )
-        listed = here / names[0]
+        listed = found.list
     lines = _lines(listed)
     is_raw = bool(lines) and lines[0].startswith("{")
     whole = _absolute_items(listed, lines) if is_raw else (_absolute_tar(listed, line) for line in lines)

@@ -21,7 +21,7 @@ from prepcli.engine.publishing.owned import set_aside
 from prepcli.engine.ranks.progress import LINE_INTERVAL
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, UsageError, naming
 from prepcli.interface.bars import progress_bar
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.transfer import FetchError
@@ -81,7 +81,7 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
 def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = None) -> str:
     """Return the checksum of a file, such as `sha256:<hex>`; `stop` ends it early with a wrong result."""
     digest = hashlib.new(algorithm)
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
             digest.update(block)
     return f"{algorithm}:{digest.hexdigest()}"
@@ -98,7 +98,7 @@ def unpack(archive: Path, into: Path) -> None:
         UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, sparse files, members that exclude each
             other, or far more data than the archive's size can be expected to hold.
     """
-    with archive.open("rb") as raw:
+    with naming(archive), archive.open("rb") as raw:
         opener = _MAGIC.get(raw.read(2))
         raw.seek(0)
         try:
@@ -208,7 +208,7 @@ def _write(content: IO[bytes], target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and target.name not in os.listdir(target.parent):
         raise FileExistsError(errno.EEXIST, "the file system does not distinguish its name from that of another member")
-    with target.open("wb") as file:
+    with naming(target), target.open("wb") as file:
         shutil.copyfileobj(content, file, _BLOCK)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from prepcli.errors import UsageError
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable
-from prepcli.storage.transfer import FetchError, Part, Progress, download
+from prepcli.storage.transfer import FetchError, Part, Progress, download, part_of
 
 MAX_LONGER = 4
 """A server may send so many times the published size: mirrors may have other archives, with other checksums."""
@@ -53,7 +53,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         UsageError: an address is not valid.
     """
     target = folder / archive.name
-    part_file = folder / f"{archive.name}.part"
+    part_file = part_of(target)
     folder.mkdir(parents=True, exist_ok=True)
     urls = list(archive.urls)
     for _ in range(MAX_DAMAGED):

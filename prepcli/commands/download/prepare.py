@@ -21,10 +21,10 @@ from prepcli.engine.run.report import format_bytes
 from prepcli.engine.run.retry import num_retryable
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write
 from prepcli.processes.signals import stop_on_signals
 from prepcli.storage.input_files import same_file
-from prepcli.storage.transfer import FetchError
+from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
 ARCHIVES = "archives"
 """Folder in the data root for archives, while they are needed or with `--keep-archives`."""
@@ -174,6 +174,7 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
     """Remove an archive that was fetched, but never a file of `--archive`, which belongs to the user."""
     if given is None or same_file([archive], [given]) is None:
         archive.unlink(missing_ok=True)
+        sidecar_of(part_of(archive)).unlink(missing_ok=True)
 
 
 def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True) -> Path:
@@ -238,7 +239,8 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-        raise UsageError(f"cannot write to {error.filename}: {why}; choose another --data-root") from error
+        todo = "correct it" if error.errno in FAULTS_OF_THE_MACHINE else "choose another --data-root"
+        raise cannot_write(error, f"cannot write to {error.filename}: {why}; {todo}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

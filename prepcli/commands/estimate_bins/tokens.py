@@ -41,7 +41,7 @@ _BLOCK_LINES = 1000
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A text to count, and whether it belongs to the input or the output; `audio`: a number of tokens to add."""
 
     text: str
@@ -154,7 +154,7 @@ def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:
     return lengths
 
 
-def _pieces(task: FileTask, turns: list[Turn]) -> list[Piece]:
+def _pieces(task: FileTask, turns: list[Turn]) -> list[TextPiece]:
     """The pieces to count without a prompt: the last turn is the output, all earlier turns the input.
 
     Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts as its tokens only. The tag
@@ -168,9 +168,9 @@ def _pieces(task: FileTask, turns: list[Turn]) -> list[Piece]:
         for (_, is_audio), group in itertools.groupby(some, key=lambda turn: (turn.role, turn.duration is not None)):
             if is_audio:
                 audio = sum(num_audio_tokens(turn.duration or 0.0, task.seconds_per_token) for turn in group)
-                pieces.append(Piece("", lang, is_output, audio))
+                pieces.append(TextPiece("", lang, is_output, audio))
             else:
-                pieces.append(Piece(" ".join(turn.text for turn in group), lang, is_output))
+                pieces.append(TextPiece(" ".join(turn.text for turn in group), lang, is_output))
     return pieces
 
 

@@ -13,7 +13,7 @@ from prepcli.processes.in_hand import take_in_hand
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePart:
     """The part of a file that a record stands for.
 
     Attributes:
@@ -44,7 +44,7 @@ class Piece:
         return self.num_samples / self.info.sampling_rate
 
 
-def piece_of(record: Record, info: AudioInfo) -> Piece:
+def piece_of(record: Record, info: AudioInfo) -> FilePart:
     """The part of the file that the record stands for.
 
     A record that begins with its file and ends within 20 ms of its end stands for all of it: its duration is rounded.
@@ -55,7 +55,7 @@ def piece_of(record: Record, info: AudioInfo) -> Piece:
     start, num_samples = segment_samples(info, record.offset, record.duration)
     if not start and record.duration > info.duration - SAME_SECONDS:
         num_samples = info.num_samples
-    return Piece(info, start, num_samples, _channel(record, info))
+    return FilePart(info, start, num_samples, _channel(record, info))
 
 
 def _channel(record: Record, info: AudioInfo) -> int | None:
@@ -68,7 +68,9 @@ def _channel(record: Record, info: AudioInfo) -> int | None:
     return channel
 
 
-def load_audio(path: str, record: Record, target: TargetFormat, *, check: bool = False) -> tuple[Piece, EncodedAudio]:
+def load_audio(
+    path: str, record: Record, target: TargetFormat, *, check: bool = False
+) -> tuple[FilePart, EncodedAudio]:
     """Read, check and, where that is needed, cut and encode the audio of a record.
 
     Args:

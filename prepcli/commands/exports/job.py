@@ -3,32 +3,29 @@
 import posixpath
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.channels import channels_note
 from prepcli.commands.exports.options import ExportOptions
-from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.workers import UnitJob
-from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected
 from prepcli.formats.names import digest, member_stem, normal_path, segment_suffix
-from prepcli.jobs.records import Records, file_identity, segment_identity, settings_over
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, units_of
+from prepcli.jobs.records import Records, file_identity, segment_identity
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, Ints, KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import have_several, num_distinct, occurrences
-from prepcli.planning.split import Indices, by_count, in_order, seconds_of
+from prepcli.planning.split import by_count, in_order, seconds_of
 
 # Blanks separate an id from the rest in lists such as Kaldi's. `@` stands before each part that makes an id unique, and
 # nowhere else in it: so no id that was made can be that of another file.
@@ -120,21 +117,10 @@ def plan_ids(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch
 
 
 @dataclass(frozen=True, slots=True)
-class ExportShard(Unit):
-    """A shard: its number, and the records `order[lo:hi]` of the contents."""
+class ExportContents(RecordContents):
+    """The records, their order, and their ids."""
 
-    number: int
-    lo: int
-    hi: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExportContents:
-    """The records, their ids, and their order."""
-
-    records: Records
     ids: RecordIds
-    order: Indices
 
     def id_of(self, number: int, record: Record) -> str:
         """The id of record `number`."""
@@ -145,51 +131,10 @@ class ExportContents:
         return self.records.audio_path(number, record.audio_filepath)
 
 
-ExportPlan = Plan[ExportShard, ExportContents]
+ExportPlan = Plan[RecordUnit, ExportContents]
 
 
-class ShardWriter(Protocol):
-    """Writes the records of one shard."""
-
-    def add(self, number: int, record: Record) -> float:
-        """Write record `number`, completely or not at all; returns its seconds of audio.
-
-        Raises:
-            RecordRejected: the record cannot be used; nothing of it was written.
-        """
-
-    def close(self) -> None:
-        """Write what is still missing after the last record."""
-
-
-def plan_export(job: "ExportJob", workspace: Workspace) -> ExportPlan:
-    """Index the manifests, and divide their records into shards of nearly the same number of records."""
-    base_dir = job.options.audio_base_dir
-    keys = ID_KEYS | ({"id": GIVEN_ID} if job.takes_ids else {})
-    records = Records(job.manifests, base_dir, keys=keys, workspace=workspace, num_workers=job.num_workers)
-    size = len(records)
-
-    # Where every line is a reject there is one bound and no shard.
-    bounds = by_count(size, -(-size // job.shard_size)) if size else np.zeros(1, np.int64)
-
-    def make(scratch: Scratch) -> Values:
-        ids = plan_ids(records.index, base_dir, scratch)
-        order = in_order(size, job.shuffle_seed, scratch)
-        return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds)} | {
-            field.name: getattr(ids, field.name) for field in fields(RecordIds)
-        }
-
-    values = dict(records.layout([job.command, settings_over(job.manifests, base_dir, job.options)], make))
-    order, seconds_of_shards = values.pop("order"), values.pop("seconds")
-    places = zip(pairwise(bounds.tolist()), seconds_of_shards.tolist(), strict=True)
-    units = [
-        ExportShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
-        for number, ((lo, hi), seconds) in enumerate(places)
-    ]
-    return records.plan(units, ExportContents(records, RecordIds(**values), order))
-
-
-class ExportJob(UnitJob[ExportShard, ExportContents]):
+class ExportJob(RecordJob[RecordUnit, ExportContents]):
     """Turns manifests into the shards of another toolkit. A unit is a shard.
 
     Attributes:
@@ -213,43 +158,31 @@ class ExportJob(UnitJob[ExportShard, ExportContents]):
         """The seed of the order of the records; None keeps that of the manifests."""
         return None
 
-    @abstractmethod
-    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
-        """Open the files of a shard."""
-
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
         """The options, where the audio lies, and where the ids come from."""
-        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
-        return settings | ({"ids": "the records' own"} if plan.contents.ids.given else {})
+        return self.own_settings() | ({"ids": "the records' own"} if plan.contents.ids.given else {})
 
     def plan(self, workspace: Workspace) -> ExportPlan:
-        """Index the manifests and divide their records into shards."""
-        return plan_export(self, workspace)
+        """Index the manifests, and divide their records into shards of nearly the same number of records."""
+        records = self.read(workspace, ID_KEYS | ({"id": GIVEN_ID} if self.takes_ids else {}))
+        size = len(records)
+        # If every line is a reject, there is one bound and no shard.
+        bounds = by_count(size, -(-size // self.shard_size)) if size else np.zeros(1, np.int64)
 
-    def missing_sample(self, plan: ExportPlan) -> str | None:
-        """Looks for a few audio files of the manifests."""
-        return plan.contents.records.missing_sample()
+        def make(scratch: Scratch) -> Values:
+            ids = plan_ids(records.index, self.audio_base_dir, scratch)
+            order = in_order(size, self.shuffle_seed, scratch)
+            return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds)} | {
+                field.name: getattr(ids, field.name) for field in fields(RecordIds)
+            }
 
-    def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
-        """Lines that could not be read, in input order."""
-        return plan.contents.records.planned_rejects()
+        values = dict(self.layout(records, make))
+        order, seconds = values.pop("order"), values.pop("seconds")
+        units = units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit)
+        return records.plan(units, ExportContents(records, RecordIds(**values), order=order))
 
     def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
         """A line for the summary, if shards have counted records in `SEVERAL_CHANNELS`."""
         return channels_note(
             (marker.extra for marker in markers), "records", "give them the field channel (from 0), or make mono files"
         )
-
-    def process(self, plan: ExportPlan, unit: ExportShard, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard."""
-        records = plan.contents.records
-        shard = self.open_shard(plan.contents, unit, writer)
-        for number in records.reading_ahead(plan.contents.order[unit.lo : unit.hi].tolist()):
-            try:
-                seconds = shard.add(number, Record.parse(records.line(number)))
-            except RecordRejected as rejected:
-                writer.reject(records.reject_source(number), rejected, records.origin(number))
-            else:
-                writer.count(1, seconds)
-            advance(1, float(records.index.duration[number]))
-        shard.close()

@@ -19,7 +19,6 @@ from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.commands.extend_codec_codes.statistics import statistics
 from prepcli.commands.extend_codec_codes.uses import (
     FIELDS,
-    RecordGroup,
     SegmentTable,
     Use,
     context_use,
@@ -39,9 +38,9 @@ from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, 
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.jobs.model_job import Begin, Tick
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
+from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, base_directories
 from prepcli.manifest.context import in_context
-from prepcli.manifest.record import Record
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.protocols import Codec
 from prepcli.planning.hashing import Hashes
@@ -57,12 +56,12 @@ _ELSEWHERE = np.empty((0, 0), np.int16)
 class NamedSegments:
     """The segments that the records of a unit name."""
 
-    def __init__(self, records: Records, unit: RecordGroup) -> None:
+    def __init__(self, records: Records, unit: RecordUnit) -> None:
         self.targets: list[Use | RecordRejected] = []
         self.contexts: list[Use | RecordRejected | None] = []
         for number in range(unit.lo, unit.hi):
             try:
-                record = Record.parse(records.line(number))
+                record = records.record(number)
                 self.targets.append(target_of(records, number, record))
             except RecordRejected as rejected:
                 self.targets.append(rejected)
@@ -99,7 +98,7 @@ class RecordEncoder(UnitEncoder):
 
     def __init__(
         self,
-        unit: RecordGroup,
+        unit: RecordUnit,
         index: ShardIndex,
         records: Records,
         table: SegmentTable,
@@ -158,7 +157,9 @@ class RecordEncoder(UnitEncoder):
         lines = writer.open_part(LINES_NAME.format(writer.unit.id))
         named: dict[int, tuple[str, Codes]] = {}
         relied: set[int] = set()
-        for position, number in enumerate(range(self._unit.lo, self._unit.hi)):
+
+        def write(number: int) -> float:
+            position = number - self._unit.lo
             codes = [self._codes_of(computed, index.fields[field][position], field) for field in FIELDS]
             rejected = next((one for one in codes if isinstance(one, RecordRejected)), None)
             paths: dict[str, str] = {}
@@ -168,16 +169,18 @@ class RecordEncoder(UnitEncoder):
                     paths[CODES_PATH[FIELDS[field]]] = os.path.join(self._out, name)
                     key = int(self._table.keys[field, number])
                     if one is _ELSEWHERE:
-                        relied |= {key} if rejected is None else set()
+                        if rejected is None:
+                            relied.add(key)
                     elif rejected is None or self._is_used_elsewhere(field, number):
                         named.setdefault(key, (name, one))
             if rejected is not None:
-                writer.reject(records.reject_source(number), rejected, records.origin(number))
-                continue
-            record = Record.parse(records.line(number))
+                raise rejected
+            record = records.record(number)
             stale = [name for name in CODES_PATH.values() if name not in paths]
             lines.write(record.to_json(records.merged_changes(number, record) | paths, stale) + b"\n")
-            writer.count(1, index.seconds[position])
+            return index.seconds[position]
+
+        each_record(records, range(self._unit.lo, self._unit.hi), write, writer)
         for name, own in named.values():
             writer.add(name, codes_bytes(own))
         self._write_keys(writer, LOST_NAME, self._lost(computed))
@@ -188,7 +191,7 @@ class RecordEncoder(UnitEncoder):
 
     def _name(self, field: int, number: int) -> str:
         records = self._record_source
-        record = Record.parse(records.line(number))
+        record = records.record(number)
         use = context_use(records, number, record) if field else target_of(records, number, record)
         assert use is not None
         return self._table.file_of(str(self._options.codec_name), use, records.base_dir(number), field, number)
@@ -220,19 +223,18 @@ _COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestContents:
+class ManifestContents(RecordContents):
     """The records, and the segments that they use."""
 
-    records: Records
     table: SegmentTable
     folder: str
     """OUT as an absolute path."""
 
 
-ManifestPlan = Plan[RecordGroup, ManifestContents]
+ManifestPlan = Plan[RecordUnit, ManifestContents]
 
 
-class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
+class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[RecordUnit, ManifestContents]):
     """Encodes the targets and contexts of manifests. A unit is a few consecutive records."""
 
     def __init__(
@@ -257,6 +259,11 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
             )
 
     @property
+    def audio_base_dir(self) -> Path | None:
+        """The folder of relative audio paths; None for the folder of each manifest."""
+        return self._audio_base_dir
+
+    @property
     def manifest_name(self) -> str:
         """Name of the extended manifest."""
         stem = os.path.splitext(os.path.basename(self.manifests[0]).removesuffix(".gz"))[0]
@@ -275,7 +282,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
         """Index the manifests, find out which segments their records use, and group consecutive records."""
-        records = Records(self.manifests, self._audio_base_dir, workspace=workspace, num_workers=self.num_workers)
+        records = self.read(workspace)
         table = read_uses(records)
         notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.options.codec_model)]
         if table.num_segments > MANY_FILES:
@@ -283,22 +290,14 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
                 f"{table.num_segments:,} files of codes: many file systems are slow with so many. Make a Shar of the "
                 "manifest first (prepcli manifest-to-shar), whose codes are a file per shard"
             )
-        units = list(group_records(records, table, self.options.pool_duration))
+        units = group_records(records, table, self.options.pool_duration)
         return records.plan(units, ManifestContents(records, table, self._folder), notes=notes)
 
     def input_files(self, plan: ManifestPlan) -> list[str | Path]:
         """The manifests, and the codec where it is a file."""
         return [*self.manifests, self.options.codec_model]
 
-    def missing_sample(self, plan: ManifestPlan) -> str | None:
-        """Looks for a few audio files of the manifests."""
-        return plan.contents.records.missing_sample()
-
-    def planned_rejects(self, plan: ManifestPlan) -> Iterator[bytes]:
-        """The lines that cannot be read."""
-        return plan.contents.records.planned_rejects()
-
-    def check_done(self, done: Sequence[RecordGroup], workspace: Workspace) -> None:
+    def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
         """Refuse to continue if audio was replaced under the same manifest."""
         check_audio(workspace, done, Path(), self.num_workers)
 
@@ -306,7 +305,7 @@ class ManifestCodesJob(CodecJob[RecordGroup, ManifestContents]):
         """Reads segments of files."""
         return FileDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
-    def read_ahead(self, contents: ManifestContents, unit: RecordGroup, workers: DecodingPool[FileSegment]) -> Begin:
+    def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[FileSegment]) -> Begin:
         """Workers probe the unit's files."""
         probed = _Probed(NamedSegments(contents.records, unit), workers)
 

@@ -24,7 +24,7 @@ class CodesOptions:
         str,
         Option(
             "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging Face: a "
-            "folder, or a name such as kyutai/mimi (extra hf-codecs).",
+            "folder, or a name such as kyutai/mimi (extra models).",
             metavar="FILE.nemo|FOLDER|NAME",
             may_be_path=True,
         ),

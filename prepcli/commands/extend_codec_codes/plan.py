@@ -7,8 +7,8 @@ from pathlib import Path
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.errors import UsageError
-from prepcli.formats.folders import numbered
-from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CONTEXT, CUTS_FILE, TARGET, shard_text
+from prepcli.formats.sets import SharSet
+from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
 from prepcli.manifest.shar_cuts import CutHead, CutsFile, ShardSize, cut_heads
 from prepcli.storage.input_files import FileState, state_of
 
@@ -44,19 +44,16 @@ def find_input(folder: Path) -> list[InputShard]:
     Raises:
         UsageError: there is no shard, or one has no audio.
     """
-    cuts = numbered(folder / "cuts", CUTS_FILE)
-    fields = {name: numbered(folder / name, AUDIO_FILE) for name in (TARGET, CONTEXT)}
-    if not cuts:
-        raise UsageError(f"{folder} is not a Lhotse Shar set: it has no cuts/cuts.<number>.jsonl.gz")
-    if not fields[CONTEXT]:
-        del fields[CONTEXT]
+    shar = SharSet(folder)
+    cuts = shar.cuts()
+    fields = {name: shar.audio.get(name, {}) for name in (TARGET, CONTEXT) if name in (TARGET, *shar.audio)}
     for name, found in fields.items():
         for number in sorted(set(cuts) - set(found)):
             missing = AUDIO_NAME.format(name, shard_text(number))
             raise UsageError(f"{folder}/{missing} is missing, but {cuts[number].name} is; repair the set first")
     return [
         InputShard(number, path, {name: found[number] for name, found in fields.items()}, state_of(path))
-        for number, path in sorted(cuts.items())
+        for number, path in cuts.items()
     ]
 
 

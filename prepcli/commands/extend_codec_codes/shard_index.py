@@ -16,7 +16,7 @@ from prepcli.audio.read import read_segment
 from prepcli.commands.extend_codec_codes.file_segments import FileSegment
 from prepcli.commands.extend_codec_codes.plan import InputShard, read_heads
 from prepcli.commands.extend_codec_codes.resampling import SincResampler
-from prepcli.errors import InputChangedError, RecordRejected, RejectReason
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, naming
 from prepcli.formats.audio_states import AudioState, States
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
@@ -25,7 +25,7 @@ from prepcli.jobs.prefetch import Samples
 from prepcli.manifest.shar_cuts import read_cuts
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import is_address
-from prepcli.storage.ahead import Piece, piece_of, reading_ahead
+from prepcli.storage.ahead import ObjectRange, piece_of, reading_ahead
 from prepcli.storage.input_files import state_of
 
 TOLERANCE = 0.025
@@ -170,7 +170,7 @@ def _read(member: Member) -> bytes:
         InputChangedError: the tar is in an object store, and was replaced since it was indexed.
     """
     if not is_address(member.tar):
-        with Path(member.tar).open("rb") as file:
+        with naming(member.tar), Path(member.tar).open("rb") as file:
             file.seek(member.offset)
             return file.read(member.size)
     data = piece_of(*_pieces(member))
@@ -182,5 +182,5 @@ def _read(member: Member) -> bytes:
     return data
 
 
-def _pieces(member: Member) -> list[Piece]:
-    return [Piece(member.tar, member.offset, member.size)] if is_address(member.tar) else []
+def _pieces(member: Member) -> list[ObjectRange]:
+    return [ObjectRange(member.tar, member.offset, member.size)] if is_address(member.tar) else []

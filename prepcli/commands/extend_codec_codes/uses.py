@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.state.plan import Unit
 from prepcli.errors import RecordRejected
 from prepcli.formats.plain_codes import codes_file, codes_stem
 from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.jobs.record_job import RecordUnit, units_of
 from prepcli.jobs.records import Records
 from prepcli.manifest.context import context_of
 from prepcli.manifest.record import Record
@@ -147,15 +147,7 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RecordGroup(Unit):
-    """The records `lo` to `hi` - 1, whose segments are batched and published together."""
-
-    lo: int
-    hi: int
-
-
-def group_records(records: Records, table: SegmentTable, seconds: float) -> Iterator[RecordGroup]:
+def group_records(records: Records, table: SegmentTable, seconds: float) -> list[RecordUnit]:
     """Groups of consecutive records that have `seconds` of audio encoded or a little more.
 
     They depend only on the input and the settings, and so do the batches.
@@ -170,5 +162,5 @@ def group_records(records: Records, table: SegmentTable, seconds: float) -> Iter
             total = 0.0
     if len(records) > bounds[-1]:
         bounds.append(len(records))
-    for group, (lo, hi) in enumerate(pairwise(bounds)):
-        yield RecordGroup(f"records_{group:06d}", float(durations[lo:hi].sum()), hi - lo, lo, hi)
+    seconds_of_groups = [float(durations[lo:hi].sum()) for lo, hi in pairwise(bounds)]
+    return units_of("records", bounds, seconds_of_groups, make=RecordUnit)

@@ -24,8 +24,8 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.npy import npy_bytes
 from prepcli.jobs.model_job import UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded
+from prepcli.jobs.record_job import each_record
 from prepcli.jobs.records import Records
-from prepcli.manifest.record import Record
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
@@ -260,7 +260,7 @@ class Bundle(UnitWork[int, Embedded]):
         return embeddings
 
     def _too_large(self, position: int, device: str) -> RecordRejected:
-        entry = Record.parse(self._records.line(int(self.numbers[position])))
+        entry = self._records.record(int(self.numbers[position]))
         return RecordRejected(
             RejectReason.OUT_OF_MEMORY,
             f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
@@ -317,7 +317,7 @@ class Bundle(UnitWork[int, Embedded]):
 
     def _real_path(self, member: np.int64) -> str:
         number = int(self.numbers[member])
-        named = Record.parse(self._records.line(number)).audio_filepath
+        named = self._records.record(number).audio_filepath
         return real_path(self._records.audio_path(number, named))
 
     def write(self, computed: Embedded, writer: UnitWriter) -> None:
@@ -326,7 +326,10 @@ class Bundle(UnitWork[int, Embedded]):
         part = PartWriter(writer.open_part(LINES_NAME.format(writer.unit.id)))
         lines = ContextLines(self._records)
         best: list[float] = []
-        for position, number in enumerate(self.numbers.tolist()):
+        position_of = {number: position for position, number in enumerate(self.numbers.tolist())}
+
+        def write(number: int) -> float:
+            position = position_of[number]
             context = int(chosen.best[position])
             # Rounded as it is written, so that a filter on the written value gives the same result.
             similarity = round(float(chosen.similarity[position]), DIGITS)
@@ -334,11 +337,12 @@ class Bundle(UnitWork[int, Embedded]):
                 best.append(similarity)
             rejected = computed.rejects.get(position) or self._why_not(context, similarity)
             if rejected is not None:
-                writer.reject(self._records.reject_source(number), rejected, self._records.origin(number))
-                continue
+                raise rejected
             line = lines.line(number, int(self.numbers[context]), similarity)
             part.add(number, line, similarity, float(self._durations[context]))
-            writer.count(1, float(self._durations[position]))
+            return float(self._durations[position])
+
+        each_record(self._records, position_of, write, writer)
         writer.open_part(INDEX_NAME.format(writer.unit.id)).write(part.index())
         writer.open_part(BEST_NAME.format(writer.unit.id)).write(npy_bytes(np.array(best)))
         writer.extra.update(computed.extra)
@@ -369,7 +373,7 @@ class Bundle(UnitWork[int, Embedded]):
         writer.open(EMBEDDINGS_NAME.format(name)).write(npy_bytes(embeddings[readable]))
         index = writer.open(EMBEDDINGS_INDEX_NAME.format(name))
         for number in self.numbers[readable].tolist():
-            entry = Record.parse(self._records.line(number))
+            entry = self._records.record(number)
             changes = self._records.merged_changes(number, entry)
             others = [field for field in entry.fields if field not in _INDEX_FIELDS]
             index.write(entry.to_json(changes, others) + b"\n")

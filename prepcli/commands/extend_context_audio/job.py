@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,7 +34,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.job import Execution
 from prepcli.engine.run.report import Report
-from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
@@ -43,7 +42,8 @@ from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
-from prepcli.jobs.records import Records, base_directories, settings_over
+from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
+from prepcli.jobs.records import base_directories
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
@@ -51,32 +51,24 @@ from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.ranks import run_on_devices
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+from prepcli.planning.arrays import Scratch, Values
 from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
 
 @dataclass(frozen=True, slots=True)
-class VoiceBundle(Unit):
-    """Whole voices: the records `order[lo:hi]` of the layout."""
-
-    lo: int
-    hi: int
-
-
-@dataclass(frozen=True, slots=True)
-class ContextContents:
+class ContextContents(RecordContents):
     """The records, and how their voices are bundled."""
 
-    records: Records
     layout: ContextLayout
     store: EmbeddingStore
     root: Path
     """The workspace, which holds the store."""
 
 
-ContextPlan = Plan[VoiceBundle, ContextContents]
+ContextPlan = Plan[RecordUnit, ContextContents]
 
 
-class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
+class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverRecords[RecordUnit, ContextContents]):
     """Extends manifests in one file. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
@@ -150,28 +142,25 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
 
     def settings(self, plan: ContextPlan) -> dict[str, Any]:
         """The options, where the audio lies, and which model it is."""
-        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
-        return settings | {"--speaker-model": self._model_identity}
+        return self.own_settings() | {"--speaker-model": self._model_identity}
 
     def plan(self, workspace: Workspace) -> ContextPlan:
         """Index the manifests and pack their voices into bundles."""
         keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
-        base_dir = self.options.audio_base_dir
-        records = Records(self.manifests, base_dir, keys=keys, workspace=workspace, num_workers=self.num_workers)
-        what = [self.command, settings_over(self.manifests, base_dir, self.options)]
-        layout = ContextLayout(
-            **records.layout(what, lambda scratch: plan_bundles(records.index, base_dir, scratch).to_values())
-        )
-        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
-        units = [
-            VoiceBundle(f"bundle_{number:06d}", seconds, hi - lo, lo, hi)
-            for number, ((lo, hi), seconds) in enumerate(places)
-        ]
+        records = self.read(workspace, keys)
+
+        def make(scratch: Scratch) -> Values:
+            return plan_bundles(records.index, self.audio_base_dir, scratch).to_values()
+
+        layout = ContextLayout(**self.layout(records, make))
+        units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
         note = (
             f"{layout.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "
             f"with most audio {format_seconds(layout.largest_group)}"
         )
-        contents = ContextContents(records, layout, self._store(), workspace.root)
+        contents = ContextContents(
+            records, layout, self._store(), workspace.root, order=layout.order, left_out=layout.left_out
+        )
         notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
         notes += notes_on_speakers(record for _, record in records.sample())
         self._planned = records.plan(units, contents, layout.left_out, notes)
@@ -180,14 +169,6 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
     def input_files(self, plan: ContextPlan) -> list[str]:
         """The manifests, and the model where it is a file."""
         return [*self.manifests, self.options.speaker_model]
-
-    def missing_sample(self, plan: ContextPlan) -> str | None:
-        """Looks for a few audio files of the manifests."""
-        return plan.contents.records.missing_sample()
-
-    def planned_rejects(self, plan: ContextPlan) -> Iterator[bytes]:
-        """The records that are alone in their group, and the lines that cannot be read."""
-        return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
 
     def load_model(self) -> SpeakerEncoder:
         """Load the speaker model, unless all embeddings seem to be kept."""
@@ -199,7 +180,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         contents, units = self._planned.contents, self._planned.units
         return all(contents.store.may_have_all(contents.root, unit.id, unit.num_records) for unit in units)
 
-    def execute(self, plan: ContextPlan, units: Sequence[VoiceBundle], execution: Execution) -> Iterator[Marker]:
+    def execute(self, plan: ContextPlan, units: Sequence[RecordUnit], execution: Execution) -> Iterator[Marker]:
         """As any job with a model; without one first if all embeddings seem to be kept."""
         left = {unit.id: unit for unit in units}
         try:
@@ -224,7 +205,7 @@ class ContextJob(ModelJob[VoiceBundle, ContextContents, SpeakerEncoder]):
         """Reads the records' audio."""
         return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
 
-    def read_ahead(self, contents: ContextContents, unit: VoiceBundle, workers: DecodingPool[int]) -> Begin:
+    def read_ahead(self, contents: ContextContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Nothing is read ahead."""
 
         def begin(tick: Tick) -> Bundle:

@@ -1,6 +1,5 @@
 """The lines of records with contexts: written in parts, one per bundle, and merged in the order of the input."""
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.formats.npy import npy_bytes
 from prepcli.jobs.records import Records
-from prepcli.manifest.record import Record, Value
+from prepcli.manifest.record import Value
+from prepcli.storage.input_files import read_at
 
 FIELDS = {
     "offset": "context_audio_offset",
@@ -47,14 +47,14 @@ class ContextLines:
     def line(self, record: int, context: int, similarity: float) -> bytes:
         """The line of the record, with line end. Context fields of an earlier run are replaced."""
         path, added = self._added(context)
-        entry = Record.parse(self._records.line(record))
+        entry = self._records.record(record)
         changes = self._records.merged_changes(record, entry)
         changes |= {SIMILARITY: round(similarity, DIGITS), PATH: path, **added}
         stale = [name for name in FIELDS.values() if name not in added]
         return entry.to_json(changes, stale) + b"\n"
 
     def _fields_of(self, context: int) -> tuple[str, dict[str, Value]]:
-        other = Record.parse(self._records.line(context))
+        other = self._records.record(context)
         added: dict[str, Value] = {
             target: other.fields[name]
             for name, target in FIELDS.items()
@@ -106,7 +106,7 @@ def _lines(path: Path, index: NDArray[Any], lo: int, hi: int) -> Iterator[tuple[
     ends = index["end"][lo:hi].tolist()
     begin = int(index["end"][lo - 1]) if lo else 0
     with path.open("rb") as file:
-        data = os.pread(file.fileno(), ends[-1] - begin, begin)
+        data = read_at(file.fileno(), ends[-1] - begin, begin)
     at = 0
     for record, end in zip(index["record"][lo:hi].tolist(), ends, strict=True):
         yield record, data[at : end - begin]

@@ -20,12 +20,11 @@ from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.folders import numbered
 from prepcli.formats.indexes import index_name, indexes_of
 from prepcli.formats.names import brace_text
+from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import (
     AUDIO_NAME,
-    CUTS_FILE,
     TARGET,
     TEXT_CONTEXT_CUTS,
     CutWriter,
@@ -201,10 +200,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
 
     def plan(self, workspace: Workspace) -> TextContextPlan:
         """Read all cuts."""
-        found = numbered(self.folder / "cuts", CUTS_FILE)
-        if not found:
-            raise UsageError(f"{self.folder} is not a Lhotse Shar set: it has no cuts/cuts.<number>.jsonl.gz")
-        files = {number: CutsFile(path, state_of(path)) for number, path in sorted(found.items())}
+        files = {number: CutsFile(path, state_of(path)) for number, path in SharSet(self.folder).cuts().items()}
         sizes = measure_cuts(list(files.values()), self.num_workers)
         return Plan(
             units=[

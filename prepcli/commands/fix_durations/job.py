@@ -17,20 +17,18 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_file
 from prepcli.commands.fix_durations.options import FixDurations
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.workers import UnitJob
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import path_in
+from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob
 from prepcli.jobs.records import base_directories, settings_over
 from prepcli.manifest.fields import parse_fields, with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
-from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
+from prepcli.manifest.line_slices import LineSlice, slice_lines
 from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
@@ -39,6 +37,7 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import is_address
 
 _CHANGED, _WITHOUT = "changed", "without"
+_DIFFERENCES_NAME = "parts/{}.f64"
 
 
 class _Place(msgspec.Struct):
@@ -47,18 +46,17 @@ class _Place(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class DurationsContents(LineContents):
     """The lines, the base folder of each manifest, and the numbers of files of which there are segments, sorted."""
 
-    slices: LineSlices
     base_dirs: list[str]
     segmented: NDArray[np.int64]
 
 
-DurationsPlan = Plan[LineSlice, Contents]
+DurationsPlan = Plan[LineSlice, DurationsContents]
 
 
-class DurationsJob(UnitJob[LineSlice, Contents]):
+class DurationsJob(LineJob[DurationsContents]):
     """Writes one manifest. A unit is a slice of a manifest's lines."""
 
     command: ClassVar[str] = "fix-durations"
@@ -84,7 +82,7 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
         slices = slice_lines(self.manifests, workspace.spool, lambda block: _add_segmented(block, base_dir, segmented))
         if not slices.num_records:
             raise UsageError(f"no records in {', '.join(self.manifests)}: it has no lines")
-        contents = Contents(slices, base_dirs, np.array(sorted(segmented), np.int64))
+        contents = DurationsContents(slices, base_dirs, np.array(sorted(segmented), np.int64))
         return Plan(slices.units, slices.num_records, contents, slices.inputs, knows_seconds=False)
 
     def settings(self, plan: DurationsPlan) -> dict[str, Any]:
@@ -104,41 +102,15 @@ class DurationsJob(UnitJob[LineSlice, Contents]):
                 named.append((contents.base_dirs[source], audio_filepath_of(parse_fields(line))))
         return explain_missing(named)
 
-    def process(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
-        """Measure the files of a slice, and write their lines."""
-        contents = plan.contents
-        source = plan.inputs[unit.source].path
-        measure = _Measure(contents, contents.base_dirs[unit.source])
-        lines: list[bytes] = []
-        seconds = 0.0
-        differences: list[float] = []
-        for number, line in contents.slices.lines(unit):
-            duration = 0.0
-            try:
-                fields = parse_fields(line)
-                before, duration = measure.durations(fields)
-            except RecordRejected as rejected:
-                writer.reject(line, rejected, Origin(source, number))
-            else:
-                lines.append(_corrected(line, fields, before, duration))
-                seconds += duration
-                if before is None:
-                    writer.extra[_WITHOUT] += 1
-                elif abs(before - duration) > SAME_SECONDS:
-                    differences.append(abs(before - duration))
-                writer.extra[_CHANGED] += before != duration
-            advance(1, duration)
-        part = writer.open_part(f"parts/{unit.id}.jsonl")
-        if lines:
-            part.write(b"\n".join(lines) + b"\n")
-        writer.open_part(f"parts/{unit.id}.f64").write(np.array(differences, "<f8").tobytes())
-        writer.count(len(lines), seconds)
+    def open_unit(self, contents: DurationsContents, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
+        """Measure the files of a slice, and correct its lines."""
+        return _Corrected(_Measure(contents, contents.base_dirs[unit.source]), unit, writer)
 
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts, and say how far the durations were off."""
         root = writer.workspace.root
-        writer.join(self.options.out.name, (f"parts/{marker.unit}.jsonl" for marker in markers))
-        parts = (np.fromfile(root / f"parts/{marker.unit}.f64", "<f8") for marker in markers)
+        writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
+        parts = (np.fromfile(root / _DIFFERENCES_NAME.format(marker.unit), "<f8") for marker in markers)
         differences = np.concatenate([np.empty(0), *parts])
         details: dict[str, Any] = {"manifest": self.options.out}
         base = plan.contents.base_dirs[0]
@@ -165,10 +137,32 @@ def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, A
     return details
 
 
+class _Corrected:
+    """Makes the corrected lines of a slice, and keeps by how many seconds durations were off."""
+
+    def __init__(self, measure: "_Measure", unit: LineSlice, writer: UnitWriter) -> None:
+        self._measure, self._unit, self._writer = measure, unit, writer
+        self._differences: list[float] = []
+
+    def make(self, line: bytes) -> tuple[bytes, float]:
+        fields = parse_fields(line)
+        before, duration = self._measure.durations(fields)
+        if before is None:
+            self._writer.extra[_WITHOUT] += 1
+        elif abs(before - duration) > SAME_SECONDS:
+            self._differences.append(abs(before - duration))
+        self._writer.extra[_CHANGED] += before != duration
+        return _corrected(line, fields, before, duration), duration
+
+    def close(self) -> None:
+        name = _DIFFERENCES_NAME.format(self._unit.id)
+        self._writer.open_part(name).write(np.array(self._differences, "<f8").tobytes())
+
+
 class _Measure:
     """Measures the audio of records; neighbours of one file are measured once."""
 
-    def __init__(self, contents: Contents, base_dir: str) -> None:
+    def __init__(self, contents: DurationsContents, base_dir: str) -> None:
         self._segmented = contents.segmented
         self._base_dir = base_dir
         self._last: tuple[str, AudioInfo] | None = None

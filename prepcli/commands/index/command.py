@@ -14,7 +14,8 @@ from prepcli.commands.index.options import Index
 from prepcli.commands.index.rebase import old_places, rebase
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
 from prepcli.engine.run.report import format_bytes
-from prepcli.errors import InputChangedError, UsageError
+from prepcli.engine.state.workspace import flush_folders
+from prepcli.errors import InputChangedError, UsageError, naming
 from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.training_config import indexed_config
@@ -140,10 +141,11 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
     if isinstance(index, StorePath):
         call(client.put_object, str(index), content)  # it appears whole, and with the time of the store
         return
+    new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
     index.parent.mkdir(parents=True, exist_ok=True)
     draft = index.with_name(f".{index.name}~{Owner.of_this_process(_RUN)}~")
     try:
-        with draft.open("wb") as file:
+        with naming(index), draft.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -151,6 +153,7 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
         if now < data_mtime_ns:
             os.utime(draft, ns=(data_mtime_ns, data_mtime_ns))
         os.replace(draft, index)
+        flush_folders([index.parent, *(one.parent for one in new)])
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

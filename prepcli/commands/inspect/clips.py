@@ -20,7 +20,7 @@ MAX_CLIP_SAMPLES = 300_000
 """Maximum samples of a clip, in one channel: a FLAC of about 300 kB, 19 s at 16 kHz."""
 
 
-class Clip(NamedTuple):
+class AudioClip(NamedTuple):
     """The audio of a record as a FLAC or WAV file; or why there is none.
 
     Attributes:
@@ -42,7 +42,7 @@ class _Task(NamedTuple):
     channel: int
 
 
-def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Path | None) -> list[Clip]:
+def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Path | None) -> list[AudioClip]:
     """Return the audio of records of a manifest, a tarred set or a Shar set.
 
     Raises:
@@ -53,17 +53,17 @@ def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Pat
     return [next(clips) if isinstance(task, _Task) else task for task in found]
 
 
-def _task_for(subject: Subject, example: Example, audio_base_dir: Path | None) -> _Task | Clip:
+def _task_for(subject: Subject, example: Example, audio_base_dir: Path | None) -> _Task | AudioClip:
     fields = example.fields
     try:
         located = list(locate(subject, path_of(example.file), example.line - 1, fields, audio_base_dir))
     except UsageError as error:
-        return Clip(note=str(error))
+        return AudioClip(note=str(error))
     if not located:
-        return Clip(note="its audio lies in no file that is known here")
+        return AudioClip(note="its audio lies in no file that is known here")
     audio: Located = next((one for one in located if one.field == TARGET), located[0])
     if audio.problem is not None:
-        return Clip(note=audio.problem)
+        return AudioClip(note=audio.problem)
     if subject.kind == "shar":  # a tar of a Shar set holds the cut, and not its recording
         return _Task(audio.name, audio.data, 0.0, None, 0)
     offset, duration = (_seconds(fields.get(name)) for name in ("offset", "duration"))
@@ -74,7 +74,7 @@ def _seconds(value: Any) -> float | None:
     return float(value) if type(value) in (int, float) else None
 
 
-def _cut(task: _Task) -> Clip:
+def _cut(task: _Task) -> AudioClip:
     """Decode the beginning of a record, in a worker process."""
     try:
         take_in_hand(task.name)
@@ -88,7 +88,7 @@ def _cut(task: _Task) -> Clip:
         format = "flac" if encodable_rate("flac", info.sampling_rate) == info.sampling_rate else "wav"
         data = encode(samples[:, 0], info.sampling_rate, format, "PCM_16")
     except RecordRejected as rejected:
-        return Clip(note=rejected.detail)
+        return AudioClip(note=rejected.detail)
     rate = info.sampling_rate
     part = f"the first {count / rate:.1f} s of {num_samples / rate:,.1f} s" if count < num_samples else ""
-    return Clip(data, format, part)
+    return AudioClip(data, format, part)

@@ -18,7 +18,8 @@ from prepcli.commands.inspect.tally import Share, Tally, column, tally_files
 from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
 from prepcli.commands.verify.shar import find_shards
 from prepcli.errors import UsageError
-from prepcli.formats.tarred import TAR_NAME, metadata_name, newest_version, read_metadata
+from prepcli.formats.sets import SharSet, TarredSet
+from prepcli.formats.tarred import TAR_NAME, metadata_name, read_metadata
 from prepcli.interface.reports import percentiles
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.datasets import DataSet, Mix
@@ -148,13 +149,12 @@ def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
 
 def _look_at_folder(subject: Subject, folder: Path, found: Inspection) -> None:
     if subject.kind == "shar" and (folder / "cuts").is_dir():
-        found.notes += find_shards(folder, lambda _: None)[1]
-    if subject.kind == "tarred" and "" in subject.tars:
-        numbers = [int(path.stem.rpartition("_")[2]) for path in subject.tars[""]]
-        if missing := sorted(set(range(max(numbers) + 1)) - set(numbers)):
-            found.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
+        found.notes += find_shards(SharSet(folder), lambda _: None)[1]
     if subject.kind == "tarred":
-        metadata = folder / metadata_name(newest_version(folder))
+        one = TarredSet(folder)
+        if missing := sorted(set(range(max(one.shards, default=-1) + 1)) - set(one.shards)):
+            found.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
+        metadata = folder / metadata_name(one.version)
         if metadata.is_file():
             try:
                 found.metadata = read_metadata(metadata)

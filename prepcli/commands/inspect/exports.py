@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,88 +11,63 @@ from prepcli.commands.inspect.audio import AudioFacts, Candidate, look_at_files
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.errors import UsageError
-from prepcli.formats.folders import regular_files
+from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
-from prepcli.formats.parquet import DATA_FILE, check_installed, python_values, seconds_in
-from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
+from prepcli.formats.parquet import check_installed, python_values, seconds_in
+from prepcli.formats.sets import MelSet, ParquetSet, WenetSet
 from prepcli.interface.printing import first_line
 
 MAX_FILES = 8
 """Maximum number of Parquet files in which audio is looked at, evenly spread."""
 
 
-@dataclass(frozen=True)
-class ExportFiles:
-    """An export: its kind, what it is, and the shards, lists or files that it is made of."""
-
-    kind: str
-    title: str
-    files: list[Path]
-    tars: list[Path]
+Export = WenetSet | MelSet | ParquetSet
+"""A set for another toolkit."""
 
 
-def export_in(folder: Path) -> ExportFiles | None:
-    """The export in a folder; None where there is none."""
-    files = regular_files(folder)
-    names = {path.name for path in files}
-    if LIST_NAME in names:
-        return _shards(folder / LIST_NAME)
-    if RAW_LIST_NAME in names:
-        return _raw(folder / RAW_LIST_NAME)
-    lists = [
-        path for one in (folder, folder / "filelists") for path in regular_files(one) if LIST_FILE.match(path.name)
-    ]
-    if lists:
-        mels = folder / "mels"
-        with_mels = "mels and file lists" if mels.is_dir() else "file lists"
-        return ExportFiles("mels", f"{with_mels} for Tacotron 2 and WaveGlow", lists, [])
-    parquet = [path for path in files if DATA_FILE.match(path.name)]
-    return _parquet(parquet) if parquet else None
-
-
-def export_of(path: Path) -> ExportFiles | None:
+def export_of(path: Path) -> Export | None:
     """The export that a file is, or is the list of; None where it is none of these."""
     with path.open("rb") as file:
         head = file.read(4096)
+    alone = Listing([path.name], [])
     if head[:4] == b"PAR1":
-        return _parquet([path])
+        return ParquetSet(path.parent, alone)
     if LIST_FILE.match(path.name):
-        return ExportFiles("mels", "a file list for Tacotron 2 and WaveGlow", [path], [])
+        return MelSet(path.parent, alone)
     first = head.partition(b"\n")[0].strip()
     if first.endswith(b".tar") and b"\0" not in first:
-        return _shards(path)
+        return WenetSet(path, is_raw=False)
     try:
         fields = json.loads(first)
     except ValueError:
         return None
-    return _raw(path) if isinstance(fields, dict) and {"key", "wav", "txt"} <= set(fields) else None
+    return WenetSet(path, is_raw=True) if isinstance(fields, dict) and {"key", "wav", "txt"} <= set(fields) else None
 
 
-def _shards(listed: Path) -> ExportFiles:
-    """The shards of a list; where the path of one is not known here, it is looked for beside the list."""
-    tars = [path if path.is_file() else listed.parent / path.name for path in read_shard_list(listed)]
-    return ExportFiles("wenet", f"{len(tars):,} shards for WeNet (data_type: shard)", [listed], tars)
+def title_of(export: Export, *, is_file: bool) -> str:
+    """What an export is, for a user; `is_file`: it is one file list, and not the folder of such lists."""
+    if isinstance(export, ParquetSet):
+        return "Parquet with audio" if len(export.record_files()) > 1 else "a Parquet file"
+    if isinstance(export, MelSet):
+        lists = "a file list" if is_file else "mels and file lists" if export.has_mels else "file lists"
+        return f"{lists} for Tacotron 2 and WaveGlow"
+    if export.is_raw:
+        return "a data list for WeNet (data_type: raw)"
+    return f"{len(export.tars):,} shards for WeNet (data_type: shard)"
 
 
-def _raw(listed: Path) -> ExportFiles:
-    return ExportFiles("wenet", "a data list for WeNet (data_type: raw)", [listed], [])
-
-
-def _parquet(files: list[Path]) -> ExportFiles:
-    return ExportFiles("parquet", "Parquet with audio" if len(files) > 1 else "a Parquet file", files, [])
-
-
-def look_at_export(export: ExportFiles, num_audio_files: int, found: Inspection) -> None:
+def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
     """Count the records, and look at the headers of a sample of the audio."""
-    missing = [str(path) for path in export.tars if not path.is_file()]
-    if missing:
-        found.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
-    found.files = len(export.tars or export.files)
-    if export.kind == "parquet":
-        _look_at_parquet(export.files, num_audio_files, found)
-    elif not export.tars:
-        read = _raw_lines if export.kind == "wenet" else _list_lines
-        _look_at_lists(export.files, read, num_audio_files, found)
+    files = list(export.files())
+    if isinstance(export, ParquetSet):
+        _look_at_parquet(files, num_audio_files, found)
+    elif isinstance(export, WenetSet) and export.tars:
+        files = export.tars
+        if missing := [str(path) for path in files if not path.is_file()]:
+            found.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+    else:
+        _look_at_lists(files, _raw_lines if export.kind == "wenet" else _list_lines, num_audio_files, found)
+    found.files = len(files)
 
 
 def _look_at_lists(

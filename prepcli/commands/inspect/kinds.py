@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from prepcli.audio.probe import probe_file
-from prepcli.commands.inspect.exports import ExportFiles, export_in, export_of
+from prepcli.commands.inspect.exports import Export, export_of, title_of
 from prepcli.commands.inspect.rows import LineKind
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import advice_on_audio, numbered, regular_files
-from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, decode_json, is_shar
-from prepcli.formats.tarred import SHARD_MANIFEST_FILE, buckets_in, shard_tars
+from prepcli.formats.sets import CodesSet, Shards, SharSet, TarredSet, WenetSet, open_set
+from prepcli.formats.shar import AUDIO_FILE, decode_json
+from prepcli.formats.tarred import SHARD_MANIFEST_FILE
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
@@ -29,7 +30,6 @@ from prepcli.storage.addresses import is_address, names_several
 from prepcli.storage.paths import StorePath, path_of
 
 WORK = ".prepcli"
-_FIELD_TAR = re.compile(r"(?P<field>.+)\.\d+\.tar(\.gz)?$")
 _TAR = (".tar", ".tar.gz", ".tgz")
 _MANIFEST = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _SNIFFED_BYTES = 256 << 10
@@ -51,7 +51,7 @@ class Subject:
     out: Path | None = None
     part: str | None = None
     notes: list[str] = field(default_factory=list)
-    export: ExportFiles | None = None
+    export: Export | None = None
 
 
 def what_is(spec: str) -> Subject:
@@ -94,7 +94,7 @@ def _of_folder(folder: Path) -> Subject:
         out = named.with_name(named.name.removesuffix(WORK))
         note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
         return Subject("run", "the records of a run of prepcli", out=out, notes=note)
-    for look in (_shar, _tarred, _codes, _shar_field, _export, _loose_tars, _manifests):
+    for look in (_of_set, _part_of_set, _loose_tars, _manifests):
         if (found := look(named)) is not None:
             found.folder = found.folder or named
             return found
@@ -107,56 +107,54 @@ def _of_folder(folder: Path) -> Subject:
     )
 
 
-def _shar(folder: Path) -> Subject | None:
-    codes = {str(path.relative_to(folder)): _in_order(path, CODES_FILE) for path in sorted(folder.glob("codes_*/*"))}
-    codes = {name: tars for name, tars in codes.items() if tars}
-    if is_shar(folder):
-        fields = {path.name: _in_order(path, AUDIO_FILE) for path in sorted(folder.iterdir()) if path.is_dir()}
-        tars = {name: files for name, files in fields.items() if files}
-        return Subject("shar", "a Lhotse Shar data set", data_in_directory(str(folder)), tars, codes, out=folder)
-    files = regular_files(folder)
-    if not any(CUTS_FILE.match(path.name) for path in files):
-        return None
-    flat: dict[str, list[Path]] = {}
-    for path in files:
-        if match := _FIELD_TAR.match(path.name):
-            flat.setdefault(match["field"], []).append(path)
-    if not flat and is_shar(folder.parent):
-        note = [f"the audio belongs to {folder.parent}: prepcli inspect {folder.parent}"]
-        return Subject(
-            "cuts", "the cuts of a Lhotse Shar", data_in_directory(str(folder)), out=folder.parent, notes=note
-        )
-    audio = {name: tars for name, tars in flat.items() if not name.endswith("_codes")}
-    flat_codes = {name: tars for name, tars in flat.items() if name.endswith("_codes")}
-    return Subject(
-        "shar", "a Lhotse Shar in one flat folder", data_in_directory(str(folder)), audio, flat_codes, out=folder
-    )
+def _of_set(folder: Path) -> Subject | None:
+    """The first set in a folder."""
+    one = open_set(folder)
+    if isinstance(one, SharSet):
+        return _shar(one)
+    if isinstance(one, TarredSet):
+        return _tarred(one)
+    if isinstance(one, CodesSet):
+        return _made_with_codec(folder, Subject("codes", "codec codes of a Shar", codes=_in_order(one.fields)))
+    return _export(one, folder) if isinstance(one, Export) else None
 
 
-def _tarred(folder: Path) -> Subject | None:
-    folders = [folder, *buckets_in(folder).values()]
-    sets = [one for one in folders if any(one.glob("tarred_audio_manifest*.json")) or shard_tars(one)]
-    if not sets:
-        if manifests := _in_order(folder, SHARD_MANIFEST_FILE):
-            title = "the manifests of a tarred data set's shards"
-            return Subject("manifest", title, DataSet(tuple(map(str, manifests))), out=folder.parent)
-        return None
-    title = "a tarred data set (NeMo)" if sets == [folder] else f"a tarred data set (NeMo) in {len(sets)} buckets"
-    tars = {"" if one == folder else one.name: list(shard_tars(one).values()) for one in sets}
+def _shar(one: SharSet) -> Subject:
+    data, tars, codes = data_in_directory(str(one.folder)), _in_order(one.audio), _in_order(one.codes)
+    parent = one.folder.parent
+    if one.is_flat and not tars and not codes and isinstance(open_set(parent), SharSet):
+        note = [f"the audio belongs to {parent}: prepcli inspect {parent}"]
+        return Subject("cuts", "the cuts of a Lhotse Shar", data, out=parent, notes=note)
+    title = "a Lhotse Shar in one flat folder" if one.is_flat else "a Lhotse Shar data set"
+    return Subject("shar", title, data, tars, codes, out=one.folder)
+
+
+def _tarred(one: TarredSet) -> Subject:
+    sets = [part for part in (one, *one.parts.values()) if not part.is_empty]
+    title = "a tarred data set (NeMo)" if sets == [one] else f"a tarred data set (NeMo) in {len(sets)} buckets"
+    tars = {"" if part is one else part.folder.name: list(part.shards.values()) for part in sets}
     try:
-        data = data_in_directory(str(folder))
+        data = data_in_directory(str(one.folder))
     except UsageError as error:
         title = f"{sum(map(len, tars.values()))} tars of a set that cannot be read"
         return Subject("tars", title, tars=tars, notes=[str(error)])
-    return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=folder)
+    return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=one.folder)
 
 
-def _codes(folder: Path) -> Subject | None:
-    if own := _in_order(folder, CODES_FILE):
-        return _made_with_codec(folder.parent, Subject("codes", "one field of codec codes", codes={folder.name: own}))
-    below = [path for pattern in ("*_codes", "codes_*/*_codes") for path in sorted(folder.glob(pattern))]
-    found = {str(path.relative_to(folder)): tars for path in below if (tars := _in_order(path, CODES_FILE))}
-    return _made_with_codec(folder, Subject("codes", "codec codes of a Shar", codes=found)) if found else None
+def _part_of_set(folder: Path) -> Subject | None:
+    """A folder inside of a set: manifests of shards, or one field."""
+    if manifests := numbered(folder, SHARD_MANIFEST_FILE):
+        title = "the manifests of a tarred data set's shards"
+        return Subject("manifest", title, DataSet(tuple(map(str, manifests.values()))), out=folder.parent)
+    if own := numbered(folder, CODES_FILE):
+        codes = {folder.name: list(own.values())}
+        return _made_with_codec(folder.parent, Subject("codes", "one field of codec codes", codes=codes))
+    if audio := numbered(folder, AUDIO_FILE):
+        of_shar = isinstance(open_set(folder.parent), SharSet)
+        notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if of_shar else []
+        tars = {folder.name: list(audio.values())}
+        return Subject("tars", "one field of a Lhotse Shar", tars=tars, out=folder.parent, notes=notes)
+    return None
 
 
 def _made_with_codec(folder: Path, subject: Subject) -> Subject:
@@ -166,21 +164,12 @@ def _made_with_codec(folder: Path, subject: Subject) -> Subject:
     return subject
 
 
-def _shar_field(folder: Path) -> Subject | None:
-    tars = _in_order(folder, AUDIO_FILE)
-    if not tars:
-        return None
-    notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if is_shar(folder.parent) else []
-    return Subject("tars", "one field of a Lhotse Shar", tars={folder.name: tars}, out=folder.parent, notes=notes)
-
-
-def _export(path: Path) -> Subject | None:
-    found = export_in(path) if path.is_dir() else export_of(path)
-    if found is None:
-        return None
-    out = path if path.is_dir() else _made_by(path)
-    tars = [tar for tar in found.tars if tar.is_file()]
-    return Subject(found.kind, found.title, tars={"": tars} if tars else {}, out=out, export=found)
+def _export(one: Export, path: Path) -> Subject:
+    tars = [tar for tar in one.tars if tar.is_file()] if isinstance(one, WenetSet) else []
+    is_folder = path.is_dir()
+    out = path if is_folder else _made_by(path)
+    title = title_of(one, is_file=not is_folder)
+    return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
 
 
 def _loose_tars(folder: Path) -> Subject | None:
@@ -216,8 +205,8 @@ def _of_file(path: Path) -> Subject:
     check_file(name, "file")
     if path.name.endswith(_TAR) or _begins_as_tar(path):
         return _of_tars([path], "a tar")
-    if (export := _export(path)) is not None:
-        return export
+    if (export := export_of(path)) is not None:
+        return _export(export, path)
     kind = line_kind(path)
     if path.name.startswith("rejects") and path.stat().st_size == 0:
         kind = "rejects"  # of a run that rejected nothing
@@ -286,5 +275,5 @@ def _is_workspace(folder: Path) -> bool:
     return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
 
 
-def _in_order(folder: Path, pattern: "re.Pattern[str]") -> list[Path]:
-    return [path for _, path in sorted(numbered(folder, pattern).items())]
+def _in_order(fields: dict[str, Shards]) -> dict[str, list[Path]]:
+    return {name: list(tars.values()) for name, tars in fields.items()}

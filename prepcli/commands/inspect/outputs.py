@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from prepcli.commands.inspect.groups import HEADING
 from prepcli.engine.state.workspace import atomic_file
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, cannot_write
 
 
 class Kind(NamedTuple):
@@ -61,4 +61,4 @@ def write_output(path: Path, text: str) -> None:
         with atomic_file(target) as file:
             file.write(data)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise cannot_write(error, f"cannot write {path}: {error.strerror}") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from prepcli.commands.inspect.clips import Clip
+from prepcli.commands.inspect.clips import AudioClip
 from prepcli.commands.inspect.examples import Example
 from prepcli.commands.inspect.groups import Group
 from prepcli.commands.inspect.outputs import PAGE, check_output, write_output
@@ -162,12 +162,12 @@ def check_page(path: Path) -> None:
     check_output("--html", path, PAGE)
 
 
-def write_page(found: Inspection, clips: Sequence[Clip], path: Path) -> None:
+def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> None:
     """Write the page; raises `UsageError` without matplotlib or jinja2, and when the file cannot be written."""
     write_output(path, page_of(found, clips, command_line()))
 
 
-def page_of(found: Inspection, clips: Sequence[Clip], command: str) -> str:
+def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
     """The HTML of the page.
 
     Args:
@@ -180,7 +180,7 @@ def page_of(found: Inspection, clips: Sequence[Clip], command: str) -> str:
 
     sections = sections_of(found)
     shown = found.sample or [Example([], "", 0, fields) for fields in found.first_records]
-    heard = [*clips, *[Clip()] * (len(found.outliers) + len(shown) - len(clips))]
+    heard = [*clips, *[AudioClip()] * (len(found.outliers) + len(shown) - len(clips))]
     outliers, sample = heard[: len(found.outliers)], heard[len(found.outliers) :]
     return template.render(
         found=found,
@@ -259,7 +259,7 @@ class _Row(NamedTuple):
     others: list[tuple[str, str]]
 
 
-def _row(example: Example, clip: Clip, names_file: bool) -> _Row:
+def _row(example: Example, clip: AudioClip, names_file: bool) -> _Row:
     fields = {name: _shown(value) for name, value in example.fields.items()}
     url = f"data:audio/{clip.format};base64,{b64encode(clip.data).decode()}" if clip.data else ""
     name = fields.pop("audio_filepath", None) or fields.pop("id", "")

@@ -88,7 +88,7 @@ class FoundRecord(msgspec.Struct):
     audio: list[FoundAudio]
 
 
-class Named(msgspec.Struct):
+class NamedShare(msgspec.Struct):
     """A speaker or a language: its records and hours."""
 
     name: str
@@ -133,9 +133,9 @@ class Inspection:
     extensions: dict[str, int] = field(default_factory=dict)
     cut_sampling_rates: dict[int, int] = field(default_factory=dict)
     speakers: int = 0
-    top_speakers: list[Named] = field(default_factory=list)
+    top_speakers: list[NamedShare] = field(default_factory=list)
     num_languages: int = 0
-    languages: list[Named] = field(default_factory=list)
+    languages: list[NamedShare] = field(default_factory=list)
     reject_reasons: dict[str, int] = field(default_factory=dict)
     unusable: dict[str, int] = field(default_factory=dict)
     first_unusable: str | None = None
@@ -173,7 +173,7 @@ class Inspection:
         return document
 
 
-def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[Named]:
+def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[NamedShare]:
     """The `limit` with the most audio, largest first; ties by name."""
     top = sorted(shares.items(), key=lambda item: (-item[1].seconds, item[0]))[:limit]
-    return [Named(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]
+    return [NamedShare(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]

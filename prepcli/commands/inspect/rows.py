@@ -10,7 +10,7 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import decode_json
 from prepcli.manifest.fields import decode_value
-from prepcli.manifest.lines import CutLine, NemoLine, check_usable, decode_lines, line_ends, read_line
+from prepcli.manifest.lines import CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
 from prepcli.manifest.record import MAX_SECONDS
 
 LineKind = Literal["manifest", "cuts", "rejects"]
@@ -22,7 +22,7 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 @dataclass(slots=True)
-class Rows:
+class BlockRows:
     """The rows of one block of lines, and its other lines."""
 
     rows: list[Row] = field(default_factory=list)
@@ -38,13 +38,13 @@ class Rows:
     """The complete lines, usable or not."""
 
 
-def read_rows(data: bytes, kind: LineKind) -> Rows:
+def read_rows(data: bytes, kind: LineKind) -> BlockRows:
     """The rows of a block of complete lines."""
     num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if kind != "rejects" and (rows := _read_fast(data, kind)) is not None:
-        return Rows(rows, range(1, num_lines + 1), num_lines)
+        return BlockRows(rows, range(1, num_lines + 1), num_lines)
     lines: list[int] = []
-    found = Rows(lines=lines, num_lines=num_lines)
+    found = BlockRows(lines=lines, num_lines=num_lines)
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):
         try:
             if _add_line(line, kind, found):
@@ -61,14 +61,14 @@ def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
         return None
     try:
         if kind == "cuts":
-            msgspec.convert(objects, list[CutLine])
+            msgspec.convert(objects, list[CutDurationLine])
             return [row_of_cut(cut) for cut in objects]
         return objects if check_usable(msgspec.convert(objects, list[NemoLine])) else None
     except (msgspec.ValidationError, RecordRejected):
         return None
 
 
-def _add_line(line: bytes, kind: LineKind, found: Rows) -> bool:
+def _add_line(line: bytes, kind: LineKind, found: BlockRows) -> bool:
     """Add a line; returns whether it is a row."""
     if not line.strip():
         return False

@@ -10,7 +10,7 @@ from prepcli.engine.run.report import format_bytes
 from prepcli.interface.printing import printable_command
 
 if TYPE_CHECKING:
-    from prepcli.commands.inspect.report import Inspection, Named
+    from prepcli.commands.inspect.report import Inspection, NamedShare
 
 _MAX_SHOWN, _MAX_NAME = 8, 60
 MIN_HOURS = 0.1
@@ -176,7 +176,7 @@ def _part(records: int, hours: float, weight: float | None) -> str:
     return f"{records:,} records, {length(hours)}" + (f", weight {weight:g}" if weight is not None else "")
 
 
-def _size(one: "Named") -> str:
+def _size(one: "NamedShare") -> str:
     return f"{length(one.hours)}, {one.records:,} records"
 
 

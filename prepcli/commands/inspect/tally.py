@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.commands.inspect.examples import Examples, Values
-from prepcli.commands.inspect.rows import LineKind, Row, Rows, read_rows, texts
+from prepcli.commands.inspect.rows import BlockRows, LineKind, Row, read_rows, texts
 from prepcli.commands.inspect.sample import EvenSample
 from prepcli.errors import UsageError
 from prepcli.manifest.record import MAX_SECONDS
@@ -91,7 +91,7 @@ class Tally:
         self.num_lines += found.num_lines
         self.num_skipped += found.num_skipped
 
-    def _add_rows(self, found: Rows) -> None:
+    def _add_rows(self, found: BlockRows) -> None:
         rows = found.rows
         self.num_records += len(rows)
         shown = found.rejects if self.kind == "rejects" else rows

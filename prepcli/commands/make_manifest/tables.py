@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.sources import check_file, is_gzip
-from prepcli.storage.input_files import FileState, state_of
+from prepcli.storage.input_files import FileState, read_at, state_of
 
 if TYPE_CHECKING:  # a source without tables does not need it
     import numpy as np
@@ -71,7 +71,7 @@ class Table:
     def _line(self, place: int) -> str:
         size = 512
         while True:
-            block = os.pread(self._file, size, place)
+            block = read_at(self._file, size, place)
             end = block.find(b"\n")
             if end >= 0 or len(block) < size:
                 return _decode(block if end < 0 else block[:end])

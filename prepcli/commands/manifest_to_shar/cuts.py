@@ -17,14 +17,14 @@ _NOT_CUSTOM = frozenset({"audio_filepath", "context_audio_filepath", "text", "of
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AudioPart:
     """A segment of an audio file as in a manifest; `offset` and `duration` in seconds."""
 
     audio_filepath: str
     offset: float
     duration: float
 
-    def is_near(self, other: "Part") -> bool:
+    def is_near(self, other: "AudioPart") -> bool:
         """Whether both are the same audio if their files are the same."""
         starts = abs(self.offset - other.offset)
         ends = abs(self.offset + self.duration - other.offset - other.duration)
@@ -36,8 +36,8 @@ class Entry:
     """The parts of a record's cut. `id` is that of the cut; `channel` is that of the manifest, unchecked."""
 
     id: str
-    target: Part
-    context: Part | None
+    target: AudioPart
+    context: AudioPart | None
     channel: Any
     text: str
     speaker: str | None
@@ -90,7 +90,7 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
         RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for
             values that make no sense.
     """
-    target = Part(record.audio_filepath, record.offset, record.duration)
+    target = AudioPart(record.audio_filepath, record.offset, record.duration)
     context = _context(record) if has_context else None
     text, normalized = record.text("text"), record.text("normalized_text")
     custom: dict[str, str | msgspec.Raw] = {name: raw for name, raw in record.fields.items() if name not in _NOT_CUSTOM}
@@ -114,7 +114,7 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
     return Entry(id, target, context, channel, text, speaker, language or lang, lang, custom)
 
 
-def _context(record: Record) -> Part:
+def _context(record: Record) -> AudioPart:
     part = context_of(record)
     assert part is not None
-    return Part(part.audio_filepath, part.offset, part.duration)
+    return AudioPart(part.audio_filepath, part.offset, part.duration)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from prepcli.engine.run.job import Advance
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run_command import run_command
 from prepcli.engine.run.workers import UnitJob
-from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
@@ -43,12 +42,12 @@ from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.interface.options import shown_defaults
-from prepcli.jobs.records import Records, hash_segments, settings_over
+from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record, units_of
+from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.context import CONTEXT_FIELDS, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
-from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.planning.arrays import Scratch
@@ -171,26 +170,16 @@ class _Located:
 
 
 @dataclass(frozen=True, slots=True)
-class SharShard(Unit):
-    """A shard: its number, and the records `order[lo:hi]` of the layout."""
-
-    number: int
-    lo: int
-    hi: int
-
-
-@dataclass(frozen=True, slots=True)
-class SharContents:
+class SharContents(RecordContents):
     """The records and their division into shards."""
 
-    records: Records
     layout: SharLayout
 
 
-SharPlan = Plan[SharShard, SharContents]
+SharPlan = Plan[RecordUnit, SharContents]
 
 
-class SharJob(UnitJob[SharShard, SharContents]):
+class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharContents]):
     """Turns manifests into a Shar data set. A unit is a shard."""
 
     command: ClassVar[str] = "manifest-to-shar"
@@ -203,7 +192,7 @@ class SharJob(UnitJob[SharShard, SharContents]):
         self.wanted = TargetFormat(
             None if options.audio_format == "original" else options.audio_format, options.sampling_rate
         )
-        self._num_workers = num_workers
+        self.num_workers = num_workers
 
     def output_patterns(self, plan: SharPlan) -> Sequence[str]:
         """Cuts and tars."""
@@ -213,80 +202,24 @@ class SharJob(UnitJob[SharShard, SharContents]):
         """The index of cuts or a tar."""
         return indexes_of(found, name)
 
-    def settings(self, plan: SharPlan) -> dict[str, Any]:
-        """The options and the audio folder."""
-        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
-
     def plan(self, workspace: Workspace) -> SharPlan:
         """Index the manifests and divide their records into shards."""
-        records = Records(
-            self.manifests,
-            self.options.audio_base_dir,
-            keys={"recording": recording_id},
-            looks_for=names_context,
-            workspace=workspace,
-            num_workers=self._num_workers,
-        )
-        what = [self.command, settings_over(self.manifests, self.options.audio_base_dir, self.options)]
+        records = self.read(workspace, {"recording": recording_id}, names_context)
         layout = SharLayout(
-            **records.layout(what, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
+            **self.layout(records, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
         )
-        places = zip(pairwise(layout.bounds.tolist()), layout.seconds.tolist(), strict=True)
-        units = [
-            SharShard(f"shard_{number:06d}", seconds, hi - lo, number, lo, hi)
-            for number, ((lo, hi), seconds) in enumerate(places)
-        ]
+        units = units_of("shard", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
         notes = notes_on_speakers(record for _, record in records.sample())
-        return records.plan(units, SharContents(records, layout), notes=notes)
+        return records.plan(units, SharContents(records, layout, order=layout.order), notes=notes)
 
-    def missing_sample(self, plan: SharPlan) -> str | None:
-        """Looks for a few audio files of the manifests."""
-        return plan.contents.records.missing_sample()
-
-    def planned_rejects(self, plan: SharPlan) -> Iterator[bytes]:
-        """Unreadable lines, in input order."""
-        return plan.contents.records.planned_rejects()
-
-    def process(self, plan: SharPlan, unit: SharShard, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard: the tars first, the cuts last, because readers list shards by their cuts."""
-        records, layout = plan.contents.records, plan.contents.layout
-        name = shard_text(unit.number)
-        target = FieldWriter(writer.open(AUDIO_NAME.format(TARGET, name)))
-        context = FieldWriter(writer.open(AUDIO_NAME.format(CONTEXT, name))) if layout.has_context else None
-        cuts_file = writer.open(self._cuts_name.format(name))
-        cuts = PlainCutWriter(cuts_file) if self.options.indexed else CutWriter(cuts_file)
+    def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:
+        """Write one shard, in two passes: repeated segments must be known before the first one is encoded."""
+        contents, records = plan.contents, plan.contents.records
         with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
-            # Two passes: repeated segments must be known before the first one is encoded.
-            usable = _locate(plan.contents, layout.order[unit.lo : unit.hi].tolist(), store, writer, advance)
-            for found in reading_ahead(usable, _addresses) if records.in_store else usable:
-                try:
-                    # Get all audio of a record before writing any of it, so that the fields stay aligned.
-                    target_audio = store.take(found.target)
-                    context_audio = None if found.context is None else _of_context(store.take, found.context)
-                except RecordRejected as rejected:
-                    writer.reject(records.reject_source(found.number), rejected, records.origin(found.number))
-                else:
-                    entry = found.entry
-                    _add(target, entry.id, entry.id, target_audio)
-                    if context is not None and context_audio is not None:
-                        _add(context, entry.id, entry.context_id, context_audio)
-                    cut = entry.cut(target_audio.sampling_rate, target_audio.num_samples)
-                    cuts.add(cut)
-                    writer.count(1, cut.duration)
-                    writer.extra[MULTI_CHANNEL] += found.has_several_channels
-                    writer.extra[OTHER_SPEAKER] += not entry.is_magpies
-                advance(1, found.entry.target.duration)
-        target.close()
-        if context is not None:
-            context.close()
-        cuts.close()
-        if isinstance(cuts, PlainCutWriter):
-            indexes = {AUDIO_NAME.format(TARGET, name): target.index, self._cuts_name.format(name): cuts.index}
-            if context is not None:
-                indexes[AUDIO_NAME.format(CONTEXT, name)] = context.index
-            for data, index in indexes.items():
-                writer.add_after(f"{MIRROR}/{mirrored(writer.workspace.out / data)}", index)
-            writer.extra[LONG_NAMES] += target.num_long_names
+            shard = _Shard(contents, unit, writer, store, self._cuts_name, is_indexed=self.options.indexed)
+            each_record(records, records.reading_ahead(contents.numbers(unit)), shard.find, writer, advance)
+            each_record(records, shard.found(), shard.add, writer, advance)
+        shard.close()
 
     @property
     def _cuts_name(self) -> str:
@@ -329,25 +262,75 @@ class SharJob(UnitJob[SharShard, SharContents]):
         return details
 
 
-def _locate(
-    contents: SharContents, numbers: Sequence[int], store: SegmentStore, writer: UnitWriter, advance: Advance
-) -> list[_Located]:
-    """Read the records, find their audio and register it in the store; reject unusable records."""
-    records, layout = contents.records, contents.layout
-    usable = []
-    for number in records.reading_ahead(numbers):
-        try:
-            entry = read_entry(Record.parse(records.line(number)), int(layout.occurrences[number]), layout.has_context)
-            found = _find_audio(records, number, entry, store)
-        except RecordRejected as rejected:
-            writer.reject(records.reject_source(number), rejected, records.origin(number))
-            advance(1, float(records.index.duration[number]))
-        else:
-            usable.append(found)
-            store.expect(found.target)
-            if found.context is not None:
-                store.expect(found.context)
-    return usable
+class _Shard:
+    """Writes a shard: the tars first, the cuts last, because readers list shards by their cuts."""
+
+    def __init__(
+        self,
+        contents: SharContents,
+        unit: RecordUnit,
+        writer: UnitWriter,
+        store: SegmentStore,
+        cuts_name: str,
+        *,
+        is_indexed: bool,
+    ) -> None:
+        self._contents = contents
+        self._writer = writer
+        self._store = store
+        self._found: dict[int, _Located] = {}
+        name = shard_text(unit.number)
+        fields = [TARGET, CONTEXT] if contents.layout.has_context else [TARGET]
+        self._fields = {
+            AUDIO_NAME.format(one, name): FieldWriter(writer.open(AUDIO_NAME.format(one, name))) for one in fields
+        }
+        self._target, *self._context = self._fields.values()
+        self._cuts_name = cuts_name.format(name)
+        cuts = writer.open(self._cuts_name)
+        self._cuts = PlainCutWriter(cuts) if is_indexed else CutWriter(cuts)
+
+    def find(self, number: int) -> None:
+        """Find the audio of a record, and announce it to the store."""
+        records, layout = self._contents.records, self._contents.layout
+        entry = read_entry(records.record(number), int(layout.occurrences[number]), layout.has_context)
+        found = self._found[number] = _find_audio(records, number, entry, self._store)
+        self._store.expect(found.target)
+        if found.context is not None:
+            self._store.expect(found.context)
+
+    def found(self) -> Iterator[int]:
+        """The records whose audio was found; audio in an object store is requested for several of them at once."""
+        if not self._contents.records.in_store:
+            return iter(self._found)
+        return reading_ahead(self._found, lambda number: _addresses(self._found[number]))
+
+    def add(self, number: int) -> float:
+        """Write a record that was found; returns its seconds of audio."""
+        found, store = self._found[number], self._store
+        # Get all audio of a record before writing any of it, so that the fields stay aligned.
+        audio = store.take(found.target)
+        context_audio = None if found.context is None else _of_context(store.take, found.context)
+        entry = found.entry
+        _add(self._target, entry.id, entry.id, audio)
+        if context_audio is not None:
+            _add(self._context[0], entry.id, entry.context_id, context_audio)
+        cut = entry.cut(audio.sampling_rate, audio.num_samples)
+        self._cuts.add(cut)
+        self._writer.extra[MULTI_CHANNEL] += found.has_several_channels
+        self._writer.extra[OTHER_SPEAKER] += not entry.is_magpies
+        return cut.duration
+
+    def close(self) -> None:
+        """Complete the files, and write their indexes, if the set has any."""
+        for field in self._fields.values():
+            field.close()
+        self._cuts.close()
+        if isinstance(self._cuts, PlainCutWriter):
+            out = self._writer.workspace.out
+            (target, *context) = ((name, field.index) for name, field in self._fields.items())
+            for data, index in (target, (self._cuts_name, self._cuts.index), *context):
+                self._writer.add_after(f"{MIRROR}/{mirrored(out / data)}", index)
+            self._writer.extra[LONG_NAMES] += self._target.num_long_names
 
 
 def _addresses(found: _Located) -> list[str]:

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,13 +22,10 @@ from prepcli.commands.manifest_to_tarred.present import TEXT, TEXT_KEY, PresentR
 from prepcli.commands.manifest_to_tarred.sections import shard_counts, shards_note, uneven_after_rejects, write_sections
 from prepcli.commands.manifest_to_tarred.stems import TakenNames
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.workers import UnitJob
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected
-from prepcli.formats.indexes import INDEX_SUFFIX, LineWriter, SampleTarWriter, indexes_of
+from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter, indexes_of
 from prepcli.formats.names import (
     in_shard,
     marked_root,
@@ -45,7 +42,8 @@ from prepcli.formats.tarred import (
     names_of_version,
 )
 from prepcli.interface.options import shown_defaults
-from prepcli.jobs.records import Records, settings_over
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, units_of
+from prepcli.jobs.records import Records
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.manifest.seconds import notes_on_limit, typical_seconds
@@ -54,18 +52,12 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import NUMBER, path_of
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, slots=True)
-class TarShard(Unit):
+class TarShard(RecordUnit):
     """A shard: its number, and the records `records[lo:hi]` of set `set_number` of the layout."""
 
     set_number: int
-    number: int
-    lo: int
-    hi: int
 
 
 def number_of(unit: Unit) -> int:
@@ -74,12 +66,17 @@ def number_of(unit: Unit) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class TarredContents:
+class TarredContents(RecordContents):
     """The records, their division into shards, and the names taken in the set to which they are added."""
 
-    records: Records
     layout: TarredLayout
     taken: TakenNames | None
+
+    def numbers(self, unit: RecordUnit) -> list[int]:
+        """The numbers of the shard's records."""
+        assert isinstance(unit, TarShard)
+        numbers: list[int] = self.layout.sets[unit.set_number].records[unit.lo : unit.hi].tolist()
+        return numbers
 
 
 TarredPlan = Plan[TarShard, TarredContents]
@@ -94,7 +91,7 @@ class _Member:
     sampling_rate: int
 
 
-class TarredJob(UnitJob[TarShard, TarredContents]):
+class TarredJob(RecordJob[TarShard, TarredContents]):
     """Turns manifests into a tarred set; with `base`, adds shards to an existing set. A unit is a shard."""
 
     command: ClassVar[str] = "manifest-to-tarred"
@@ -114,8 +111,7 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         self.options = options.decided()
         self.base = base
         self._num_replaced = num_replaced
-        self.wanted = TargetFormat(options.force_codec, options.target_sample_rate)
-        self._num_workers = num_workers
+        self.num_workers = num_workers
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
         """Shards, manifests and metadata; for a concatenation only the new shards and the new version."""
@@ -128,13 +124,9 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         """The index of a tar or a manifest."""
         return indexes_of(found, name)
 
-    def settings(self, plan: TarredPlan) -> dict[str, Any]:
-        """The options, the audio folder, and the version that a concatenation extends."""
-        return self.own_settings()
-
     def own_settings(self) -> dict[str, Any]:
-        """The settings, which do not depend on the plan."""
-        settings = settings_over(self.manifests, self.options.audio_base_dir, self.options)
+        """The options, the audio folder, and the version that a concatenation extends."""
+        settings = super().own_settings()
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
         return settings
@@ -144,19 +136,13 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         keys: dict[str, KeyFunction] = {"path": normal_path, "stem": member_stem, "root": marked_root}
         if self.base is not None:
             keys[TEXT_KEY] = TEXT
-        records = Records(
-            self.manifests,
-            self.options.audio_base_dir,
-            keys=keys,
-            workspace=workspace,
-            num_workers=self._num_workers,
-        )
+        records = self.read(workspace, keys)
         present = None
         if self.base is not None:
-            present = PresentRecords.of_manifest(self.base.manifest, self.options.slice_with_offset, self._num_workers)
+            present = PresentRecords.of_manifest(self.base.manifest, self.options.slice_with_offset, self.num_workers)
         layout = self._layout(records, present)
-        contents = TarredContents(records, layout, present.names if present else None)
-        return records.plan(list(self._units(contents)), contents, layout.left_out, self._notes(records, layout))
+        contents = TarredContents(records, layout, present.names if present else None, left_out=layout.left_out)
+        return records.plan(list(self._units(layout)), contents, layout.left_out, self._notes(records, layout))
 
     def _layout(self, records: Records, present: PresentRecords | None) -> TarredLayout:
         if not len(records):
@@ -169,16 +155,14 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
                 present.refuse(records, layout)
             return layout.to_values()
 
-        what = [self.command, self.own_settings(), base, self.options.allow_duplicates]
-        return TarredLayout.from_values(records.layout(what, make))
+        return TarredLayout.from_values(self.layout(records, make, base, self.options.allow_duplicates))
 
-    def _units(self, contents: TarredContents) -> Iterator[TarShard]:
+    def _units(self, layout: TarredLayout) -> Iterator[TarShard]:
         first = self.base.num_shards if self.base else 0
-        for set_number, tar_set in enumerate(contents.layout.sets):
-            prefix = f"{tar_set.folder.replace('/', '-')}shard_"
-            places = pairwise(tar_set.bounds.tolist())
-            for k, ((lo, hi), seconds) in enumerate(zip(places, tar_set.seconds.tolist(), strict=True), first):
-                yield TarShard(f"{prefix}{k:06d}", seconds, hi - lo, set_number, k, lo, hi)
+        for set_number, one in enumerate(layout.sets):
+            name = f"{one.folder.replace('/', '-')}shard"
+            make = partial(TarShard, set_number=set_number)
+            yield from units_of(name, one.bounds.tolist(), one.seconds.tolist(), first=first, make=make)
 
     def _notes(self, records: Records, layout: TarredLayout) -> list[str]:
         notes = shards_note(shard_counts(layout, self.base))
@@ -194,60 +178,76 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
         return notes
 
     def missing_sample(self, plan: TarredPlan) -> str | None:
-        """Looks for a few audio files of the manifests."""
-        return None if self.options.only_manifests else plan.contents.records.missing_sample()
+        """Look for a few audio files of the manifests, if any is read."""
+        return None if self.options.only_manifests else super().missing_sample(plan)
 
-    def planned_rejects(self, plan: TarredPlan) -> Iterator[bytes]:
-        """Unreadable lines and records that the options leave out, in input order."""
-        return plan.contents.records.planned_rejects(plan.contents.layout.left_out)
+    def open_unit(self, contents: TarredContents, unit: TarShard, writer: UnitWriter) -> "_Shard":
+        """A shard: its tar, and its manifest."""
+        return _Shard(contents, unit, writer, self.options)
 
-    def process(self, plan: TarredPlan, unit: TarShard, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard: its tar, its manifest, and the indexes of both last."""
-        records, tar_set = plan.contents.records, plan.contents.layout.sets[unit.set_number]
-        options = self.options
-        tar = None
-        tar_name = tar_set.folder + TAR_NAME.format(unit.number)
-        if not options.only_manifests:
-            tar = SampleTarWriter(writer.open(tar_name))
-        name = tar_set.folder + SHARD_MANIFEST_NAME.format(unit.number)
-        manifest = LineWriter(writer.open(name) if options.shard_manifests else writer.open_part(f"parts/{name}"))
-        members: dict[tuple[object, ...], _Member] = {}
-        for record_number in records.reading_ahead(tar_set.records[unit.lo : unit.hi].tolist()):
-            try:
-                record = Record.parse(records.line(record_number))
-                changes, remove = self._place(plan.contents, record_number, record, unit.number, members, tar)
-            except RecordRejected as rejected:
-                writer.reject(records.reject_source(record_number), rejected, records.origin(record_number))
-            else:
-                manifest.add(record.to_json(changes, remove) + b"\n")
-                writer.count(1, record.duration)
-            advance(1, float(records.index.duration[record_number]))
-        if tar is not None:
-            tar.close()
-        if several := sum(member.info.num_channels > 1 for member in members.values()):
+    def finish(self, plan: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Write the manifest and metadata of each set."""
+        created = max(path_of(path).stat().st_mtime for path in self.manifests)
+        details: dict[str, Any] = {}
+        bins: dict[str, Any] = {}
+        durations = Growing(writer.folder, np.float64)
+        for tar_set in plan.contents.layout.sets:
+            paths, bins = merge_set(writer, tar_set, self.options, self.base, created, durations)
+            details |= paths
+        if self.options.buckets_num > 1:  # the Lhotse loader mixes the buckets, and makes its own of the bins
+            bins = bucketing(durations, self.options)
+        if details:
+            details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
+            workspace, with_tars = writer.workspace, not self.options.only_manifests
+            layout = plan.contents.layout
+            details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
+        return details | channels_note((marker.extra for marker in markers), "files", "make mono files first")
+
+
+class _Shard:
+    """Writes a shard: its tar, its manifest, and the indexes of both last."""
+
+    def __init__(self, contents: TarredContents, unit: TarShard, writer: UnitWriter, options: TarredOptions) -> None:
+        self._contents = contents
+        self._writer = writer
+        self._options = options
+        self._wanted = TargetFormat(options.force_codec, options.target_sample_rate)
+        self._number = unit.number
+        folder = contents.layout.sets[unit.set_number].folder
+        self._tar_name = folder + TAR_NAME.format(unit.number)
+        self._name = folder + SHARD_MANIFEST_NAME.format(unit.number)
+        self._tar = None if options.only_manifests else SampleTarWriter(writer.open(self._tar_name))
+        self._manifest = IndexedLines(
+            writer.open(self._name) if options.shard_manifests else writer.open_part(f"parts/{self._name}")
+        )
+        self._members: dict[tuple[object, ...], _Member] = {}
+
+    def add(self, number: int, record: Record) -> float:
+        changes, remove = self._place(number, record)
+        self._manifest.add(record.to_json(changes, remove) + b"\n")
+        return record.duration
+
+    def close(self) -> None:
+        writer, options = self._writer, self._options
+        if several := sum(member.info.num_channels > 1 for member in self._members.values()):
             writer.extra[SEVERAL_CHANNELS] += several
-        if options.index and tar is not None:
-            writer.add_after(tar_name + INDEX_SUFFIX, tar.index)
+        if self._tar is not None:
+            self._tar.close()
+            if options.index:
+                writer.add_after(self._tar_name + INDEX_SUFFIX, self._tar.index)
         if options.index and options.shard_manifests:
-            writer.add_after(name + INDEX_SUFFIX, manifest.index)
+            writer.add_after(self._name + INDEX_SUFFIX, self._manifest.index)
 
-    def _place(
-        self,
-        contents: TarredContents,
-        number: int,
-        record: Record,
-        shard: int,
-        members: dict[tuple[object, ...], _Member],
-        tar: SampleTarWriter | None,
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _place(self, number: int, record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Store the record's audio unless the shard has it; return the changes to its manifest line."""
-        path = contents.records.audio_path(number, record.audio_filepath)
-        sliced = self.options.slice_with_offset
+        tar, members = self._tar, self._members
+        path = self._contents.records.audio_path(number, record.audio_filepath)
+        sliced = self._options.slice_with_offset
         key = (path, record.offset, record.duration) if sliced else (path,)
-        stem = self._stem(contents, number, record, shard)
-        changes: dict[str, Any] = {"shard_id": shard}
+        stem = self._stem(number, record)
+        changes: dict[str, Any] = {"shard_id": self._number}
         if tar is None:
-            extension = self.options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
+            extension = self._options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
             changes |= {"audio_filepath": f"{stem}.{extension}", "abs_audio_filepath": path}
         else:
             member = members.get(key)
@@ -267,16 +267,17 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
             return changes, ("offset",)
         return changes, () if record.has_offset or "offset" in changes else ("offset",)
 
-    def _stem(self, contents: TarredContents, number: int, record: Record, shard: int) -> str:
+    def _stem(self, number: int, record: Record) -> str:
+        contents = self._contents
         stem = member_stem(record.audio_filepath)
         if contents.layout.ambiguous[number]:
             records = contents.records
             folder = records.base_dirs.index(records.base_dir(number))
             stem = tagged(stem, folder, normal_path(record.audio_filepath))
-        if self.options.slice_with_offset:
+        if self._options.slice_with_offset:
             stem += segment_suffix(record.offset, record.duration)
         if contents.layout.repeated[number]:
-            stem = in_shard(stem, shard)
+            stem = in_shard(stem, self._number)
         return stem if contents.taken is None else contents.taken.free(stem)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
@@ -289,36 +290,18 @@ class TarredJob(UnitJob[TarShard, TarredContents]):
     def _load(self, path: str, record: Record) -> tuple[AudioInfo, EncodedAudio]:
         """Read and check the record's audio; cut and encode it if requested."""
         take_in_hand(path, record.offset, record.duration)
-        if self.options.slice_with_offset:
+        if self._options.slice_with_offset:
             info = probe_file(path)
             start, num_samples = segment_samples(info, record.offset, record.duration)
-            if (start, num_samples) == (0, info.num_samples) and self.wanted.is_met_by(info):
+            if (start, num_samples) == (0, info.num_samples) and self._wanted.is_met_by(info):
                 return info, self._copy(read_file(path), info, path)
-            return info, convert(path, info, self.wanted, start, num_samples, name=path)
+            return info, convert(path, info, self._wanted, start, num_samples, name=path)
         data = read_file(path)
         info = probe_bytes(data, path)
         segment_samples(info, record.offset, record.duration)
-        if self.wanted.is_met_by(info):
+        if self._wanted.is_met_by(info):
             return info, self._copy(data, info, path)
-        return info, convert(data, info, self.wanted, name=path)
+        return info, convert(data, info, self._wanted, name=path)
 
     def _copy(self, data: bytes, info: AudioInfo, path: str) -> EncodedAudio:
-        return copy(data, info, decode=self.options.check_audio, name=path)
-
-    def finish(self, plan: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the manifest and metadata of each set."""
-        created = max(path_of(path).stat().st_mtime for path in self.manifests)
-        details: dict[str, Any] = {}
-        bins: dict[str, Any] = {}
-        durations = Growing(writer.folder, np.float64)
-        for tar_set in plan.contents.layout.sets:
-            paths, bins = merge_set(writer, tar_set, self.options, self.base, created, durations)
-            details |= paths
-        if self.options.buckets_num > 1:  # the Lhotse loader mixes the buckets, and makes its own of the bins
-            bins = bucketing(durations, self.options)
-        if details:
-            details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
-            workspace, with_tars = writer.workspace, not self.options.only_manifests
-            layout = plan.contents.layout
-            details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
-        return details | channels_note((marker.extra for marker in markers), "files", "make mono files first")
+        return copy(data, info, decode=self._options.check_audio, name=path)

@@ -13,6 +13,7 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets
 from prepcli.formats.names import absolute_folder
+from prepcli.formats.sets import tarred_entry
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
     ExistingSet,
@@ -87,12 +88,9 @@ def merge_set(
     }
     if options.index and not options.only_manifests:
         top = absolute_folder(str(folder))
-        entry = {
-            "type": "nemo_tarred",
-            "manifest_filepath": f"{top}/{manifests}",
-            "tarred_audio_filepaths": f"{top}/{tars}",
-        }
-        details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config([entry])
+        details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config(
+            [tarred_entry(f"{top}/{manifests}", f"{top}/{tars}")]
+        )
     return details, bins
 
 

@@ -14,20 +14,18 @@ import msgspec
 
 from prepcli.commands.prepare_texts.options import PrepareTexts
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.workers import UnitJob
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
+from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines, check_is_text
-from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_lines
+from prepcli.manifest.line_slices import LineSlice, slice_lines
 from prepcli.manifest.sources import expand_paths, open_bytes
 from prepcli.planning.split import by_count
 from prepcli.storage.input_files import state_of
@@ -71,21 +69,19 @@ def load_normalizer(lang: str, whitelist: Path | None) -> Normalize:
 
 TTS_TEXT, TTS_TEXT_NORMALIZED = "tts_text", "tts_text_normalized"
 _NOT_PLAIN = re.compile(r"[^\w\s']|_")
-_PART_NAME = "parts/{}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class TextsContents(LineContents):
     """The lines, and for each file whether they are records."""
 
-    slices: LineSlices
     are_records: list[bool]
 
 
-TextsPlan = Plan[LineSlice, Contents]
+TextsPlan = Plan[LineSlice, TextsContents]
 
 
-class TextsJob(UnitJob[LineSlice, Contents]):
+class TextsJob(LineJob[TextsContents]):
     """Writes one file of records, perhaps its shards, and one of speakers. A unit is a slice of the input's lines."""
 
     command: ClassVar[str] = "prepare-texts"
@@ -129,7 +125,7 @@ class TextsJob(UnitJob[LineSlice, Contents]):
             if self.options.num_shards > slices.num_records:
                 raise UsageError(f"--num-shards {self.options.num_shards} for {slices.num_records} texts: give fewer")
         inputs = [*slices.inputs, *self._tables()]
-        return Plan(slices.units, slices.num_records, Contents(slices, are_records), inputs, knows_seconds=False)
+        return Plan(slices.units, slices.num_records, TextsContents(slices, are_records), inputs, knows_seconds=False)
 
     def _tables(self) -> list[InputFile]:
         """The table of words, whose content shapes the output as that of the texts does."""
@@ -153,26 +149,12 @@ class TextsJob(UnitJob[LineSlice, Contents]):
         if self.options.normalize is not None and self._normalize is None:
             self._normalize = load_normalizer(self.options.normalize, self.options.whitelist)
 
-    def process(self, plan: TextsPlan, unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
-        """Write the records of a slice."""
-        is_record, source = plan.contents.are_records[unit.source], plan.inputs[unit.source].path
-        encode = msgspec.json.Encoder().encode
-        lines: list[bytes] = []
-        for number, line in plan.contents.slices.lines(unit):
-            try:
-                texts = self._of_record(line) if is_record else self._of_text(line)
-            except RecordRejected as rejected:
-                writer.reject(line, rejected, Origin(source, number))
-            else:
-                lines.append(encode(texts))
-                writer.extra[TTS_TEXT] += TTS_TEXT in texts
-            advance(1, 0.0)
-        part = writer.open_part(_PART_NAME.format(unit.id))
-        if lines:
-            part.write(b"\n".join(lines) + b"\n")
-        writer.count(len(lines), 0.0)
+    def open_unit(self, contents: TextsContents, unit: LineSlice, writer: UnitWriter) -> "_Texts":
+        """Make the records of a slice."""
+        return _Texts(self.of_record if contents.are_records[unit.source] else self.of_text, writer)
 
-    def _of_text(self, line: bytes) -> dict[str, str]:
+    def of_text(self, line: bytes) -> dict[str, str]:
+        """The fields for a line of text; raises `RecordRejected` if there is none."""
         try:
             text = line.decode().strip()
         except UnicodeDecodeError as error:
@@ -180,7 +162,8 @@ class TextsJob(UnitJob[LineSlice, Contents]):
             raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
         return self._texts(text, text)
 
-    def _of_record(self, line: bytes) -> dict[str, str]:
+    def of_record(self, line: bytes) -> dict[str, str]:
+        """The fields for a line of a manifest; raises `RecordRejected` if it has no text."""
         fields = parse_fields(line)
         text, name = _text(fields, self.options.text_field), self.options.tts_text_field
         if name is not None:
@@ -229,7 +212,7 @@ class TextsJob(UnitJob[LineSlice, Contents]):
     def _parts(self, markers: Sequence[Marker], workspace: Workspace, is_mixed: bool) -> Iterator[bytes]:
         """The lines of each unit. If only some texts are normalized, all get the same field, as NeMo uses them."""
         for marker in markers:
-            lines = (workspace.root / _PART_NAME.format(marker.unit)).read_bytes()
+            lines = (workspace.root / LINES_NAME.format(marker.unit)).read_bytes()
             # Within a text the quotation marks are escaped.
             yield lines.replace(b',"tts_text_normalized":', b',"tts_text":') if is_mixed else lines
 
@@ -252,6 +235,22 @@ class TextsJob(UnitJob[LineSlice, Contents]):
             writer.open(self.shard_name(rest)).close()
 
 
+class _Texts:
+    """Makes the records of a slice."""
+
+    def __init__(self, fields_of: Callable[[bytes], dict[str, str]], writer: UnitWriter) -> None:
+        self._fields_of, self._writer = fields_of, writer
+        self._encode = msgspec.json.Encoder().encode
+
+    def make(self, line: bytes) -> tuple[bytes, float]:
+        texts = self._fields_of(line)
+        self._writer.extra[TTS_TEXT] += TTS_TEXT in texts
+        return self._encode(texts), 0.0
+
+    def close(self) -> None:
+        pass
+
+
 def _has(fields: dict[str, msgspec.Raw], name: str) -> bool:
     return name in fields and bytes(fields[name]) != b"null"
 
@@ -267,7 +266,7 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 def _begins_with_brace(path: str) -> bool:
     """Whether the first line that is not empty begins as a JSON object does."""
-    with open_bytes(path) as file:
+    with naming(path), open_bytes(path) as file:
         return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 

@@ -1,20 +1,22 @@
 """Checks that a data set is complete, readable and aligned, and that its bytes are as published."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prepcli.commands.verify.codes import compare_with_audio
-from prepcli.commands.verify.exports import find_export
+from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.indexes import moved_from
 from prepcli.commands.verify.manifests import manifests_in, named_files, verify_manifest
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import Run, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.runs import PublishedRun, judge_runs, plan_of, runs_of
 from prepcli.commands.verify.shar import Hashes, check_shar_shard, crashed, find_shards, repeated_ids
 from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred_set import is_tarred, verify_tarred_set
+from prepcli.commands.verify.tarred_set import verify_tarred_set
 from prepcli.commands.verify.text_context import cuts_made_of, text_context_problems
 from prepcli.commands.verify.texts import is_texts, verify_texts
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
@@ -26,8 +28,7 @@ from prepcli.engine.state.workspace import read_document
 from prepcli.errors import UsageError
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
-from prepcli.formats.shar import is_shar
-from prepcli.formats.tarred import buckets_in, check_buckets
+from prepcli.formats.sets import CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
 from prepcli.interface.bars import with_bar
 from prepcli.interface.printing import printable_command
 from prepcli.processes.pools import map_in_order, map_past_crashes
@@ -102,17 +103,17 @@ def verify(options: Verify) -> VerifyReport:
 
 
 def verify_shar_set(
-    folder: Path, codes_in: Path | None, sha256: Hashed, num_workers: int, report: VerifyReport
+    shar: SharSet, coded: CodesSet | None, sha256: Hashed, num_workers: int, report: VerifyReport
 ) -> None:
-    """Check the Shar set in `folder`; `codes_in` is where its codes are, if not there."""
+    """Check a Shar set, or with `coded` only that these codes are those of its cuts."""
     report.kind = "shar"
     try:
-        shards, problems = find_shards(folder, sha256, codes_in)
+        shards, problems = find_shards(shar, sha256, coded)
     except UsageError as error:
         report.problems.append(str(error))
         return
     report.problems += problems
-    if shards and (note := moved_from(codes_in or folder, shards[0].cuts)):
+    if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
         report.notes.append(note)
     hashes: list[Hashes] = []
     results = map_past_crashes(check_shar_shard, shards, num_workers, crashed)
@@ -122,19 +123,102 @@ def verify_shar_set(
     report.problems += repeated_ids(shards, hashes)
 
 
-def coded_set(out: Path, work_dir: Path | None) -> Path:
+def coded_set(out: Path, work_dir: Path | None) -> SharSet:
     """The Shar set whose codes are in `out`, from the plans beside it."""
     for workspace in workspaces_of(out, work_dir):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
             continue
         for file in plan.inputs:
-            folder = path_of(join(plan.run_in, file["path"])).parent.parent
-            if is_shar(folder):
-                return folder
+            one = open_set(path_of(join(plan.run_in, file["path"])).parent.parent)
+            if isinstance(one, SharSet) and not one.is_flat:
+                return one
     raise UsageError(
         f"{out} holds codes, but the Shar set they belong to cannot be found; give the directory that has its cuts"
     )
+
+
+@dataclass
+class _Verification:
+    """The sets of `out` while they are checked.
+
+    Attributes:
+        out: the folder.
+        runs: those that made what is in it.
+        published: the files that they have published, by name.
+        num_workers: maximum number of worker processes.
+        work_dir: the folder of the records of runs whose output is in a store.
+        report: gets the problems.
+        coded: the folder with the audio of codes.
+    """
+
+    out: Path
+    runs: Sequence[PublishedRun]
+    published: dict[str, PublishedFile]
+    num_workers: int
+    work_dir: Path | None
+    report: VerifyReport
+    coded: Path
+
+    def __post_init__(self) -> None:
+        self.sizes = OutputSizes(self.out)
+        self.is_finished = all(run.is_finished for run in self.runs)
+        self.compared: set[str] = set()
+        self.unknown: set[str] = set()  # for example of another command, whose OUT.prepcli is gone
+
+    def sha256(self, name: str) -> str | None:
+        """The SHA-256 of a file as published; the caller compares it."""
+        self.compared.add(name)
+        if name not in self.published and self.sizes.has(name):
+            self.unknown.add(name)
+        return self.published[name].sha256 if name in self.published else None
+
+
+def _check_tarred(one: TarredSet, of: _Verification) -> None:
+    if one.is_empty:
+        try:
+            one.check_parts()
+        except UsageError as error:
+            of.report.problems.append(str(error))
+    for part in one.sets:
+        verify_tarred_set(part, of.out, of.sha256, of.num_workers, of.is_finished, of.report)
+
+
+def _check_shar(one: SharSet, of: _Verification) -> None:
+    verify_shar_set(one, None, of.sha256, of.num_workers, of.report)
+    of.report.problems += text_context_problems(of.out, cuts_made_of(of.runs))
+
+
+def _check_codes(one: CodesSet, of: _Verification) -> None:
+    shar = coded_set(of.out, of.work_dir)
+    of.coded = shar.folder
+    verify_shar_set(shar, one, of.sha256, of.num_workers, of.report)
+
+
+def _check_export(one: StoredSet, of: _Verification) -> None:
+    verify_export(one, of.sha256, of.num_workers, of.report)
+
+
+_CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
+    "tarred": _check_tarred,
+    "shar": _check_shar,
+    "codes": _check_codes,
+    "wenet": _check_export,
+    "mels": _check_export,
+    "parquet": _check_export,
+}
+"""What checks a set, by its kind."""
+
+
+def _sets_to_check(out: Path, published: Collection[str]) -> list[StoredSet]:
+    """A tarred and a Shar set, else codes or the first export; not those that only other programs write."""
+    found = [
+        one
+        for one in sets_in(out, published)
+        if not (isinstance(one, SharSet) and one.is_flat)
+        and not (isinstance(one, ParquetSet) and not one.shards and not published)
+    ]
+    return [one for one in found if one.kind in ("tarred", "shar")] or found[:1]
 
 
 def check_set(
@@ -153,82 +237,49 @@ def check_set(
     if not out.is_dir():
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
     report = VerifyReport(str(out))
-    folders = [out] if is_tarred(out) else _buckets(out, report)
     runs = runs_of(out, work_dir)
     published = _published(runs, report)
-    shar = is_shar(out) or any(name.startswith("cuts/") for name in published)
-    codes = any(out.glob("codes_*/*_codes/codes.*.tar")) or any(
-        name.startswith("codes_") and name.endswith(".tar") for name in published
-    )
-    export = None if folders or shar or codes else find_export(out, published)
-    manifests = manifests_in(out, list(published)) if export is None else []
-    if not (folders or published or shar or codes or export or manifests or any(run.is_finished for run in runs)):
+    sets = _sets_to_check(out, published)
+    kinds = {one.kind for one in sets}
+    manifests = manifests_in(out, list(published)) if kinds <= {"tarred", "shar", "codes"} else []
+    if not (sets or published or manifests or any(run.is_finished for run in runs)):
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
             f"or manifests of a run{advice_on_audio(out)}"
         )
-    sizes = OutputSizes(out)
-    for name in published:
-        if not sizes.has(name):
-            report.problems.append(f"{name}: was published, but is missing")
+    of = _Verification(out, runs, published, num_workers, work_dir, report, coded=out)
+    report.problems += [f"{name}: was published, but is missing" for name in published if not of.sizes.has(name)]
     for path in irregular_files(out):
         report.problems.append(f"{path.relative_to(out)}: not a regular file but a pipe, a device or a broken link")
-    compared: set[str] = set()
-    unknown: set[str] = set()  # for example of another command, whose OUT.prepcli is gone
-
-    def sha256(name: str) -> str | None:
-        compared.add(name)
-        if name not in published and sizes.has(name):
-            unknown.add(name)
-        return published[name].sha256 if name in published else None
-
-    is_finished = all(run.is_finished for run in runs)
-    coded = coded_set(out, work_dir) if codes and not shar else out
-    for folder in folders:
-        verify_tarred_set(folder, out, sha256, num_workers, is_finished, report)
-    if shar:
-        verify_shar_set(out, None, sha256, num_workers, report)
-        report.problems += text_context_problems(out, cuts_made_of(runs))
-    elif codes:
-        verify_shar_set(coded, out, sha256, num_workers, report)
-    elif export is not None:
-        report.kind = export.kind
-        for part in export.check(out, sha256, num_workers):
-            add_shard(part, "", report)
-        report.problems += export.problems
-        report.notes += export.notes
+    for one in sets:
+        _CHECKS[one.kind](one, of)
     for run in runs:
-        compare_with_audio(run.workspace, coded, num_workers, report)
+        compare_with_audio(run.workspace, of.coded, num_workers, report)
     for name in manifests:
-        if not folders and not shar:
+        if not kinds & {"tarred", "shar"}:
             report.kind = "manifest"
         _add_manifest(out / name, runs, audio_base_dir, num_workers, report)
-    rest = {name: file.sha256 for name, file in published.items() if name not in compared}
+    rest = {name: file.sha256 for name, file in published.items() if name not in of.compared}
     report.problems += _changed(out, rest, num_workers)
-    if runs and unknown and all(run.is_finished for run in runs):
-        report.files_not_compared = len(unknown)
-        report.notes.append(
-            f"{len(unknown):,} files, such as {min(unknown)}, were not compared: the records in OUT.prepcli are of "
-            f"{_commands(runs)}, which did not write them"
-        )
-    if published and is_finished and (extra := _extra_files(sizes, published, compared)):
-        report.notes.append(
-            f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
-            f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
-        )
+    _note_others(of)
     judge_runs(runs, report)
     return report
 
 
-def _buckets(out: Path, report: VerifyReport) -> list[Path]:
-    """The tarred sets in static buckets; missing ones are added to the problems."""
-    found = {number: folder for number, folder in buckets_in(out).items() if is_tarred(folder)}
-    try:
-        check_buckets(out, found)
-    except UsageError as error:
-        report.problems.append(str(error))
-    return list(found.values())
+def _note_others(of: _Verification) -> None:
+    """Add what was found next to the files that runs have published."""
+    if of.runs and of.unknown and of.is_finished:
+        of.report.files_not_compared = len(of.unknown)
+        of.report.notes.append(
+            f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the records in OUT.prepcli are "
+            f"of {_commands(of.runs)}, which did not write them"
+        )
+    if of.published and of.is_finished and (extra := _extra_files(of.sizes, of.published, of.compared)):
+        of.report.notes.append(
+            f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
+            f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
+        )
 
 
 def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
@@ -249,7 +300,7 @@ def _extra_files(found: OutputSizes, published: Collection[str], read: Collectio
     return [name for name in extra if name not in indexes]
 
 
-def _commands(runs: Sequence[Run]) -> str:
+def _commands(runs: Sequence[PublishedRun]) -> str:
     return " and ".join(sorted({run.plan.command for run in runs}))
 
 
@@ -278,7 +329,7 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
 
 
 def _add_manifest(
-    path: Path, runs: Sequence[Run], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
+    path: Path, runs: Sequence[PublishedRun], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
 ) -> None:
     if is_texts(path, runs):
         found = verify_texts(path)
@@ -310,7 +361,7 @@ def _digest(path: Path) -> str | OSError:
         return error
 
 
-def _published(runs: Sequence[Run], report: VerifyReport) -> dict[str, PublishedFile]:
+def _published(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[str, PublishedFile]:
     """The files that runs have published; a run that is not finished is added to the problems."""
     files: dict[str, PublishedFile] = {}
     for run in runs:

@@ -39,7 +39,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class NamedSegment:
     """A piece of a file as a line names it; `offset` and `duration` in seconds."""
 
     path: str
@@ -63,7 +63,7 @@ class ContextRules:
         return cls(settings.get("--context-min-duration", 0.0), settings.get("--context-min-ssim", -1.0))
 
 
-def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Segment]:
+def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | NamedSegment]:
     """What is wrong with the context of a line, as words; and the context, whose audio must then be looked for.
 
     `rules` is None for a manifest of which it is not known that it has contexts.
@@ -93,12 +93,12 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
     yield context
 
 
-def context_of(record: Record) -> Segment | None:
+def context_of(record: Record) -> NamedSegment | None:
     """The context that a line names; None where there is none, or not a usable one."""
     path, offset, duration = (record.get(name) for name in (PATH, FIELDS["offset"], FIELDS["duration"]))
     if not isinstance(path, str) or not path or not _is_number(offset) or not _is_number(duration) or not duration:
         return None
-    return Segment(path, float(offset), float(duration))
+    return NamedSegment(path, float(offset), float(duration))
 
 
 def _is_number(value: Any) -> bool:
@@ -138,7 +138,7 @@ class Voices:
                 record = Record.parse(lines.line(number))
                 name = self._name(record)
                 if name is not None:
-                    segment = Segment(record.audio_filepath, record.offset, record.duration)
+                    segment = NamedSegment(record.audio_filepath, record.offset, record.duration)
                     self._voices[_number(segment, self.base_dirs[index.source_of(number)])] = hash(name)
 
     def check(self, record: Record, base_dir: str) -> str | None:
@@ -161,7 +161,7 @@ class Voices:
             return None
 
 
-def _number(segment: Segment, base_dir: str) -> int:
+def _number(segment: NamedSegment, base_dir: str) -> int:
     """64 bits that stand for a segment: a manifest may have millions."""
     return hash((path_in(base_dir, segment.path), segment.offset, segment.duration))
 
@@ -317,7 +317,7 @@ def check_part(part: ManifestPart) -> PartReport:
             record = Record(fields)
             report.num_records += 1
             report.seconds += record.duration
-            _look_for(Segment(record.audio_filepath, record.offset, record.duration), part.base_dir, probe)
+            _look_for(NamedSegment(record.audio_filepath, record.offset, record.duration), part.base_dir, probe)
         except RecordRejected as rejected:
             report.problems.append((number, rejected.detail))
             continue
@@ -347,7 +347,7 @@ def _last_probed() -> Callable[[str], AudioInfo]:
     return probe
 
 
-def _look_for(segment: Segment, base_dir: str, probe: Callable[[str], AudioInfo]) -> None:
+def _look_for(segment: NamedSegment, base_dir: str, probe: Callable[[str], AudioInfo]) -> None:
     path = path_in(base_dir, segment.path)
     try:
         segment_samples(probe(path), segment.offset, segment.duration)

@@ -9,7 +9,8 @@ from typing import Any
 
 from prepcli.commands.verify.export_parts import ExportReport, Hashed
 from prepcli.errors import UsageError
-from prepcli.formats.mels import LIST_FILE, MEL, SEPARATOR
+from prepcli.formats.mels import MEL, SEPARATOR
+from prepcli.formats.sets import MelSet
 from prepcli.interface.printing import first_line
 
 _LINES_AT_ONCE = 500
@@ -27,29 +28,24 @@ class ListPart:
     has_mels: bool
 
 
-def find_lists(out: Path, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
+def find_lists(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
     """The lists to check, in parts."""
     parts: list[ListPart] = []
     problems: list[str] = []
-    has_mels = (out / "mels").is_dir()
-    if has_mels and importlib.util.find_spec("torch") is None:
+    if one.has_mels and importlib.util.find_spec("torch") is None:
         raise UsageError("verifying mels needs torch: pip install 'prepcli[models]'")
-    folder = out / "filelists"
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        match = LIST_FILE.match(path.name)
-        if match is None:
-            continue
+    for path in one.lists:
         try:
             with path.open(encoding="utf-8") as file:
                 lines = [line.removesuffix("\n") for line in file]
         except (OSError, UnicodeDecodeError) as error:
             problems.append(f"filelists/{path.name}: cannot be read: {error}")
             continue
-        with_mels = match[2] == MEL and has_mels
+        with_mels = one.has_mels and f"_{MEL}_text_" in path.name
         for first in range(0, len(lines), _LINES_AT_ONCE):
             some = tuple(lines[first : first + _LINES_AT_ONCE])
             digests = tuple(sha256(line.partition(SEPARATOR)[0]) if with_mels else None for line in some)
-            parts.append(ListPart(out, path.name, first + 1, some, digests, with_mels))
+            parts.append(ListPart(one.folder, path.name, first + 1, some, digests, with_mels))
     return parts, problems
 
 

@@ -11,8 +11,8 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.export_parts import ExportReport, Hashed
 from prepcli.errors import RecordRejected
-from prepcli.formats.folders import numbered
-from prepcli.formats.parquet import DATA_FILE, check_installed, file_name, python_values, seconds_in
+from prepcli.formats.parquet import check_installed, file_name, python_values, seconds_in
+from prepcli.formats.sets import ParquetSet
 from prepcli.interface.printing import first_line
 from prepcli.processes.in_hand import take_in_hand
 
@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class CheckedFile:
     """A file to check, and the SHA-256 under which it was published, if it is known."""
 
     number: int
@@ -29,16 +29,16 @@ class DataFile:
     sha256: str | None
 
 
-def find_files(out: Path, sha256: Hashed) -> tuple[list[DataFile], list[str]]:
+def find_files(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The files to check; they must be numbered from 0."""
     check_installed()
-    found = numbered(out, DATA_FILE)
+    found = one.shards
     missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
     problems = [f"{', '.join(missing)}: missing; files must be numbered from 0"] if missing else []
-    return [DataFile(number, path, sha256(path.name)) for number, path in sorted(found.items())], problems
+    return [CheckedFile(number, path, sha256(path.name)) for number, path in found.items()], problems
 
 
-def check_file(file: DataFile) -> ExportReport:
+def check_file(file: CheckedFile) -> ExportReport:
     """Read a whole file and decode its audio."""
     import pyarrow
 

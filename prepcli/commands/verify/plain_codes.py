@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.verify.runs import Run
+from prepcli.commands.verify.runs import PublishedRun
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.workspace import read_document
 from prepcli.errors import UsageError
@@ -22,7 +22,7 @@ TOLERANCE = 0.025
 _FILES_REMEMBERED = 4096
 
 
-def frame_shift_of(name: str, runs: Sequence[Run]) -> float | None:
+def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
     """Seconds of a frame, by the report of the run that published the manifest; None where that is not known."""
     for run in runs:
         report = read_document(run.workspace.report_file, Report) if name in run.files else None

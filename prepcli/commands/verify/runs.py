@@ -18,7 +18,7 @@ from prepcli.interface.printing import printable_command
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PublishedRun:
     """A run of which the records are beside the output; `files` are those it has published, by name below OUT."""
 
     workspace: Workspace
@@ -28,7 +28,7 @@ class Run:
     files: dict[str, PublishedFile]
 
 
-def runs_of(out: Path, work_dir: Path | None = None) -> list[Run]:
+def runs_of(out: Path, work_dir: Path | None = None) -> list[PublishedRun]:
     """The runs by the records beside `out`, or of an output in a store in `work_dir`."""
     runs = []
     for workspace in workspaces_of(out, work_dir):
@@ -46,16 +46,16 @@ def runs_of(out: Path, work_dir: Path | None = None) -> list[Run]:
         for path in sorted(workspace.done.glob("*.json")):
             marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
             files |= marker.files if marker else {}
-        runs.append(Run(workspace, plan, status, is_finished, files))
+        runs.append(PublishedRun(workspace, plan, status, is_finished, files))
     return runs
 
 
-def plan_of(name: str, runs: Sequence[Run]) -> StoredPlan | None:
+def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
     """The plan of the run that published a file, or whose OUT is the file; of a single run also before it has ended."""
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 
-def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
+def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
     """Add to the report that no record is in the output, and how many records the runs have rejected."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
@@ -70,7 +70,7 @@ def judge_runs(runs: Sequence[Run], report: VerifyReport) -> None:
             report.notes.append(f"{bad:,} of {status.records_in:,} records were rejected{too_many}")
 
 
-def _why_empty(runs: Sequence[Run]) -> str:
+def _why_empty(runs: Sequence[PublishedRun]) -> str:
     records_in = sum(run.status.records_in for run in runs)
     if not records_in:
         return "it has no records"

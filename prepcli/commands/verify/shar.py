@@ -21,14 +21,12 @@ from prepcli.commands.verify.codes import check_codes
 from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.tarred import ShardReport, line_hash
 from prepcli.errors import RecordRejected
-from prepcli.formats.codes import CODES_FILE, CODES_OF
-from prepcli.formats.folders import numbered
+from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.formats.sets import CodesSet, SharSet
 from prepcli.formats.shar import (
-    AUDIO_FILE,
     AUDIO_NAME,
-    CUTS_FILE,
     CUTS_NAME,
     TARGET,
     CutLine,
@@ -66,45 +64,36 @@ class SharReport(ShardReport):
 
 
 def find_shards(
-    folder: Path, sha256: Callable[[str], str | None], codes_in: Path | None = None
+    shar: SharSet, sha256: Callable[[str], str | None], coded: CodesSet | None = None
 ) -> tuple[list[SharFiles], list[str]]:
     """The shards to check, and the problems with their numbers: every field must have 0..N-1.
 
-    `sha256` gives the published digest of a file by its name below `folder`, None where it is not known. Where
-    `codes_in` is given, the codes in it are checked against the cuts in `folder`.
+    `sha256` gives the published digest of a file by its name below the folder of the set, None where it is not known.
+    With `coded` these codes are checked against the cuts, and not the other fields of the set.
     """
-    cuts = numbered(folder / "cuts", CUTS_FILE)
-    tars: dict[str, dict[int, Path]] = {}
+    cuts, tars = shar.shards, {} if coded else shar.audio
     problems = []
-    if codes_in is None:
-        fields = {path.parent.name for path in folder.glob("*/recording.*.tar") if AUDIO_FILE.match(path.name)}
-        tars = {name: numbered(folder / name, AUDIO_FILE) for name in sorted(fields)}
-        count = 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
-        for name, found in {"cuts": cuts, **tars}.items():
-            pattern = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
-            missing = [pattern.format(shard_text(number)) for number in range(count) if number not in found]
-            if missing:
-                problems.append(
-                    f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
-                )
-    home = codes_in or folder
-    codes = {
-        str(path.relative_to(home)): numbered(path, CODES_FILE)
-        for path in sorted(home.glob("codes_*/*_codes"))
-        if path.name in CODES_OF.values()
-    }
+    count = 0 if coded else 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
+    for name, found in {"cuts": cuts, **tars}.items():
+        kind = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
+        missing = [kind.format(shard_text(number)) for number in range(count) if number not in found]
+        if missing:
+            problems.append(
+                f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
+            )
+    home, codes = (coded.folder, coded.fields) if coded else (shar.folder, shar.codes)
     for name, found in codes.items():
         for number in sorted(set(cuts) ^ set(found)):
             which = "missing" if number in cuts else "there are no such cuts"
             problems.append(f"{name}/codes.{shard_text(number)}.tar: {which}")
     shards = []
-    for number, path in sorted(cuts.items()):
+    for number, path in cuts.items():
         here = {name: found[number] for name, found in tars.items() if number in found}
-        coded = {name: found[number] for name, found in codes.items() if number in found}
-        files = [(file, folder) for file in (path, *here.values())] + [(file, home) for file in coded.values()]
+        of_codes = {name: found[number] for name, found in codes.items() if number in found}
+        files = [(file, shar.folder) for file in (path, *here.values())] + [(file, home) for file in of_codes.values()]
         digests = {file: sha256(str(file.relative_to(root))) for file, root in files}
         known = {file: digest for file, digest in digests.items() if digest}
-        shards.append(SharFiles(number, path, here, known, coded, home / MIRROR))
+        shards.append(SharFiles(number, path, here, known, of_codes, home / MIRROR))
     return shards, problems
 
 

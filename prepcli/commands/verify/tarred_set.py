@@ -14,20 +14,17 @@ from prepcli.commands.verify.tarred import ShardFiles, check_shard, crashed, lin
 from prepcli.engine.state.versions import undone_versions
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import numbered
+from prepcli.formats.sets import TarredSet
 from prepcli.formats.tar import open_regular
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_FILE,
     SHARD_MANIFEST_FOLDER,
     SHARD_MANIFEST_NAME,
     TAR_NAME,
-    manifest_name,
     metadata_name,
-    newest_version,
     read_metadata,
-    shard_tars,
     tar_numbers,
 )
-from prepcli.formats.tarred import shard_manifests as manifests_of_shards
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.record import Record
 from prepcli.processes.pools import map_past_crashes
@@ -86,29 +83,24 @@ def split_manifest(whole: Path, scratch: Path, shards: Iterable[int]) -> dict[in
     return files
 
 
-def is_tarred(folder: Path) -> bool:
-    """Whether the folder holds shards of a tarred set, or its manifest."""
-    return any(folder.glob("audio_*.tar")) or any(folder.glob("tarred_audio_manifest*.json"))
-
-
 def verify_tarred_set(
-    folder: Path, out: Path, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
+    one: TarredSet, out: Path, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
 ) -> None:
     """Check a tarred set; of one whose run has not ended, only the shards that are there."""
+    folder = one.folder
     prefix = "" if folder == out else f"{folder.relative_to(out)}/"
 
     def sha256(name: str) -> str | None:
         return sha256_in(prefix + name)
 
-    version = newest_version(folder)
-    whole = folder / manifest_name(version)
-    config = _dataset_config(folder, version, prefix, report) if is_finished or whole.is_file() else {}
+    whole = one.whole
+    config = _dataset_config(folder, one.version, prefix, report) if is_finished or whole.is_file() else {}
     numbers = tar_numbers(folder)
-    shard_manifests = sorted(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+    shard_manifests = list(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
     for removed in undone_versions(folder):
         command = shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
         report.problems.append(f"{prefix}version {removed} is not completely removed; complete it with: {command}")
-        numbers, shard_manifests = list(shard_tars(folder)), list(manifests_of_shards(folder))
+        numbers, shard_manifests = list(one.shards), list(one.manifests)
     with_tars = bool(numbers)
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from prepcli.commands.verify.runs import Run
+from prepcli.commands.verify.runs import PublishedRun
 from prepcli.errors import UsageError
-from prepcli.formats.folders import numbered
-from prepcli.formats.shar import CUTS_FILE, TEXT_CONTEXT_CUTS, shard_text
+from prepcli.formats.sets import SharSet
+from prepcli.formats.shar import TEXT_CONTEXT_CUTS, shard_text
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 
 _AGAIN = "run extend-text-context again with --overwrite"
 
 
-def cuts_made_of(runs: Sequence[Run]) -> dict[str, str]:
+def cuts_made_of(runs: Sequence[PublishedRun]) -> dict[str, str]:
     """The SHA-256 of the files of cuts that the run has read that made the texts, by name."""
     plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
     return {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}
@@ -34,7 +34,7 @@ def text_context_problems(folder: Path, made_of: Mapping[str, str]) -> Iterator[
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return
     try:
-        cuts, texts = (numbered(folder / name, CUTS_FILE) for name in ("cuts", TEXT_CONTEXT_CUTS))
+        cuts, texts = SharSet(folder).shards, SharSet(folder / TEXT_CONTEXT_CUTS, is_flat=True).shards
     except UsageError as error:
         yield str(error)
         return

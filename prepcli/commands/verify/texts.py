@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prepcli.commands.verify.manifests import MAX_PROBLEMS, ManifestReport
-from prepcli.commands.verify.runs import Run
+from prepcli.commands.verify.runs import PublishedRun
 from prepcli.errors import RecordRejected
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.scan import lines_of, ranges_of
@@ -13,7 +13,7 @@ from prepcli.manifest.sources import is_gzip, open_bytes
 _READ_FIELDS = ("tts_text", "tts_text_normalized")
 
 
-def is_texts(path: Path, runs: Sequence[Run]) -> bool:
+def is_texts(path: Path, runs: Sequence[PublishedRun]) -> bool:
     """Whether `prepare-texts` wrote the file: by the records beside it, or else by its first line."""
     writer = next((run for run in runs if path.name in run.files), None)
     if writer is not None:

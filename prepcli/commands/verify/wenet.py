@@ -1,6 +1,7 @@
 """Checks that WeNet's reader finds a text and decodable audio for every key, in shards and in data lists."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tarfile import TarInfo
@@ -10,6 +11,7 @@ from prepcli.audio.check import check_decoded
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.commands.verify.export_parts import ExportReport, Hashed
 from prepcli.errors import RecordRejected
+from prepcli.formats.sets import WenetSet
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import (
     AUDIO_FORMATS,
@@ -33,10 +35,20 @@ class ShardFile:
     sha256: str | None
 
 
-def find_shards(out: Path, sha256: Hashed) -> tuple[list[ShardFile], list[str]]:
-    """The shards to check; `shards.list` must name those of the folder, in order, where the reader finds them."""
+def find_parts(one: WenetSet, sha256: Hashed) -> tuple[Sequence[ShardFile | Range], list[str]]:
+    """The shards, or the parts of the data list, to check."""
+    return _find_lines(one.list) if one.is_raw else _find_shards(one, sha256)
+
+
+def check_part(part: ShardFile | Range) -> ExportReport:
+    """Check a shard, or lines of the data list."""
+    return _check_shard(part) if isinstance(part, ShardFile) else _check_lines(part)
+
+
+def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[ShardFile], list[str]]:
+    """`shards.list` must name the shards of the folder, in order, where the reader finds them."""
     try:
-        listed = read_shard_list(out / LIST_NAME)
+        listed = read_shard_list(one.list)
     except OSError as error:
         return [], [f"{LIST_NAME}: cannot be read: {error.strerror}"]
     problems = []
@@ -44,16 +56,18 @@ def find_shards(out: Path, sha256: Hashed) -> tuple[list[ShardFile], list[str]]:
         if path.is_absolute() and not path.is_file():
             problems.append(f"{LIST_NAME}:{number}: there is no file {path}; has the directory been moved?")
     names = [path.name for path in listed]
-    there = {f"{prefix}_{number:09d}.tar": number for prefix, numbers in shards_in(out).items() for number in numbers}
+    there = {
+        f"{prefix}_{number:09d}.tar": number for prefix, numbers in shards_in(one.folder).items() for number in numbers
+    }
     problems += [f"{name}: is not in {LIST_NAME}" for name in there if name not in names]
     problems += [f"{name}: missing" for name in names if name not in there]
     if len(set(names)) < len(names):
         problems.append(f"{LIST_NAME}: names a shard twice")
-    shards = [ShardFile(there[name], out / name, sha256(name)) for name in dict.fromkeys(names) if name in there]
-    return shards, problems
+    parts = [ShardFile(there[name], one.folder / name, sha256(name)) for name in dict.fromkeys(names) if name in there]
+    return parts, problems
 
 
-def check_shard(shard: ShardFile) -> ExportReport:
+def _check_shard(shard: ShardFile) -> ExportReport:
     """Read a whole shard and decode its audio."""
     report = ExportReport(shard.number)
     keys: list[str] = []
@@ -103,15 +117,13 @@ def _check_audio(member: TarInfo, data: bytes, text: str, where: str, report: Ex
     report.num_dropped += is_dropped(info.duration, num_tokens(text))
 
 
-def find_lines(out: Path, sha256: Hashed) -> tuple[list[Range], list[str]]:
-    """The parts of `data.list` to check."""
-    path = out / RAW_LIST_NAME
+def _find_lines(path: Path) -> tuple[list[Range], list[str]]:
     if not path.is_file():
         return [], [f"{RAW_LIST_NAME}: missing"]
     return ranges_of(str(path), path.stat().st_size), []
 
 
-def check_lines(part: Range) -> ExportReport:
+def _check_lines(part: Range) -> ExportReport:
     """Check the lines, and the headers of the audio that they name."""
     report = ExportReport(part.start)
     keys = []

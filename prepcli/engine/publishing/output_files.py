@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
+from prepcli.errors import naming
 from prepcli.storage import writing
 from prepcli.storage.access import call
 
@@ -105,11 +106,12 @@ class HashedFile:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        written = os.writev(self._file.fileno(), waiting)
-        if written < self.num_bytes - self._num_written:  # the disk is full, or it was interrupted: go on or fail
-            rest = memoryview(b"".join(waiting))[written:]
-            while rest:
-                rest = rest[self._file.write(rest) :]
+        with naming(self._path):
+            written = os.writev(self._file.fileno(), waiting)
+            if written < self.num_bytes - self._num_written:  # the disk is full, or it was interrupted: go on or fail
+                rest = memoryview(b"".join(waiting))[written:]
+                while rest:
+                    rest = rest[self._file.write(rest) :]
         self._num_written = self.num_bytes
         if self._num_written - self._begun >= WRITEBACK_BYTES:
             self._write_back()
@@ -124,7 +126,8 @@ class HashedFile:
         if self._published is not None:
             return self._published
         self._write()
-        os.fsync(self._file.fileno())
+        with naming(self._path):
+            os.fsync(self._file.fileno())
         mtime_ns = os.fstat(self._file.fileno()).st_mtime_ns
         if self._begun:
             self._write_back()
@@ -175,12 +178,13 @@ class Flusher:
         self._threads.shutdown(cancel_futures=True)
 
 
-class WholeFile:
+class WrittenFile:
     """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them."""
 
     def __init__(self, path: Path, data: bytes, flusher: Flusher) -> None:
         self._path = path
-        path.write_bytes(data)
+        with naming(path):
+            path.write_bytes(data)
         self._flusher = flusher
         flusher.add(path)
         self._sha256, self._num_bytes = hashlib.sha256(data).hexdigest(), len(data)
@@ -244,7 +248,8 @@ def _flush(paths: Sequence[Path]) -> None:
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            with naming(path):
+                os.fsync(descriptor)
             write_back(descriptor)
         finally:
             os.close(descriptor)

@@ -19,7 +19,7 @@ from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import UsageError
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import Owner, owner_of
+from prepcli.processes.owner import Owner, list_anew, owner_of
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.client import ObjectInfo
@@ -41,22 +41,26 @@ class Owned:
 
     Attributes:
         files: for each name below OUT, what was published there; several documents may name it.
-        ended: the documents whose processes have ended.
+        documents: where that is noted.
+        ended: those of these documents whose processes have ended.
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
         """Read all documents, or those of `unit`.
 
-        The notes come first: one that is renamed meanwhile is found in `done/`.
+        The notes come first: one that is renamed meanwhile is found in `done/`. The files of one that is listed late
+        would be taken for those of others.
         """
         self.files: dict[str, list[PublishedFile]] = {}
+        self.documents: list[Path] = []
         self.ended: list[Path] = []
-        documents = list(_notes(workspace, unit))
-        markers = workspace.done.glob("*.json") if unit is None else [workspace.done / f"{unit}.json"]
-        for path, has_ended in (*documents, *((path, True) for path in sorted(markers))):
+        for folder in (workspace.owned, workspace.done) if unit is None else (workspace.owned,):
+            list_anew(folder)
+        for path, has_ended in _documents(workspace, unit):
             for name, file in _read(path).files.items():
                 if not file.foreign:
                     self.files.setdefault(name, []).append(file)
+            self.documents.append(path)
             if has_ended:
                 self.ended.append(path)
 
@@ -77,18 +81,23 @@ def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Pat
     return path
 
 
-def mark(workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None) -> None:
+def mark(
+    workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None, folder: Path
+) -> None:
     """Write the marker of a unit whose files, `names`, have all appeared.
 
-    `noted` is its note, if that has the same content.
+    `noted` is its note, if that has the same content; `folder` is the temporary directory of the unit.
     """
     path = workspace.done / f"{unit}.json"
     if not _read(path).files.keys() <= set(names):
-        retire(workspace, unit)
+        workspace.owned.mkdir(exist_ok=True)
+        # A copy, for by now it may be that of a run which has started again.
+        with contextlib.suppress(FileNotFoundError), atomic_file(_retired(workspace, unit), folder=folder) as file:
+            file.write(path.read_bytes())
     if noted is not None:
         os.replace(noted, path)
     else:
-        write_json(path, document, durable=bool(names))
+        write_json(path, document, durable=bool(names), folder=folder)
     for earlier, has_ended in list(_notes(workspace, unit)):
         is_own = owner_of(earlier) == Owner.of_this_process(workspace.rank_id)
         if (has_ended or is_own) and _read(earlier).files.keys() <= set(names):
@@ -99,7 +108,11 @@ def retire(workspace: Workspace, unit: str) -> None:
     """Take the marker of a unit away, so that the unit is done again; its files are still ours."""
     workspace.owned.mkdir(exist_ok=True)
     with contextlib.suppress(FileNotFoundError):  # another rank was faster
-        os.rename(workspace.done / f"{unit}.json", workspace.owned / f"{unit}~{_RETIRED}~{uuid.uuid4().hex[:8]}.json")
+        os.rename(workspace.done / f"{unit}.json", _retired(workspace, unit))
+
+
+def _retired(workspace: Workspace, unit: str) -> Path:
+    return workspace.owned / f"{unit}~{_RETIRED}~{uuid.uuid4().hex[:8]}.json"
 
 
 def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
@@ -161,16 +174,15 @@ def set_aside(workspace: Workspace, path: Path, name: str, why: str = "is not as
 
 
 def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
-    """Remove what this process has just published: by now the output belongs to another run.
+    """Remove the objects that this process has just published to a store: by now the output belongs to another run.
 
-    What that run has published stays: its files have another time.
+    What that run has published stays: its objects have another ETag.
     """
     for name, file in files.items():
+        path = workspace.out / name
         with contextlib.suppress(OSError):
-            path = workspace.out / name
-            state = call(client.object_info, str(path)) if isinstance(path, StorePath) else os.lstat(path)
-            if not file.foreign and is_as_published(state, [file]):
-                path.unlink(missing_ok=True)
+            if not file.foreign and is_as_published(call(client.object_info, str(path)), [file]):
+                path.unlink()
 
 
 def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
@@ -243,14 +255,26 @@ def _read(path: Path) -> Noted:
     return read_document(path, Noted) or Noted()
 
 
+def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
+    """The documents that name files, and whether their processes have ended.
+
+    `done/` is listed when the caller has read all notes: one of them may be renamed to it before it is read.
+    """
+    yield from _notes(workspace, unit)
+    markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
+    yield from ((path, True) for path in markers)
+
+
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
     """The documents in `owned/`, and whether their processes have ended."""
-    try:
-        names = sorted(os.listdir(workspace.owned))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for name in names:
-        if name.endswith(".json") and not name.startswith(".") and (unit is None or name.startswith(f"{unit}~")):
-            path = workspace.owned / name
+    for path in _json_files(workspace.owned):
+        if unit is None or path.name.startswith(f"{unit}~"):
             owner = owner_of(path)
-            yield path, owner.is_gone is True if owner is not None else f"~{_RETIRED}~" in name
+            yield path, owner.is_gone is True if owner is not None else f"~{_RETIRED}~" in path.name
+
+
+def _json_files(folder: Path) -> list[Path]:
+    """The documents in a folder, sorted; none where another rank, which clears, has removed it."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json") and name[0] != "."]
+    return []

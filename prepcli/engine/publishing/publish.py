@@ -15,12 +15,12 @@ from prepcli.engine.publishing.output_files import (
     OutputFile,
     PublishedFile,
     UploadedFile,
-    WholeFile,
+    WrittenFile,
 )
 from prepcli.engine.publishing.owned import make_way, mark, note, take_back
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.store_output import OutputSizes, note_upload
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.processes.workers import is_worker, no_interruption
@@ -100,7 +100,6 @@ class UnitWriter:
         file: OutputFile
         with no_interruption():
             if isinstance(target, StorePath):
-                note_upload(self._tmp, target)
                 file = UploadedFile(str(target))
             else:
                 file = HashedFile(self._tmp / f"{len(self._files)}.out")
@@ -115,7 +114,7 @@ class UnitWriter:
         with no_interruption():
             if self._flusher is None:
                 self._flusher = Flusher()
-            self._files[name] = WholeFile(self._tmp / f"{len(self._files)}.out", data, self._flusher)
+            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", data, self._flusher)
 
     def add_after(self, name: str, data: bytes | memoryview) -> None:
         """A small file that will become `OUT/name` and describes other files of the unit, such as an index of one.
@@ -158,9 +157,9 @@ class UnitWriter:
     def publish(self) -> Marker:
         """Flush, fsync and rename the files into place, then write the marker.
 
-        Before the first rename, the marker is on the disk as a note (see `owned`). Only it and the files' data
-        are forced to the disk. If the power fails, a rename may be lost, but then `read_marker` misses the marker
-        or a file of its size, and the unit is done again.
+        Before the first rename, the marker is on the disk as a note (see `owned`), and before the note
+        becomes the marker, the files' names are on the disk. If the power fails, the marker may be lost: then the unit
+        is done again.
 
         Raises:
             AccountingError: the unit's records do not add up.
@@ -196,16 +195,19 @@ class UnitWriter:
         published = self._publish_all(files)
         for name in work_files:
             self._work_files[name].publish_as(self.workspace.root / name)
+        self._flush_names([name for name, file in files.items() if not file.foreign], work_files)
         if noted is not None:
             try:
                 self.workspace.check_claim()
             except PrepcliError:
-                take_back(self.workspace, published)
-                noted.unlink()
+                # On a file system the other command has taken the drafts away, and removes what was noted before.
+                if isinstance(self.workspace.out, StorePath):
+                    take_back(self.workspace, published)
+                    noted.unlink()
                 raise
         if published != files:
             noted, marker = None, msgspec.structs.replace(marker, files=published)
-        mark(self.workspace, self.unit.id, marker, files, noted)
+        mark(self.workspace, self.unit.id, marker, files, noted, self.folder)
         return marker
 
     def _refuse_same_names(self) -> None:
@@ -229,6 +231,12 @@ class UnitWriter:
             for name, etag in self._publish(together):
                 published[name] = msgspec.structs.replace(published[name], etag=etag)
         return published
+
+    def _flush_names(self, names: Iterable[str], work_names: Iterable[str]) -> None:
+        """Let the names of published files last; a store does that by itself."""
+        workspace = self.workspace
+        local = () if isinstance(workspace.out, StorePath) else names
+        workspace.flush([*(workspace.out / name for name in local), *(workspace.root / name for name in work_names)])
 
     def _remove_after(self, own: Sequence[str]) -> None:
         """Remove what an earlier run has published after its files: it does not fit those of this one."""

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from prepcli.errors import naming
 from prepcli.processes.owner import Owner, heartbeat
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import TICK
@@ -48,8 +49,9 @@ class Claims:
     def begin(self) -> None:
         """Make the folder, and give the first sign of life."""
         for _ in range(10):
-            # A rank that ends at this moment removes the folder and its parent if there is nothing in them.
-            with contextlib.suppress(FileNotFoundError):
+            # A rank that ends at this moment removes the folder and its parent if there is nothing in them. `mkdir`
+            # finds a folder, and looks what it is when it is gone: then it says that a file exists.
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self.beat()
                 return
@@ -59,7 +61,9 @@ class Claims:
     def beat(self) -> None:
         """Give a sign of life."""
         self._beats += 1
-        (self._folder / f"{BEAT}{self._owner.rank_id}").write_bytes(b"%d" % self._beats)
+        path = self._folder / f"{BEAT}{self._owner.rank_id}"
+        with naming(path):
+            path.write_bytes(b"%d" % self._beats)
 
     def take(self, name: str) -> bool:
         """Claim work; False if another rank, which seems to be alive, has claimed it."""
@@ -73,11 +77,12 @@ class Claims:
                     return found == "own"
                 continue
             except FileNotFoundError:  # another launch has removed the folder, or a rank that has ended the run
-                with contextlib.suppress(FileNotFoundError):  # which may be removing its parents now
+                with contextlib.suppress(FileNotFoundError, FileExistsError):  # which may be removing its parents now
                     self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:
-                os.write(file, f"{self.rank} {self._owner}".encode())
+                with naming(path):
+                    os.write(file, f"{self.rank} {self._owner}".encode())
             finally:
                 os.close(file)
             return True

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -34,19 +34,27 @@ CLEAR_TIMEOUT = 600.0
 """Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
 
 
-def shares(workspace: Workspace, rank: Rank, units: Sequence[Unit], missing: Sequence[Unit]) -> list[list[Unit]]:
+def shares(
+    workspace: Workspace,
+    rank: Rank,
+    units: Sequence[Unit],
+    missing: Sequence[Unit],
+    is_done: Callable[[Unit], bool],
+) -> list[list[Unit]]:
     """The units of every rank of this launch, including those that are done already.
 
     Ranks may start minutes apart, so none may divide "what is missing now" by its own look. With a launch id, the
     first rank to arrive writes once which units were missing, and all ranks of the launch divide those. Without one,
     ranks divide all units. Either way each rank then skips what is done: no unit is left out or done twice.
+
+    `missing` may come from a listing, which is late on a network file system; `is_done` opens the marker of a unit.
     """
     if rank.world_size == 1:
         return pack(missing, 1)
     if rank.launch_id is None:
         return pack(units, rank.world_size)
     agreed = set(_agree(workspace, rank, [unit.id for unit in missing]))
-    if not agreed.issuperset(unit.id for unit in missing):
+    if not all(unit.id in agreed or is_done(unit) for unit in missing):
         # Within a launch, the list of missing units can only shrink.
         raise UsageError(f"the launch id {rank.launch_id} was used before on {workspace.out}; give a new one")
     return pack([unit for unit in units if unit.id in agreed], rank.world_size)

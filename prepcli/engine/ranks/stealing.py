@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from prepcli.engine.ranks.claims import Claims, holders
+from prepcli.engine.ranks.claims import BEAT, Claims, holders, owners
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.processes.owner import heartbeat
@@ -73,6 +73,17 @@ class Crew:
 def claims_folder(root: Path, launch_id: str | None, world_size: int) -> Path:
     """Where the ranks of a launch have their claims."""
     return root / CLAIMS_FOLDER / f"{launch_id}-of-{world_size}"
+
+
+def remove_dead_claims(root: Path) -> None:
+    """Remove the claims of launches whose ranks have all ended, as far as this machine can tell."""
+    for folder in (root / CLAIMS_FOLDER).glob("*"):
+        known = [owner for _, owner in owners(folder).values()]
+        beating = {path.name.removeprefix(BEAT) for path in folder.glob(f"{BEAT}*")}
+        if all(owner.is_gone for owner in known) and beating <= {owner.rank_id for owner in known}:
+            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # there is none, or others have claims in it
+        (root / CLAIMS_FOLDER).rmdir()
 
 
 def units_in_hand(root: Path, launch_id: str | None, world_size: int) -> dict[int, list[str]]:

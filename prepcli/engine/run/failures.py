@@ -1,6 +1,7 @@
 """An unexpected exception as one line for the user."""
 
 import contextlib
+import errno
 import traceback
 
 from prepcli.engine.state.workspace import Workspace
@@ -15,7 +16,9 @@ def describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str:
         name.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         kept = f" (traceback in {name})"
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        found = error.filename or (workspace.root if full else None)
+        where = f"{found}: " if found else ""
         return (
             f"{where}{error.strerror or error}; nothing half written was published. Correct it and run the same "
             f"command again to continue{kept}"

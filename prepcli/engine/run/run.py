@@ -9,23 +9,29 @@ from prepcli.engine.publishing.publish import AccountingError, Marker, UnitWrite
 from prepcli.engine.publishing.rejects import merge_rejects
 from prepcli.engine.ranks.launch import clear_once, has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
-from prepcli.engine.ranks.stealing import Crew
+from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.failures import describe_failure
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.kept_inputs import check_inputs, refuse_to_lose_inputs
 from prepcli.engine.run.report import Report, build_report, judge
 from prepcli.engine.run.retry import retry_rejects
 from prepcli.engine.run.share import RunOptions, load_markers, process_share
-from prepcli.engine.run.starting import check_restart, check_sample, note_other_files, plan_document, replace_failed
+from prepcli.engine.run.starting import (
+    check_restart,
+    check_sample,
+    note_other_files,
+    plan_document,
+    replace_failed,
+)
 from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
-from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, differences, plan_digest
-from prepcli.engine.state.store_output import OutputSizes, abort_unknown
+from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import heartbeat
+from prepcli.processes.owner import heartbeat, list_anew
 from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
 from prepcli.storage.paths import absolute
@@ -62,12 +68,15 @@ class Run:
         self._retry_rejects()
         if self._was_finished():
             note_late_rank(self.workspace, self.options.rank)
+            with contextlib.suppress(OSError):  # a finished output may be read-only
+                self.workspace.remove_stale_tmp()
+                remove_dead_claims(self.workspace.root)
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
         self._warn_if_running()
         rank = self.options.rank
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
-        divided = shares(self.workspace, rank, self.plan.units, missing)
+        divided = shares(self.workspace, rank, self.plan.units, missing, self._is_done)
         own = [unit for unit in divided[rank.rank] if unit.id not in self.markers]
         takes_units = self.options.steal and rank.world_size > 1 and rank.launch_id is not None
         crew = Crew(self.workspace, rank, divided) if takes_units and self.job.claims_units else None
@@ -188,12 +197,21 @@ class Run:
             self.markers.clear()  # another rank of this start may just have taken some away
             self._load_markers()
         elif self.options.retry_rejects:
+            list_anew(self.workspace.done)  # what is listed late would not be tried again
+            self._load_markers()
             retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
             note_done(self.workspace, rank, "retry")
             self._load_markers()
 
     def _load_markers(self) -> None:
         load_markers(self.plan, self.workspace, self.digest, self.markers, listed=True)
+
+    def _is_done(self, unit: Unit) -> bool:
+        """Whether a unit is done, even if its marker is not listed yet."""
+        marker = read_marker(self.workspace, unit, self.digest)
+        if marker is not None:
+            self.markers[unit.id] = marker
+        return marker is not None
 
     def _was_finished(self) -> bool:
         """Whether the output was whole when this run began."""
@@ -253,13 +271,12 @@ class Run:
             if listed != report.rejects:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
-        report.num_bytes += sum(file.num_bytes for file in final.files.values())
-        judge(report, self.options.budget)
-        self.workspace.check_claim()
-        write_json(self.workspace.report_file, report)
+            report.num_bytes += sum(file.num_bytes for file in final.files.values())
+            judge(report, self.options.budget)
+            self.workspace.check_claim()
+            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
+            write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
-        published = {name for marker in (*markers, final) for name in marker.files}
-        abort_unknown(self.workspace.out, published, self.workspace.folders_in_tmp)
         return report
 
     def _report(self, status: str) -> Report:

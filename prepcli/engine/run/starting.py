@@ -8,7 +8,7 @@ from typing import Any
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear
-from prepcli.engine.ranks.progress import STALE_AFTER, is_alive, read_progress
+from prepcli.engine.ranks.progress import STALE_AFTER, is_alive, progress_file, read_progress
 from prepcli.engine.ranks.stages import changed_within
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.kept_inputs import refuse_to_lose_inputs
@@ -106,8 +106,11 @@ def replace_failed(
 def _is_at_work(stored: StoredPlan, workspace: Workspace) -> bool:
     """Whether a rank is at work on this plan, or about to be: its progress file comes a moment after the plan."""
     ranks = read_progress(workspace)
-    if any(map(is_alive, ranks)):
-        return True
+    for one in ranks:
+        # The clock of another machine may be any: of its processes the time of their files counts.
+        is_new = one.process.is_gone is None and changed_within(STALE_AFTER, [progress_file(workspace, one.rank)])
+        if is_alive(one) or (one.state == "running" and is_new):
+            return True
     begun_by = Owner.parse(stored.begun_by)
     if begun_by is None or begun_by.is_same_process(Owner.of_this_process("")):
         return False

@@ -17,7 +17,7 @@ from prepcli.engine.run.retry import num_retryable
 from prepcli.engine.run.status_text import text_of
 from prepcli.engine.state.file_output import workspace_of
 from prepcli.engine.state.plan import FINISH_UNIT
-from prepcli.engine.state.store_output import OutputSizes, uploads_to
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.work_folder import work_folder
@@ -56,8 +56,7 @@ class Status(msgspec.Struct):
     added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
     that tries records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-
     rejects` allowed the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of
-    `rejects` that the user's options asked for. `unfinished_uploads` are objects of an output in a store to which a
-    process uploads, or has begun to before it was killed; the next run aborts these.
+    `rejects` that the user's options asked for.
     """
 
     out: str
@@ -82,7 +81,6 @@ class Status(msgspec.Struct):
     left_out: int = 0
     max_rejects: str = ""
     too_many_rejects: bool = False
-    unfinished_uploads: list[str] = []
     stage: str = ""
     stage_done: int = 0
     stage_total: int = 0
@@ -170,7 +168,6 @@ def read_status(workspace: Workspace) -> Status:
         left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
         max_rejects=report.max_rejects if finished and report is not None else "",
         too_many_rejects=finished and report is not None and report.status == "too_many_rejects",
-        unfinished_uploads=uploads_to(workspace.out),
     )
 
 

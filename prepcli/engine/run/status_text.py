@@ -110,9 +110,6 @@ def lines_of(status: "Status") -> list[str]:
             + (f": {rank.message}" if rank.message else "")
             for rank in status.ranks
         ]
-    if status.unfinished_uploads and status.state != "running":
-        first = ", ".join(status.unfinished_uploads[:3])
-        lines.append(f"  uploads  {len(status.unfinished_uploads):,} unfinished ({first}); the next run aborts its own")
     if status.retry_with:
         from prepcli.engine.run.retry import retry_line
 

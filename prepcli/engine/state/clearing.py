@@ -1,8 +1,10 @@
 """Starting again: removing what earlier runs have written, and nothing else; also if that was interrupted before."""
 
 import contextlib
+import os
 import shutil
 import time
+import uuid
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +16,7 @@ from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.state.plan import AnyPlan, StoredPlan
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import (
     CLEARED_FILES,
     CLEARED_FOLDERS,
@@ -53,7 +55,8 @@ class Stock:
         ours: the names of the files that earlier runs have written and that are unchanged, and of their indexes.
         changed: the names of those that have changed since.
         mistakable: other names that readers would take for a part of the new set.
-        ended: the documents that name files of processes that have ended.
+        documents: all documents that name files.
+        ended: those of them whose processes have ended.
         found: what is in OUT.
     """
 
@@ -61,6 +64,7 @@ class Stock:
     ours: list[str]
     changed: list[str]
     mistakable: list[str]
+    documents: list[Path]
     ended: list[Path]
 
 
@@ -78,7 +82,7 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
             ours |= dict.fromkeys((*job.made_of(found, name), name))
         elif state is not None:
             changed.append(name)
-    return Stock(found, list(ours), changed, sorted(parts.difference(ours)), owned.ended)
+    return Stock(found, list(ours), changed, sorted(parts.difference(ours)), owned.documents, owned.ended)
 
 
 def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
@@ -122,10 +126,8 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     own = _begin(workspace, job.command)
     try:
         # The plan goes first: a run that is still at work sees that, and publishes nothing more.
-        for name in CLEARED_FILES:
-            with naming_what_is_in_the_way(root / name):
-                (root / name).unlink(missing_ok=True)
-        shutil.rmtree(first_of(workspace.plan_file), ignore_errors=True)
+        _remove_plan(workspace)
+        aside = _take_drafts(workspace)
         for name in EDITABLE_FILES:
             remove_editable(workspace, name)
         workspace.found = OutputSizes(workspace.out)
@@ -136,32 +138,51 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
         else:
             for name in stock.ours:
                 (workspace.out / name).unlink(missing_ok=True)
-        abort_left(workspace.folders_in_tmp(), ())
-        for path in stock.ended:
+        for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
             path.unlink(missing_ok=True)
-        for name in CLEARED_FOLDERS:
-            shutil.rmtree(root / name, ignore_errors=True)
-        _file(workspace).unlink(missing_ok=True)
-        shutil.rmtree(first_of(_file(workspace)), ignore_errors=True)
+        for folder in (*(root / name for name in CLEARED_FOLDERS), *aside):
+            shutil.rmtree(folder, ignore_errors=True)
+        # That of a rank which had not found `clearing.json`; before anything is published it looks again.
+        _remove_plan(workspace)
+        workspace.clearing_file.unlink(missing_ok=True)
+        shutil.rmtree(first_of(workspace.clearing_file), ignore_errors=True)
     except BaseException:
         own.owner = ""
         with contextlib.suppress(OSError):
-            write_json(_file(workspace), own)
+            write_json(workspace.clearing_file, own)
         raise
     workspace.prepare()
+
+
+def _remove_plan(workspace: Workspace) -> None:
+    for name in CLEARED_FILES:
+        with naming_what_is_in_the_way(workspace.root / name):
+            (workspace.root / name).unlink(missing_ok=True)
+    shutil.rmtree(first_of(workspace.plan_file), ignore_errors=True)
+
+
+def _take_drafts(workspace: Workspace) -> list[Path]:
+    """Move `tmp/` away; returns where it is now, and where earlier calls have left some of it.
+
+    A rank of the earlier run that is just about to publish a draft, or to note it, cannot do so after this: whatever
+    it has published is noted, and in OUT. It may be stopped at any point for any time before.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(workspace.tmp, workspace.tmp.with_name(f"{workspace.tmp.name}~{uuid.uuid4().hex}"))
+    return sorted(workspace.root.glob(f"{workspace.tmp.name}~*"))
 
 
 def _begin(workspace: Workspace, command: str) -> _Clearing:
     """Write `clearing.json`, unless another process is at it."""
     own = _Clearing(str(Owner.of_this_process(workspace.rank_id)), command)
-    stored = publish_json_once(_file(workspace), own, _Clearing)
+    stored = publish_json_once(workspace.clearing_file, own, _Clearing)
     if stored is not None and stored.owner != own.owner:
         owner = Owner.parse(stored.owner)
         if owner is not None and owner.is_gone is False and not owner.is_same_process(Owner.parse(own.owner) or owner):
             raise UsageError(
                 f"another command is clearing {workspace.named} (--overwrite) at this moment; let it finish"
             )
-        write_json(_file(workspace), own)
+        write_json(workspace.clearing_file, own)
     return own
 
 
@@ -171,7 +192,7 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
     Raises:
         UsageError: another process may be clearing at this moment, or another command has been interrupted.
     """
-    left = read_document(_file(workspace), _Clearing)
+    left = read_document(workspace.clearing_file, _Clearing)
     if left is None:
         return False
     owner = Owner.parse(left.owner)
@@ -192,7 +213,7 @@ def _command(workspace: Workspace) -> str | None:
     """The command whose files the records name; None if they do not tell."""
     document = (
         read_document(workspace.plan_file, StoredPlan)
-        or read_document(_file(workspace), _Clearing)
+        or read_document(workspace.clearing_file, _Clearing)
         or read_document(workspace.report_file, Report)
     )
     return None if document is None else document.command
@@ -240,7 +261,3 @@ def clear_refused(workspace: Workspace) -> None:
     for folder in (*folders, *above):
         with contextlib.suppress(OSError):  # it is not there, or has records of others
             folder.rmdir()
-
-
-def _file(workspace: Workspace) -> Path:
-    return workspace.root / "clearing.json"

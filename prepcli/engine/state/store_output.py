@@ -1,25 +1,18 @@
-"""An output in an object store: what is there, and the uploads that killed processes have left."""
+"""An output in an object store: what is there, and whether it can be listed and written."""
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from prepcli.interface.calls import tell
 from prepcli.storage import client
 from prepcli.storage.access import begin, call
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import StorePath, globbed, matching
 
-if TYPE_CHECKING:  # importing it takes a tenth of a small run's time, for urllib
-    from prepcli.storage.uploads import Upload
-
 _checked: set[StorePath] = set()
 """Outputs that `check_writing` has found right."""
-_JOURNAL = "uploads"
-"""The file in a unit's temporary directory with the addresses that it uploads to."""
 
 
 class OutputSizes:
@@ -138,75 +131,3 @@ def check_writing(out: StorePath) -> None:
     probe = f"{address.scheme}://{address.bucket}/{address.key}.prepcli-check"
     call(client.put_object, probe, b"prepcli checks that it may write here\n")
     call(client.delete_objects, (probe,))
-
-
-def note_upload(folder: Path, target: StorePath) -> None:
-    """Note in a unit's temporary directory that an upload to `target` begins, for `abort_left`."""
-    with (folder / _JOURNAL).open("a", encoding="utf-8") as journal:
-        journal.write(f"{target}\n")
-
-
-def abort_left(gone: Iterable[Path], alive: Iterable[Path]) -> None:
-    """Abort the uploads that were begun from the temporary directories `gone`, unless one of `alive` sends the same."""
-    left = {address for folder in gone for address in _noted(folder)}
-    if left:
-        left -= {address for folder in alive for address in _noted(folder)}
-    if not left:
-        return
-    from prepcli.storage.uploads import CannotListError, abort
-
-    try:
-        for upload in unfinished(left):
-            abort(upload)
-    except CannotListError as error:
-        tell(f"note: {error}; parts of shards may stay in the store until its own rules remove them")
-
-
-def abort_unknown(out: Path, published: Collection[str], in_tmp: Callable[[], Iterable[Path]]) -> None:
-    """Abort uploads to objects that are published already, unless a process is at work on one.
-
-    A store that fails may have begun an upload without telling: obstore begins another, and nobody knows the first.
-
-    Args:
-        out: where the objects are.
-        published: their names.
-        in_tmp: returns the temporary directories of all processes.
-    """
-    if not isinstance(out, StorePath):
-        return
-    from prepcli.storage.uploads import CannotListError, abort, list_uploads
-
-    addresses = {str(out / name) for name in published}
-    with contextlib.suppress(CannotListError):  # `status` cannot list them either
-        left = [upload for upload in list_uploads(str(out)) if upload.address in addresses]
-        # Only now: a process notes an upload before it begins it, so those that were listed are noted or have ended.
-        noted = {address for folder in in_tmp() for address in _noted(folder)} if left else set()
-        for upload in left:
-            if upload.address not in noted:
-                abort(upload)
-
-
-def unfinished(addresses: Iterable[str]) -> Iterator["Upload"]:
-    """The unfinished uploads of these objects; raises `CannotListError`."""
-    from prepcli.storage.uploads import list_uploads
-
-    for address in sorted(addresses):
-        yield from (upload for upload in list_uploads(address) if upload.address == address)
-
-
-def uploads_to(out: Path) -> list[str]:
-    """The objects of an output to which an upload is unfinished; none where the store does not list them."""
-    if not isinstance(out, StorePath):
-        return []
-    from prepcli.storage.uploads import CannotListError, list_uploads
-
-    try:
-        return sorted({upload.address for upload in list_uploads(str(out))})
-    except CannotListError:
-        return []
-
-
-def _noted(folder: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        return (folder / _JOURNAL).read_text(encoding="utf-8").split("\n")[:-1]
-    return []

@@ -12,6 +12,7 @@ from prepcli.errors import UsageError
 
 _CHUNK = 1 << 14
 """Units that are written at a time."""
+_ATTEMPTS = 10
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -26,13 +27,19 @@ def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int
     The file follows from the plan, so several ranks may write it at once.
     """
     path = _file(workspace, digest)
-    path.parent.mkdir(exist_ok=True)
     encoder = msgspec.json.Encoder()
-    with atomic_file(path) as file:
-        for start in range(0, len(units), _CHUNK):
-            rows = (_Row(unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
-            file.write(encoder.encode_lines(rows))
-    return path.stat().st_size
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as file:
+                for start in range(0, len(units), _CHUNK):
+                    rows = (_Row(unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
+                    file.write(encoder.encode_lines(rows))
+            return path.stat().st_size
+        except (FileNotFoundError, FileExistsError):  # another command is clearing, and removes the folder
+            if not left:
+                raise
+    raise AssertionError("unreachable")
 
 
 def has_units(workspace: Workspace, plan: StoredPlan) -> bool:

@@ -1,12 +1,13 @@
 """The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with the state for resuming."""
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -16,9 +17,9 @@ from prepcli.engine.state.damaged import note_damaged
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
-from prepcli.engine.state.store_output import OutputSizes, abort_left
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import work_folder
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming
 from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption
@@ -51,6 +52,7 @@ class Workspace:
         self.plan_file = self.root / "plan.json"
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
+        self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.clearing`
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
@@ -62,6 +64,7 @@ class Workspace:
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
+        self._lasting: set[Path] = set()  # directories whose own names are on the disk
         self._was_there = os.path.exists(self.root)
         self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
 
@@ -75,17 +78,18 @@ class Workspace:
         is_local = not isinstance(self.out, StorePath)
         if self._store_claim is None:
             self.found.check_listing()
+        devices: dict[Path, int] = {}
         for directory in (*(self.out,) * is_local, self.done, self.progress, self.tmp, self.launches):
             try:
-                directory.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=directory):
-                    pass
+                devices[directory] = _try_to_write(directory)
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
                 ours = isinstance(error, FileExistsError) and directory.parent == self.root
                 todo = "move it away, and run the same command again" if ours else "choose another output directory"
-                raise UsageError(f"cannot write to {directory}: {why}; {todo}") from error
-        if is_local and self.out.stat().st_dev != self.tmp.stat().st_dev:
+                if error.errno in FAULTS_OF_THE_MACHINE:
+                    todo = "correct it, and run the same command again"
+                raise cannot_write(error, f"cannot write to {directory}: {why}; {todo}") from error
+        if is_local and devices[self.out] != devices[self.tmp]:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
                 "into place at once. Give an output directory whose parent is on the same file system"
@@ -136,19 +140,27 @@ class Workspace:
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove the directories of dead processes in `tmp/`; of invisible processes, those without a heartbeat."""
+        """Remove what dead processes have left in `tmp/`, and their drafts; of invisible ones, what is silent."""
         now: float | None = None
-        stale: list[Path] = []
-        alive: list[Path] = []
-        for entry in self._entries(self.tmp):
+        drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
+        for entry in (*folders_in(self.tmp), *drafts):
             gone = owner.is_gone if (owner := owner_of(entry)) else None
             if gone is None:
                 now = clock_of(self.tmp) if now is None else now
                 gone = now - last_change(entry, now) > SILENT_SECONDS
-            (stale if gone else alive).append(entry)
-        abort_left(stale, alive)
-        for entry in stale:
-            shutil.rmtree(entry, ignore_errors=True)
+            if gone and entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif gone:
+                entry.unlink(missing_ok=True)
+
+    def flush(self, files: Iterable[Path]) -> None:
+        """Let the names of files below OUT or OUT.prepcli last, and those of the directories that they are in."""
+        folders = {file.parent for file in files}
+        for folder in folders - self._lasting:
+            base = self.root if self.root in (folder, *folder.parents) else self.out
+            folders.update(one for one in folder.parents if one == base.parent or base in (one, *one.parents))
+        flush_folders(sorted(folders))
+        self._lasting |= folders
 
     def beat(self) -> None:
         """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
@@ -164,12 +176,8 @@ class Workspace:
         """The temporary directories of processes `pids` of this rank."""
         return [entry for entry, owner in self._own_entries() if owner.pid in pids]
 
-    def folders_in_tmp(self) -> list[Path]:
-        """The temporary directories of all processes of all ranks."""
-        return self._entries(self.tmp)
-
     def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
-        for entry in self._entries(self.tmp):
+        for entry in folders_in(self.tmp):
             owner = owner_of(entry)
             if owner is not None and owner.rank_id == self.rank_id:
                 yield entry, owner
@@ -182,8 +190,9 @@ class Workspace:
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Make `check_claim` compare the stored plan with this digest from now on."""
-        self._claimed = (digest, state_of(self.plan_file))
+        """Make `check_claim` compare the stored plan with this digest from now on; raises as that does."""
+        self._claimed = (digest, FileState(0, 0))  # no file is like that: the plan is read
+        self.check_claim()
 
     def check_claim(self) -> None:
         """Check that the stored plan is still that of this run; cheap, called before anything is published.
@@ -197,9 +206,12 @@ class Workspace:
             return
         digest, before = self._claimed
         with contextlib.suppress(FileNotFoundError):
-            now = state_of(self.plan_file)
-            plan = None if now == before else read_document(self.plan_file, StoredPlan)
-            if now == before or (plan is not None and plan.digest == digest):
+            if state_of(self.plan_file) == before:
+                return
+            # A rank of this run that came late may have put the plan there again while another command clears.
+            is_cleared = self._is_being_cleared()
+            now, plan = state_of(self.plan_file), read_document(self.plan_file, StoredPlan)
+            if not is_cleared and plan is not None and plan.digest == digest:
                 self._claimed = (digest, now)
                 return
         raise PrepcliError(
@@ -207,15 +219,70 @@ class Workspace:
             "one of them run alone"
         )
 
+    def _is_being_cleared(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            state_of(self.clearing_file)
+            return True
+        return False
+
     def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
         """Files below OUT that match the job's output patterns."""
         return self.found.matching(patterns)
 
-    @staticmethod
-    def _entries(directory: Path) -> list[Path]:
-        with contextlib.suppress(FileNotFoundError):
-            return list(directory.iterdir())
-        return []
+
+def _try_to_write(folder: Path) -> int:
+    """Make a folder, and a file in it that is gone again; returns the device of the file."""
+    for left in reversed(range(10)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return _device_of_new_file(folder)
+        except (FileNotFoundError, FileExistsError):  # another rank may be clearing, and remove it at this moment
+            if not left or (folder.exists() and not folder.is_dir()):
+                raise
+    raise AssertionError("unreachable")
+
+
+def _device_of_new_file(folder: Path) -> int:
+    """Make a file that has no name, or where the file system cannot do that, one whose name is always the same.
+
+    A process that is killed at this moment may leave it; then the next one removes it.
+    """
+    probe: Path | None = None
+    try:
+        file = os.open(folder, getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        probe = folder / f".prepcli~{os.geteuid()}"
+        file = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        return os.fstat(file).st_dev
+    finally:
+        os.close(file)
+        if probe is not None:
+            probe.unlink(missing_ok=True)
+
+
+def folders_in(tmp: Path) -> list[Path]:
+    """The temporary directories in `tmp/`."""
+    with contextlib.suppress(FileNotFoundError):
+        return list(tmp.iterdir())
+    return []
+
+
+def flush_folders(folders: Iterable[Path]) -> None:
+    """Write folders to the disk: the names of their files, which then last even after a power failure."""
+    for folder in folders:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:  # a folder that may be written, but not read
+            continue
+        try:
+            with naming(folder):
+                os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that does not flush folders
+                raise
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -227,12 +294,15 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
     # Not with `tempfile`, whose files only their owner may read.
     draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
     try:
-        with draft.open("xb") as file:
-            yield file
+        with naming(path):
+            with draft.open("xb") as file:
+                yield file
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(draft, path)
             if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(draft, path)
+                flush_folders([path.parent])
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -263,10 +333,11 @@ def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Documen
     Of several processes, also on several machines, exactly one is first, and its document appears complete. None if
     another process has removed it since.
     """
-    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    draft = path.with_name(f".{path.name}~{Owner.of_this_process(new_rank_id())}")
     write_json(draft, content)
     try:
         os.link(draft, path)  # fails if the name exists
+        flush_folders([path.parent])
     except OSError:  # it exists, or the file system has no hard links
         if read_document(path, kind) is None:
             _publish_by_folder(draft, path)

@@ -257,14 +257,29 @@ def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
     assert "would replace the input mix.yaml" in done.error_line
 
 
+def test_shar_sets_that_training_cannot_read(sets: Path, tmp_path: Path) -> None:
+    shar = copy_set(sets / "shar", tmp_path)
+    assert "holds neither" in blend(f"s={shar}/cuts", "mix.yaml", cwd=tmp_path, code=2).error_line
+    for path in (*shar.glob("cuts/*.000001.*"), *shar.glob("target_audio/*.000001.*")):
+        path.rename(path.with_name(path.name.replace("000001", "000002")))
+    assert "the numbers of its shards have gaps" in blend(f"s={shar}", "mix.yaml", cwd=tmp_path, code=2).error_line
+
+
+def _add_codes(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for number in range(2):
+        (folder / f"codes.{number:06d}.tar").touch()
+
+
 def test_codes_of_a_shar_set(sets: Path, tmp_path: Path) -> None:
     """Those of one codec are fields of the entry. Of several, training uses one, and blend cannot choose it."""
     shar = copy_set(sets / "shar", tmp_path)
-    (shar / "codes_a/target_codes").mkdir(parents=True)
+    _add_codes(shar / "codes_a/target_codes")
+    (shar / "codes_empty/target_codes").mkdir(parents=True)  # a config that names it cannot be loaded
     blend(f"s={shar}", "one.yaml", cwd=tmp_path)
     found = entries(tmp_path / "one.yaml")[0]["shar_path"]
     assert found["target_codes"] == f"{shar}/codes_a/target_codes/codes._OP_000000..000001_CL_.tar"
-    (shar / "codes_b/target_codes").mkdir(parents=True)
+    _add_codes(shar / "codes_b/target_codes")
     blend(f"s={shar}", "two.yaml", cwd=tmp_path)
     assert list(entries(tmp_path / "two.yaml")[0]["shar_path"]) == ["cuts", "target_audio"]
 

@@ -88,7 +88,7 @@ def test_the_codebooks_of_a_nemo_codec_belong_together(tmp_path: Path) -> None:
 def test_without_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     folder = hf_folder(tmp_path / "tiny", {"model_type": "dac"})
-    with pytest.raises(UsageError, match=r"needs transformers: pip install 'prepcli\[hf-codecs\]'"):
+    with pytest.raises(UsageError, match=r"needs transformers: pip install 'prepcli\[models\]'"):
         load_codec(str(folder))
 
 

@@ -14,7 +14,7 @@ import pytest
 import soundfile
 from markupsafe import escape
 
-from prepcli.commands.inspect.clips import MAX_CLIP_SAMPLES, Clip, cut_clips
+from prepcli.commands.inspect.clips import MAX_CLIP_SAMPLES, AudioClip, cut_clips
 from prepcli.commands.inspect.kinds import what_is
 from prepcli.commands.inspect.page import page_of
 from prepcli.commands.inspect.report import Inspection
@@ -175,9 +175,9 @@ def test_the_audio_of_a_set_lies_in_its_tars(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each clip is the audio of its record, found by the line of the record."""
-    cut: list[list[Clip]] = []
+    cut: list[list[AudioClip]] = []
 
-    def page_without(found: Inspection, clips: list[Clip], command: str) -> str:
+    def page_without(found: Inspection, clips: list[AudioClip], command: str) -> str:
         cut.append(clips)
         return ""
 
@@ -264,7 +264,7 @@ def test_a_page_that_does_not_fit_on_the_disk_leaves_the_old_one(
     with monkeypatch.context() as patch:
         patch.setattr("prepcli.engine.state.workspace.os.fsync", full)
         done = prepcli("inspect", MINI_CORPUS / "segments.json", "--html", page)
-    assert done.code == 2
+    assert done.code == 1
     assert "No space left on device" in done.error_line
     assert page.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == [tmp_path / "link.html", page]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.commands.manifest_to_shar.cuts import Part
+from prepcli.commands.manifest_to_shar.cuts import AudioPart
 from tests.commands.manifest_to_tarred.test_bad_input import BAD_LINES, corpus, line
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
@@ -97,7 +97,7 @@ BAD_RECORDS: dict[str, tuple[dict[str, Any], str, str]] = {
 )
 def test_which_contexts_are_the_target(offset: float, duration: float, is_near: bool) -> None:
     """Those with the same beginning and the same end."""
-    assert Part("a.wav", 0.5, 1.0).is_near(Part("a.wav", offset, duration)) == is_near
+    assert AudioPart("a.wav", 0.5, 1.0).is_near(AudioPart("a.wav", offset, duration)) == is_near
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from prepcli.engine.publishing.output_files import (
     WRITTEN_BYTES,
     Flusher,
     HashedFile,
-    WholeFile,
+    WrittenFile,
 )
 
 
@@ -80,7 +80,7 @@ def test_every_whole_file_is_flushed_once(
 ) -> None:
     flushed: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}")))
-    files = [WholeFile(tmp_path / str(number), b"data", flusher) for number in range(num_files)]
+    files = [WrittenFile(tmp_path / str(number), b"data", flusher) for number in range(num_files)]
     for file in files:
         assert file.close().num_bytes == 4
         assert len(flushed) == num_files
@@ -94,7 +94,7 @@ def test_a_flush_that_fails_is_an_error_each_time(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fail)
-    files = [WholeFile(tmp_path / str(number), b"data", flusher) for number in range(FLUSHED_TOGETHER + 1)]
+    files = [WrittenFile(tmp_path / str(number), b"data", flusher) for number in range(FLUSHED_TOGETHER + 1)]
     for file in files:
         with pytest.raises(OSError, match="Input/output error"):
             file.close()
@@ -113,7 +113,7 @@ def test_thousands_of_files_do_not_wait_for_all_groups_each(
         result(group, timeout)
 
     monkeypatch.setattr(Future, "result", count)
-    files = [WholeFile(tmp_path / str(number), b"", flusher) for number in range(10 * FLUSHED_TOGETHER)]
+    files = [WrittenFile(tmp_path / str(number), b"", flusher) for number in range(10 * FLUSHED_TOGETHER)]
     for file in files:
         file.close()
     assert waits == 10

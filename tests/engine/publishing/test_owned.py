@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from prepcli.engine.publishing.owned import Owned
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.run import RunOptions, run_job
@@ -337,7 +338,7 @@ def test_an_edited_training_config_is_kept(tmp_path: Path) -> None:
 def test_what_a_run_publishes_when_another_one_has_just_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between its look at the plan and the mark: it takes its files back, and leaves those of the other run."""
+    """Between its look at the plan and the mark: its files stay noted, for the other run to remove."""
     workspace = Workspace(tmp_path / "out")
     workspace.prepare()
     plan = StoredPlan("test", "mine", {}, [], 0, 0, {}, 0.0, "", "")
@@ -357,5 +358,6 @@ def test_what_a_run_publishes_when_another_one_has_just_started_again(
             writer.open(name).write(b"mine")
         with pytest.raises(PrepcliError, match="another command has started again in"):
             writer.publish()
-    assert {path.name: path.read_bytes() for path in workspace.out.iterdir()} == {"b.txt": MINE}
-    assert list(workspace.owned.iterdir()) == list(workspace.done.iterdir()) == []
+    assert {path.name: path.read_bytes() for path in workspace.out.iterdir()} == {"a.txt": b"mine", "b.txt": MINE}
+    assert Owned(workspace).files.keys() == {"a.txt", "b.txt"}
+    assert list(workspace.done.iterdir()) == []

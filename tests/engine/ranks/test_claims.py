@@ -118,16 +118,30 @@ def test_an_empty_claim_of_a_killed_process_does_not_stay(tmp_path: Path, monkey
     assert other.take("unit")
 
 
-def test_the_folder_is_removed_while_it_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [FileNotFoundError, FileExistsError])
+def test_the_folder_is_removed_while_it_is_made_again(
+    error: type[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a rank that has ended the run, and removes all claims."""
     late = rank(tmp_path, 0)
     shutil.rmtree(tmp_path / "claims")
+    mkdir, attempts = Path.mkdir, []
 
-    def mkdir(path: Path, *_: object, **__: object) -> None:
-        raise FileNotFoundError(2, "No such file or directory", str(path))
+    def failing(path: Path, *_: object, **__: object) -> None:
+        raise error(path)
+
+    def failing_once(path: Path, *some: Any, **more: Any) -> None:
+        attempts.append(path)
+        if len(attempts) == 1:
+            raise error(path)
+        mkdir(path, *some, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "mkdir", mkdir)
+        patch.setattr(Path, "mkdir", failing_once)
+        late.begin()
+    shutil.rmtree(tmp_path / "claims")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", failing)
         assert not late.take("finish")
     assert not late.take("finish")
     assert late.take("finish"), "the folder is there again"

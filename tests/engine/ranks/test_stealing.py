@@ -14,6 +14,7 @@ from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks import claims as claims_module
 from prepcli.engine.ranks.claims import Claims
 from prepcli.engine.ranks.stealing import Crew, claims_folder, units_in_hand
+from prepcli.engine.run import share
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import RunOptions, run_job
 from prepcli.engine.run.status import read_status
@@ -163,6 +164,15 @@ def test_no_steal_leaves_the_units_of_others(launch: Launch) -> None:
     for number in (0, 2):
         assert launch.run(number, steal=False).status == "incomplete"
     assert launch.run(1, steal=False).status == "done"
+    launch.check()
+
+
+def test_a_marker_that_is_listed_late_is_not_missing(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on NFS: the rank that came first has seen it, and the other one sees it when it opens it."""
+    assert launch.run(0, rank=Rank(0, 2)).status == "incomplete"
+    assert launch.run(0).status == "done"
+    monkeypatch.setattr(share, "_names_in", lambda folder: set())
+    assert launch.run(1).status == "done"
     launch.check()
 
 

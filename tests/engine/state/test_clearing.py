@@ -6,14 +6,18 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from prepcli.engine.publishing import publish
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.run import RunOptions, run_job
 from prepcli.engine.state.clearing import clear_refused
+from prepcli.engine.state.plan import StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, write_json
-from prepcli.errors import UsageError
+from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes.owner import Owner, start_time, this_place
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
@@ -61,6 +65,61 @@ def test_the_next_run_begins_from_nothing(
     assert (report.status, report.units_done) == ("done", 3)
     assert tree(out) == tree(whole)
     assert not (tmp_path / "out.prepcli/clearing.json").exists()
+
+
+@pytest.mark.parametrize("when", ["make_way", "note", "mark"])
+def test_a_rank_of_the_former_run_publishes_nothing_more(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it was stopped: for minutes, while another command cleared the output and finished."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    run_job(ToyJob(whole, num_units=3, seed=5), Workspace(whole), OPTIONS)
+    old = Workspace(out)
+    old.prepare()
+    old.claim(StoredPlan("toy", "former", {}, [], 0, 0, {}, 0.0, "", ""))
+    old.hold("former")
+    go_on = getattr(publish, when)
+
+    def stopped(*arguments: Any) -> Any:
+        monkeypatch.setattr(publish, when, go_on)
+        new = ToyJob(out, num_units=3, seed=5)
+        assert run_job(new, Workspace(out), replace(OPTIONS, overwrite=True)).status == "done"
+        return go_on(*arguments)
+
+    monkeypatch.setattr(publish, when, stopped)
+    with UnitWriter(old, "former", Unit("unit_000", 1.0, 0)) as writer:
+        for name in ("unit_000.txt", "unit_003.txt"):
+            writer.open(name).write(b"of the former run")
+        with pytest.raises((PrepcliError, FileNotFoundError)):
+            writer.publish()
+    with pytest.raises(PrepcliError, match="another command has started again"):
+        old.check_claim()
+    assert tree(out) == tree(whole)
+    assert run_job(ToyJob(out, num_units=3, seed=5), Workspace(out), OPTIONS).status == "nothing_to_do"
+
+
+def test_a_plan_of_others_is_not_held(tmp_path: Path) -> None:
+    """As when the rank was stopped after it had read its own."""
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+    workspace.claim(StoredPlan("toy", "another", {}, [], 0, 0, {}, 0.0, "", ""))
+    with pytest.raises(PrepcliError, match="another command has started again"):
+        workspace.hold("own")
+
+
+def test_a_run_does_not_begin_while_another_command_clears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if that has begun since the run looked for it: what it publishes would be half removed."""
+    workspace = Workspace(tmp_path / "out")
+    claim = Workspace.claim
+
+    def late(own: Workspace, plan: StoredPlan) -> StoredPlan | None:
+        write_json(own.root / "clearing.json", {"owner": "another-machine-1-1", "command": "toy"})
+        return claim(own, plan)
+
+    monkeypatch.setattr(Workspace, "claim", late)
+    with pytest.raises(PrepcliError, match="another command has started again"):
+        run_job(ToyJob(workspace.out), workspace, OPTIONS)
+    assert tree(workspace.out) == {}
 
 
 @pytest.mark.parametrize("after", [5, 14])

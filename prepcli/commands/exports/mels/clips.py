@@ -11,7 +11,7 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment, select_channel
 from prepcli.audio.resample import resample
-from prepcli.commands.exports.audio import Piece, piece_of
+from prepcli.commands.exports.audio import FilePart, piece_of
 from prepcli.commands.exports.job import ExportContents
 from prepcli.commands.exports.mels.options import MelsOptions
 from prepcli.errors import RecordRejected, RejectReason
@@ -38,7 +38,7 @@ class Clip:
 
     id: str
     path: str
-    piece: Piece
+    piece: FilePart
     mel_line: bytes
     audio_line: bytes | None
     text_field: str
@@ -76,7 +76,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
     return Clip(id, path, piece, mel_line, list_line(path, text, field) if is_file else None, field)
 
 
-def resampled_length(piece: Piece, options: MelsOptions) -> int:
+def resampled_length(piece: FilePart, options: MelsOptions) -> int:
     """How many samples `resample` gives."""
     return -(-piece.num_samples * options.sampling_rate // piece.info.sampling_rate)
 

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prepcli.audio.rates import rate_counts, rates_note
-from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
+from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.mels.clips import NORMALIZED_TEXT, TEXT, Clip, Samples, find_clip, read_clip
 from prepcli.commands.exports.mels.options import ManifestToMels, MelsOptions
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
@@ -25,6 +24,7 @@ from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME
 from prepcli.formats.tensors import tensor_bytes
 from prepcli.jobs.model_job import Begin, ModelJob, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
+from prepcli.jobs.record_job import OverRecords, RecordUnit, RecordWriter, each_record
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.models.devices import to_device, use_full_float32
@@ -90,7 +90,7 @@ class MelsJob(ExportJob):
         if not self.mels.lists_only:
             _ = self.spectrogram
 
-    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
+    def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
         """A group of clips."""
         spectrogram = None
         if not self.mels.lists_only:
@@ -135,7 +135,7 @@ def _stem(path: str) -> str:
 class ClipWriter:
     """Writes the mels of a unit and its parts of the file lists."""
 
-    def __init__(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter, options: MelsOptions) -> None:
+    def __init__(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter, options: MelsOptions) -> None:
         self._records = contents.records
         self._unit = unit
         self._writer = writer
@@ -171,7 +171,7 @@ class _Group:
     def __init__(
         self,
         contents: ExportContents,
-        unit: ExportShard,
+        unit: RecordUnit,
         writer: UnitWriter,
         options: MelsOptions,
         spectrogram: MelSpectrogram | None,
@@ -213,7 +213,7 @@ class ClipDecoder:
 
     def decode(self, number: int) -> Samples:
         """The samples of record `number`; raises `RecordRejected` where it cannot be used."""
-        record = Record.parse(self.contents.records.line(number))
+        record = self.contents.records.record(number)
         return read_clip(find_clip(self.contents, number, record, self.options), self.options)
 
 
@@ -222,15 +222,14 @@ class _Clips(UnitWork[int, "list[Tensor | RecordRejected]"]):
     """The clips of a unit: decoded in batches, computed one by one, so that no mel depends on its batch."""
 
     contents: ExportContents
-    unit: ExportShard
+    unit: RecordUnit
     job: MelsJob
     spectrogram: MelSpectrogram
     max_samples: int
 
     @property
     def _numbers(self) -> list[int]:
-        numbers: list[int] = self.contents.order[self.unit.lo : self.unit.hi].tolist()
-        return numbers
+        return self.contents.numbers(self.unit)
 
     def batches(self) -> Iterator[Batch[int]]:
         durations = self.contents.records.index.duration
@@ -267,27 +266,27 @@ class _Clips(UnitWork[int, "list[Tensor | RecordRejected]"]):
         return found
 
     def write(self, computed: "list[Tensor | RecordRejected]", writer: UnitWriter) -> None:
-        records = self.contents.records
-        clips = ClipWriter(self.contents, self.unit, writer, self.job.mels)
-        for number, mel in zip(self._numbers, computed, strict=True):
-            try:
-                if isinstance(mel, RecordRejected):
-                    raise mel
-                clip = find_clip(self.contents, number, Record.parse(records.line(number)), self.job.mels)
-            except RecordRejected as rejected:
-                writer.reject(records.reject_source(number), rejected, records.origin(number))
-            else:
-                writer.count(1, clips.write(number, clip, mel))
+        contents, options = self.contents, self.job.mels
+        clips = ClipWriter(contents, self.unit, writer, options)
+        mels = dict(zip(self._numbers, computed, strict=True))
+
+        def write(number: int) -> float:
+            mel = mels[number]
+            if isinstance(mel, RecordRejected):
+                raise mel
+            return clips.write(number, find_clip(contents, number, contents.records.record(number), options), mel)
+
+        each_record(contents.records, mels, write, writer)
 
 
-class MelsOnDevice(ModelJob[ExportShard, ExportContents, MelSpectrogram]):
+class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], OverRecords[RecordUnit, ExportContents]):
     """The same as `MelsJob`, on the device of this rank."""
 
     command: ClassVar[str] = MelsJob.command
 
     def __init__(self, job: MelsJob, device: str) -> None:
         super().__init__(device, job.num_workers)
-        self.job = job
+        self.job, self.manifests, self.options = job, job.manifests, job.options
 
     def plan(self, workspace: Workspace) -> ExportPlan:
         """As `MelsJob`."""
@@ -300,14 +299,6 @@ class MelsOnDevice(ModelJob[ExportShard, ExportContents, MelSpectrogram]):
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
         """As `MelsJob`."""
         return self.job.output_patterns(plan)
-
-    def input_files(self, plan: ExportPlan) -> "list[str | Path]":
-        """As `MelsJob`."""
-        return list(self.job.input_files(plan))
-
-    def planned_rejects(self, plan: ExportPlan) -> Iterator[bytes]:
-        """As `MelsJob`."""
-        return self.job.planned_rejects(plan)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """As `MelsJob`."""
@@ -330,7 +321,7 @@ class MelsOnDevice(ModelJob[ExportShard, ExportContents, MelSpectrogram]):
         """Reads the clips."""
         return ClipDecoder(contents, self.job.mels)
 
-    def read_ahead(self, contents: ExportContents, unit: ExportShard, workers: DecodingPool[int]) -> Begin:
+    def read_ahead(self, contents: ExportContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Nothing is read ahead."""
         return lambda tick: _Clips(contents, unit, self.job, self.model, self.max_batch_samples)
 

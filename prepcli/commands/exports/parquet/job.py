@@ -10,7 +10,7 @@ import msgspec
 from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.convert import TargetFormat
 from prepcli.commands.exports.audio import load_audio
-from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
+from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
@@ -29,6 +29,7 @@ from prepcli.formats.parquet import (
     file_name,
     schema_of,
 )
+from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
@@ -56,7 +57,7 @@ Shapes = dict[tuple[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class FieldColumns:
     """The columns beside `id` and `audio`.
 
     Attributes:
@@ -88,7 +89,7 @@ def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
     return float(value) if kind == "float64" else value
 
 
-def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
+def find_columns(paths: Sequence[str], num_workers: int) -> FieldColumns:
     """Read all fields of all lines, and choose a column for each."""
     sizes = [size_of(check_file(path)) for path in paths]
     tasks = [part for path, size in zip(paths, sizes, strict=True) for part in ranges_of(path, size)]
@@ -98,7 +99,7 @@ def find_columns(paths: Sequence[str], num_workers: int) -> Columns:
     return choose_columns(shapes)
 
 
-def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
+def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
     """The columns for fields with values of these types."""
     kinds: dict[str, set[str]] = {}
     for name, kind in shapes:
@@ -118,7 +119,7 @@ def choose_columns(shapes: Iterable[tuple[str, str]]) -> Columns:
         types[column], fields[column] = _type_for(found), name
         if types[column] == "string" and found and found <= _NUMBERS:
             long.append(column)
-    return Columns(types, fields, tuple(long))
+    return FieldColumns(types, fields, tuple(long))
 
 
 def _type_for(kinds: set[str]) -> ColumnType:
@@ -158,7 +159,7 @@ def _fields(line: bytes) -> Mapping[str, Any] | None:
     try:
         found: dict[str, Any] = _decoder.decode(line)
         return found
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
         return {name: decode_value(raw) for name, raw in parse_fields(line).items()}
@@ -185,7 +186,7 @@ class ParquetJob(ExportJob):
         return self.parquet.shard_size
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> FieldColumns:
         """The columns, by all lines of the manifests."""
         return find_columns(self.manifests, self.num_workers)
 
@@ -217,7 +218,7 @@ class ParquetJob(ExportJob):
 
         _ = self.columns
 
-    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
+    def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
         """A file."""
         file = ParquetFile(
             writer.open(file_name(unit.number)), schema_of(self.columns.types), self.parquet.row_group_size
@@ -240,7 +241,7 @@ class _Shard:
     contents: ExportContents
     file: ParquetFile
     writer: UnitWriter
-    columns: Columns
+    columns: FieldColumns
     options: ParquetOptions
 
     def add(self, number: int, record: Record) -> float:

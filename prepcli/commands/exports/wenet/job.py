@@ -12,7 +12,7 @@ from prepcli.audio.convert import TargetFormat
 from prepcli.audio.info import unreadable
 from prepcli.audio.probe import probe_file
 from prepcli.commands.exports.audio import load_audio, piece_of
-from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan, ExportShard, ShardWriter
+from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.wenet.options import ManifestToWenet, WenetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
@@ -34,6 +34,7 @@ from prepcli.formats.wenet import (
     seconds_at,
     shard_list,
 )
+from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.storage.addresses import is_address
@@ -74,7 +75,7 @@ class WenetJob(ExportJob):
         """Shards and lists."""
         return (f"{glob.escape(self.wenet.prefix)}_{'[0-9]' * 9}.tar", LIST_NAME, RAW_LIST_NAME)
 
-    def open_shard(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter) -> ShardWriter:
+    def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
         """A tar, or a part of the data list."""
         if self.wenet.raw:
             return _RawPart(contents, unit, writer, self.wenet)
@@ -119,7 +120,7 @@ def shard_name(options: WenetOptions, number: int) -> str:
 class _Shard:
     """A tar of utterances."""
 
-    def __init__(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter, options: WenetOptions) -> None:
+    def __init__(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter, options: WenetOptions) -> None:
         self._contents = contents
         self._writer = writer
         self._options = options
@@ -147,7 +148,7 @@ class _Shard:
 class _RawPart:
     """A part of a data list."""
 
-    def __init__(self, contents: ExportContents, unit: ExportShard, writer: UnitWriter, options: WenetOptions) -> None:
+    def __init__(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter, options: WenetOptions) -> None:
         self._contents = contents
         self._writer = writer
         self._relative_to = options.relative_to

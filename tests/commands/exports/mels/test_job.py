@@ -11,7 +11,7 @@ import soundfile
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.resample import resample
-from prepcli.commands.exports.audio import Piece
+from prepcli.commands.exports.audio import FilePart
 from prepcli.commands.exports.mels.clips import resampled_length
 from prepcli.commands.exports.mels.job import MelsJob, MelsOnDevice
 from prepcli.commands.exports.mels.options import MelsOptions
@@ -194,7 +194,7 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num_samples", [1000, 1001, 1002, 9999])
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
 def test_the_length_of_a_clip_is_known_before_it_is_resampled(num_samples: int, rate: int) -> None:
-    piece = Piece(AudioInfo("wav", "PCM_16", rate, num_samples, 1, 44), 0, num_samples, None)
+    piece = FilePart(AudioInfo("wav", "PCM_16", rate, num_samples, 1, 44), 0, num_samples, None)
     samples = resample(np.zeros(num_samples, np.float32), rate, 22050)
     assert resampled_length(piece, MelsOptions()) == len(samples)
 

@@ -204,6 +204,16 @@ def test_bad_audio_and_bad_texts_are_rejects(tmp_path: Path) -> None:
     assert prepcli("verify", tmp_path / "out").code == 0
 
 
+def test_a_line_that_is_not_utf8_is_a_reject(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav", 1.0)
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "x"}])
+    with (tmp_path / "m.json").open("ab") as file:
+        file.write(b'{"audio_filepath": "\xff.wav", "duration": 1.0}\n')
+    done = prepcli("manifest-to-parquet", tmp_path / "m.json", tmp_path / "out", "--max-rejects", 1, "--json")
+    assert done.json["rejects_by_reason"] == {"not_utf8": 1}
+    assert [row["text"] for row in rows(tmp_path / "out")] == ["x"]
+
+
 def test_verify_names_what_is_wrong(whole: Path, tmp_path: Path) -> None:
     out = copy_set(whole, tmp_path)
     (out / "data-000001.parquet").unlink()

@@ -1,28 +1,29 @@
-"""Made by scripts/update_generated.py from the options of each command; do not edit."""
+"""The Python API: a function per command. Made by scripts/update_generated.py; do not edit."""
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from prepcli.commands.blend.command import BlendReport as BlendReport
-from prepcli.commands.download.command import DownloadReport as DownloadReport
-from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
-from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
-from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
-from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
-from prepcli.commands.index.command import IndexReport as IndexReport
-from prepcli.commands.inspect.report import Inspection as Inspection
-from prepcli.commands.verify.report import VerifyReport as VerifyReport
-from prepcli.engine.run.report import Report as Report
-from prepcli.engine.run.status import Status as Status
-from prepcli.engine.run.status import Statuses as Statuses
-from prepcli.errors import IncompleteError as IncompleteError
-from prepcli.errors import PrepcliError as PrepcliError
-from prepcli.errors import TooManyRejectsError as TooManyRejectsError
-from prepcli.errors import UsageError as UsageError
+from prepcli.interface.from_python import call
 
-__all__: list[str]
-__version__: str
+if TYPE_CHECKING:
+    from prepcli.commands.blend.command import BlendReport as BlendReport
+    from prepcli.commands.download.command import DownloadReport as DownloadReport
+    from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
+    from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
+    from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
+    from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.index.command import IndexReport as IndexReport
+    from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.verify.report import VerifyReport as VerifyReport
+    from prepcli.engine.run.report import Report as Report
+    from prepcli.engine.run.status import Status as Status
+    from prepcli.engine.run.status import Statuses as Statuses
+    from prepcli.errors import IncompleteError as IncompleteError
+    from prepcli.errors import PrepcliError as PrepcliError
+    from prepcli.errors import TooManyRejectsError as TooManyRejectsError
+    from prepcli.errors import UsageError as UsageError
+
 
 def blend(
     sets: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -36,7 +37,7 @@ def blend(
     dry_run: bool = False,
     overwrite: bool = False,
     num_workers: int | None = None,
-) -> BlendReport:
+) -> "BlendReport":
     """Mix finished data sets in one input_cfg for NeMo's training configs, with weights and a table of shares.
 
     A SET is a tarred set, a Shar set, a manifest, lhotse cuts, or an input_cfg (.yaml). Its hours come from the
@@ -74,6 +75,8 @@ def blend(
         >>> [(one.name, one.records, one.share) for one in report.sets]
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
+    return call("blend", locals())
+
 
 def download_aishell(
     data_root: str | PathLike[str],
@@ -95,7 +98,7 @@ def download_aishell(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> DownloadReport:
+) -> "DownloadReport":
     """Fetch AISHELL-1 and make NeMo manifests of it.
 
     Writes D/data_aishell/train.json, dev.json and test.json, and vocab.txt with the characters of all texts, the
@@ -142,6 +145,8 @@ def download_aishell(
         >>> report.outputs["train"]
         '/.../data/data_aishell/train.json'
     """
+    return call("download_aishell", locals())
+
 
 def download_aishell2(
     audio_folder: str | PathLike[str],
@@ -158,7 +163,7 @@ def download_aishell2(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> DownloadReport:
+) -> "DownloadReport":
     """Make NeMo manifests of a copy of AISHELL-2.
 
     Writes D/train.json, dev.json and test.json (those that the copy has), and D/vocab.txt with the characters of
@@ -197,6 +202,8 @@ def download_aishell2(
         >>> report.outputs["train"]
         '/.../data/train.json'
     """
+    return call("download_aishell2", locals())
+
 
 def download_an4(
     data_root: str | PathLike[str],
@@ -218,7 +225,7 @@ def download_an4(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> DownloadReport:
+) -> "DownloadReport":
     """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
 
     Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav next to each .sph. There is no published
@@ -265,6 +272,8 @@ def download_an4(
         >>> report.outputs["train_manifest"]
         '/.../data/an4/train_manifest.json'
     """
+    return call("download_an4", locals())
+
 
 def download_fisher(
     ldc_root: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -285,7 +294,7 @@ def download_fisher(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
 
     Reads LDC2004S13-Part1 and LDC2005S13-Part2 as the LDC ships them, or one of the two. Writes
@@ -335,6 +344,8 @@ def download_fisher(
         >>> report.outputs["manifest_train"]
         '/.../fisher/manifest_train.json'
     """
+    return call("download_fisher", locals())
+
 
 def download_hub5(
     data_root: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -352,7 +363,7 @@ def download_hub5(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
 
     Reads hub5e_00/english/*.sph and the reference hub5e00.english.000405.stm, without the segments that it excludes
@@ -395,6 +406,8 @@ def download_hub5(
         >>> report.outputs["manifest_hub5"]
         '/.../hub5/manifest_hub5.json'
     """
+    return call("download_hub5", locals())
+
 
 def download_librispeech(
     data_root: str | PathLike[str],
@@ -418,7 +431,7 @@ def download_librispeech(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> DownloadReport:
+) -> "DownloadReport":
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
 
     Writes D/LibriSpeech/<set>-processed/*.wav and D/<data_set>.json with audio_filepath, duration, lower-case text,
@@ -468,6 +481,8 @@ def download_librispeech(
         >>> report.outputs["dev_clean_2"]
         '/.../data/dev_clean_2.json'
     """
+    return call("download_librispeech", locals())
+
 
 def download_ljspeech(
     data_root: str | PathLike[str],
@@ -492,7 +507,7 @@ def download_ljspeech(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> DownloadReport:
+) -> "DownloadReport":
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
 
     Writes D/LJSpeech-1.1/{train,val,test}_manifest.json with text and normalized_text, and
@@ -543,6 +558,8 @@ def download_ljspeech(
         >>> report.outputs["val_manifest"]
         '/.../data/LJSpeech-1.1/val_manifest.json'
     """
+    return call("download_ljspeech", locals())
+
 
 def estimate_batch_sizes(
     *,
@@ -571,7 +588,7 @@ def estimate_batch_sizes(
     progress: bool = False,
     probe_timeout: float = 600.0,
     launch_id: str | None = None,
-) -> BatchSizesReport:
+) -> "BatchSizesReport":
     """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
 
     The answers are those of NeMo's OOMptimizer. A step runs in a process of its own: one that runs out of memory,
@@ -627,6 +644,8 @@ def estimate_batch_sizes(
         >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
         (True, 2)
     """
+    return call("estimate_batch_sizes", locals())
+
 
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -643,7 +662,7 @@ def estimate_bins(
     max_rejects: float = 0.05,
     text_field: str = "text",
     lang_field: str = "lang",
-) -> BinsReport:
+) -> "BinsReport":
     """Estimate duration bins for bucketed training, and the share of padding in batches.
 
     The bins, and the lines to paste into a training config, are identical to those of lhotse and NeMo. Input
@@ -686,6 +705,8 @@ def estimate_bins(
         >>> report.max_duration
         6.52
     """
+    return call("estimate_bins", locals())
+
 
 def estimate_bins_2d(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -708,7 +729,7 @@ def estimate_bins_2d(
     plot: str | PathLike[str] | None = None,
     write_config: str | PathLike[str] | None = None,
     max_rejects: float = 0.05,
-) -> Bins2dReport:
+) -> "Bins2dReport":
     """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
 
     The bins, and the lines to paste into a training config, are identical to those of NeMo's script. max_tps is
@@ -758,6 +779,8 @@ def estimate_bins_2d(
         >>> report.num_examples, len(report.bucket_duration_bins)
         (48, 6)
     """
+    return call("estimate_bins_2d", locals())
+
 
 def estimate_token_bins(
     data: str | PathLike[str],
@@ -782,7 +805,7 @@ def estimate_token_bins(
     plot: str | PathLike[str] | None = None,
     write_config: str | PathLike[str] | None = None,
     max_rejects: float = 0.05,
-) -> TokenBinsReport:
+) -> "TokenBinsReport":
     """Estimate bins by number of tokens, for bucketed training on texts, conversations and audio.
 
     With prompt_format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
@@ -837,6 +860,8 @@ def estimate_token_bins(
         >>> report.num_examples
         48
     """
+    return call("estimate_token_bins", locals())
+
 
 def extend_codec_codes(
     shar_dir: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -863,7 +888,7 @@ def extend_codec_codes(
     no_steal: bool = False,
     verify_inputs: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> Report:
+) -> "Report":
     """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
 
     Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned
@@ -886,7 +911,7 @@ def extend_codec_codes(
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
             commas, or a brace pattern. Or a list of paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
-            Face: a folder, or a name such as kyutai/mimi (extra hf-codecs).
+            Face: a folder, or a name such as kyutai/mimi (extra models).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
@@ -930,6 +955,8 @@ def extend_codec_codes(
         >>> report.outputs["target_codes"]
         '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
+    return call("extend_codec_codes", locals())
+
 
 def extend_context_audio(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -956,7 +983,7 @@ def extend_context_audio(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Add context audio to each record: the most similar other utterance of its voice that is long enough.
 
     Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
@@ -1016,6 +1043,8 @@ def extend_context_audio(
         >>> report.outputs["manifest"]
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
+    return call("extend_context_audio", locals())
+
 
 def extend_text_context(
     shar_dir: str | PathLike[str],
@@ -1034,7 +1063,7 @@ def extend_text_context(
     no_steal: bool = False,
     verify_inputs: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> Report:
+) -> "Report":
     """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
 
     Writes SHAR_DIR/cuts_textContext/cuts.{000000}.jsonl.gz: the same cuts in the same order, whose custom fields
@@ -1085,6 +1114,8 @@ def extend_text_context(
         >>> report.outputs["cuts"]
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
+    return call("extend_text_context", locals())
+
 
 def fix_durations(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1102,7 +1133,7 @@ def fix_durations(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Measure the durations of a manifest again, and change nothing else.
 
     Every other field keeps its text byte for byte, and a record whose duration is right keeps its whole line. A
@@ -1146,6 +1177,8 @@ def fix_durations(
         >>> report.records_out, report.details["more_than_20_ms"]
         (48, 0)
     """
+    return call("fix_durations", locals())
+
 
 def index(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1161,7 +1194,7 @@ def index(
     rank: int | None = None,
     world_size: int | None = None,
     progress: bool = False,
-) -> IndexReport:
+) -> "IndexReport":
     """Write indexes (.idx) for data sets that exist, with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
 
     Indexes of tars and manifests are written beside them; those of a Lhotse Shar set into the folder index/ of the
@@ -1201,6 +1234,8 @@ def index(
         >>> prepcli.index("unindexed", check=True).status
         'ok'
     """
+    return call("index", locals())
+
 
 def inspect(
     path: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1212,7 +1247,7 @@ def inspect(
     progress: bool = False,
     num_audio_files: int = 100,
     num_workers: int | None = None,
-) -> Inspection:
+) -> "Inspection":
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
     Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
@@ -1243,6 +1278,8 @@ def inspect(
         >>> found.kind, found.records, found.speakers
         ('manifest', 48, 8)
     """
+    return call("inspect", locals())
+
 
 def make_manifest(
     source: str | PathLike[str],
@@ -1271,7 +1308,7 @@ def make_manifest(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
@@ -1329,6 +1366,8 @@ def make_manifest(
         >>> report.records_out, report.outputs["manifest"]
         (6, '/.../own.json')
     """
+    return call("make_manifest", locals())
+
 
 def manifest_to_mels(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1356,7 +1395,7 @@ def manifest_to_mels(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Turn NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow.
 
     Writes OUT/mels/ID.pt, a float32 tensor (bands, frames) each, and for each manifest
@@ -1413,6 +1452,8 @@ def manifest_to_mels(
         >>> report.outputs["manifest_mel_text_filelist"]
         '/.../mels/filelists/manifest_mel_text_filelist.txt'
     """
+    return call("manifest_to_mels", locals())
+
 
 def manifest_to_parquet(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1438,7 +1479,7 @@ def manifest_to_parquet(
     no_steal: bool = False,
     verify_inputs: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> Report:
+) -> "Report":
     """Turn NeMo manifests into Parquet files, as NeMo (type: parquet) and Hugging Face datasets read them.
 
     Writes OUT/data-{000000}.parquet, one file per shard, with the columns id, audio {bytes, path}, duration, text,
@@ -1492,6 +1533,8 @@ def manifest_to_parquet(
         >>> report.outputs["manifest_filepath"]
         '/.../parquet/data-_OP_000000..000002_CL_.parquet'
     """
+    return call("manifest_to_parquet", locals())
+
 
 def manifest_to_shar(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1517,7 +1560,7 @@ def manifest_to_shar(
     no_steal: bool = False,
     verify_inputs: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> Report:
+) -> "Report":
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
 
     Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, if the records name a
@@ -1576,6 +1619,8 @@ def manifest_to_shar(
         >>> report.outputs["cuts"]
         '/.../shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
+    return call("manifest_to_shar", locals())
+
 
 def manifest_to_tarred(
     manifest: str | PathLike[str] | None = None,
@@ -1616,7 +1661,7 @@ def manifest_to_tarred(
     no_steal: bool = False,
     verify_inputs: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> Report:
+) -> "Report":
     """Turn NeMo manifests into tar shards with their manifests.
 
     Writes OUT/audio_{i}.tar, OUT/sharded_manifests/manifest_{i}.json, OUT/tarred_audio_manifest.json and
@@ -1687,6 +1732,8 @@ def manifest_to_tarred(
         >>> report.outputs["manifest_filepath"]
         '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
+    return call("manifest_to_tarred", locals())
+
 
 def manifest_to_wenet(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1714,7 +1761,7 @@ def manifest_to_wenet(
     no_steal: bool = False,
     verify_inputs: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> Report:
+) -> "Report":
     """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
 
     Writes OUT/shards_{000000000}.tar and OUT/shards.list, which is what data_type: shard reads; with raw
@@ -1769,6 +1816,8 @@ def manifest_to_wenet(
         >>> report.outputs["data_list"]
         '/.../wenet/shards.list'
     """
+    return call("manifest_to_wenet", locals())
+
 
 def prepare_texts(
     input: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -1793,7 +1842,7 @@ def prepare_texts(
     launch_id: str | None = None,
     no_steal: bool = False,
     verify_inputs: bool = False,
-) -> Report:
+) -> "Report":
     """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
 
     INPUT is a file of texts, one per line, or a NeMo manifest. Writes OUT.json with a record per text: text (what
@@ -1847,12 +1896,14 @@ def prepare_texts(
         >>> report.records_out, report.outputs["speakers_filepath"]
         (48, '/.../texts_speakers.txt')
     """
+    return call("prepare_texts", locals())
+
 
 def status(
     out: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     work_dir: str | PathLike[str] | None = None,
-) -> Statuses:
+) -> "Statuses":
     """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
 
     Several outputs are shown as one table, followed by those that have stopped. Reads only the files in
@@ -1877,6 +1928,8 @@ def status(
         >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
         [('watched', 'finished', 48)]
     """
+    return call("status", locals())
+
 
 def verify(
     out: str | PathLike[str],
@@ -1886,7 +1939,7 @@ def verify(
     num_workers: int | None = None,
     progress: bool = False,
     work_dir: str | PathLike[str] | None = None,
-) -> VerifyReport:
+) -> "VerifyReport":
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
     Reads and decodes everything. Of manifests, also those of extend-context-audio, every line is checked: its audio
@@ -1916,3 +1969,4 @@ def verify(
         >>> prepcli.verify("verified").problems
         []
     """
+    return call("verify", locals())

@@ -1,0 +1,438 @@
+"""Data sets on disk: which ones a folder holds, their files by shard, and their entries in an `input_cfg`.
+
+Recognizing a set lists its folder once and opens no file. The files of a shard are looked for when they are asked for.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from prepcli.engine.state.versions import is_changing
+from prepcli.errors import UsageError
+from prepcli.formats.codes import CODES_FILE, CODES_OF
+from prepcli.formats.folders import Listing, listing, numbered, two_of_a_shard
+from prepcli.formats.mels import LIST_FILE
+from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.parquet import DATA_FILE
+from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, TARGET
+from prepcli.formats.tarred import (
+    SHARD_MANIFEST_FILE,
+    SHARD_MANIFEST_FOLDER,
+    TAR_FILE,
+    manifest_name,
+    metadata_name,
+    newest_version,
+    read_metadata,
+)
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
+from prepcli.storage.paths import StorePath, path_of
+
+Shards = dict[int, Path]
+"""One file of each shard, in the order of their numbers."""
+
+_BUCKET = re.compile(r"bucket(\d+)")
+_WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
+_FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
+_LISTS = "filelists"
+
+
+class StoredSet:
+    """A data set in a folder.
+
+    Attributes:
+        kind: tarred, shar, codes, wenet, mels or parquet.
+        folder: the folder.
+        listed: what lies in it, when the set was found.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, folder: Path, listed: Listing | None = None) -> None:
+        """`listed`: what lies in the folder, if it is known, or the part of it that is the set."""
+        self.folder = folder
+        self.listed = listing(folder) if listed is None else listed
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str]) -> "StoredSet | None":
+        """The set of this kind in a folder; `published` are names below it that should be there."""
+        raise NotImplementedError
+
+    @property
+    def shards(self) -> Shards:
+        """The file of each shard by which readers count them: its tar, its cuts, or a Parquet file."""
+        return {}
+
+    def files(self) -> Iterator[Path]:
+        """The files that a training run reads; audio outside of the set is not among them."""
+        yield from self.shards.values()
+
+    def record_files(self) -> tuple[str, ...]:
+        """The manifests, cuts or Parquet files with the records, in the order in which NeMo reads them."""
+        return ()
+
+
+class TarredSet(StoredSet):
+    """NeMo's tarred set at its newest version; one with static buckets has a set in each of its `parts`."""
+
+    kind = "tarred"
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "TarredSet | None":
+        """The set in a folder, or in one of its buckets."""
+        one = cls(folder, listed)
+        return one if one.sets else None
+
+    @cached_property
+    def parts(self) -> "dict[int, TarredSet]":
+        """The folders `bucket1`, `bucket2`, ... of static buckets, by number; `bucket1_backup` is not one of them."""
+        named = ((match, name) for name in self.listed.folders if (match := _BUCKET.fullmatch(name)))
+        return dict(sorted((int(match[1]), TarredSet(self.folder / name)) for match, name in named))
+
+    @property
+    def sets(self) -> "list[TarredSet]":
+        """The set itself, or those in its buckets."""
+        return [part for part in self.parts.values() if not part.is_empty] if self.is_empty else [self]
+
+    def check_parts(self) -> None:
+        """Raise `UsageError` if buckets are missing: a set without them is not the one that was made."""
+        found = {number for number, part in self.parts.items() if not part.is_empty}
+        if missing := sorted(set(range(1, max(found, default=0) + 1)) - found):
+            names = ", ".join(f"bucket{number}" for number in missing)
+            raise UsageError(f"{self.folder} holds bucket{max(found)}, but not {names}; bring back what is missing")
+
+    @property
+    def has_tars(self) -> bool:
+        """Whether the folder itself holds tars."""
+        return any(map(TAR_FILE.match, self.listed.files))
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether the folder itself holds neither tars nor manifests."""
+        if self.has_tars or any(map(_WHOLE_MANIFEST.match, self.listed.files)):
+            return False
+        return not any(map(SHARD_MANIFEST_FILE.match, listing(self.folder / SHARD_MANIFEST_FOLDER).files))
+
+    @cached_property
+    def version(self) -> int:
+        """The newest version of the set."""
+        return newest_version(self.folder, self.listed.files)
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The tars of the newest version."""
+        return self._of_newest(numbered(self.folder, TAR_FILE, self.listed.files))
+
+    @cached_property
+    def manifests(self) -> Shards:
+        """The manifests of the shards of the newest version; none for a set without them."""
+        return self._of_newest(numbered(self.folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+
+    @property
+    def whole(self) -> Path:
+        """The manifest of all shards of the newest version."""
+        return self.folder / manifest_name(self.version)
+
+    def _of_newest(self, found: Shards) -> Shards:
+        """The files without those of an addition that is not complete."""
+        if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
+            return found
+        try:
+            config = read_metadata(self.folder / metadata_name(self.version)).get("dataset_config") or {}
+        except (UsageError, OSError):
+            return found
+        num_shards = config.get("num_shards") or len(found)
+        return {number: path for number, path in found.items() if number < num_shards}
+
+    def files(self) -> Iterator[Path]:
+        """The tars and the manifests."""
+        yield from self.shards.values()
+        yield from map(path_of, self.record_files())
+
+    def record_files(self) -> tuple[str, ...]:
+        """The manifests of the shards, else that of the whole set; those of buckets belong to the `parts`."""
+        return _texts(self.manifests) or ((str(self.whole),) if self.whole.is_file() else ())
+
+    def entry(self) -> dict[str, Any]:
+        """The entry of a set without buckets; its paths are absolute."""
+        manifests = self.manifests if len(self.manifests) >= len(self.shards) else {0: self.whole}
+        return tarred_entry(pattern(manifests), pattern(self.shards))
+
+
+class SharSet(StoredSet):
+    """A Lhotse Shar set: a folder for each field, or (`is_flat`) the files of all fields in one folder."""
+
+    kind = "shar"
+
+    def __init__(self, folder: Path, listed: Listing | None = None, *, is_flat: bool = False) -> None:
+        super().__init__(folder, listed)
+        self.is_flat = is_flat
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "SharSet | None":
+        """The set in a folder that has cuts, or should have them."""
+        below = listing(folder / "cuts").files if "cuts" in listed.folders else []
+        if any(map(CUTS_FILE.match, below)) or any(name.startswith("cuts/") for name in published):
+            return cls(folder, listed)
+        return cls(folder, listed, is_flat=True) if any(map(CUTS_FILE.match, listed.files)) else None
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The cuts."""
+        return numbered(self._of_cuts, CUTS_FILE)
+
+    def cuts(self) -> Shards:
+        """The cuts; raises `UsageError` if there are none."""
+        if not self.shards:
+            raise UsageError(f"{self.folder} is not a Lhotse Shar set: it has no cuts/cuts.<number>.jsonl.gz")
+        return self.shards
+
+    @property
+    def _of_cuts(self) -> Path:
+        return self.folder if self.is_flat else self.folder / "cuts"
+
+    @cached_property
+    def audio(self) -> dict[str, Shards]:
+        """The tars of each field of audio, such as `target_audio`."""
+        if self.is_flat:
+            return {name: tars for name, tars in self._flat.items() if not name.endswith("_codes")}
+        others = ((name, self.folder / name) for name in self.listed.folders if name != "cuts")
+        return {name: tars for name, place in others if (tars := numbered(place, AUDIO_FILE))}
+
+    @cached_property
+    def codes(self) -> dict[str, Shards]:
+        """The tars of each field of codes, such as `codes_21fps/target_codes`."""
+        if self.is_flat:
+            return {name: tars for name, tars in self._flat.items() if name.endswith("_codes")}
+        return codes_below(self.folder, self.listed)
+
+    @cached_property
+    def _flat(self) -> dict[str, Shards]:
+        fields: dict[str, Shards] = {}
+        for name in self.listed.files:
+            if match := _FLAT_FIELD.match(name):
+                path = self.folder / name
+                other = fields.setdefault(match["field"], {}).setdefault(int(match["number"]), path)
+                if other is not path:
+                    raise two_of_a_shard(other, path)
+        return {name: dict(sorted(tars.items())) for name, tars in fields.items()}
+
+    def files(self) -> Iterator[Path]:
+        """The cuts, and the tars of all fields."""
+        for one in (self.shards, *self.audio.values(), *self.codes.values()):
+            yield from one.values()
+
+    def record_files(self) -> tuple[str, ...]:
+        """The cuts by name, as lhotse takes them, which gives the files of a single shard no number.
+
+        Raises:
+            UsageError: a shard has compressed cuts and others.
+        """
+        found: dict[str, str] = {}
+        for name in self.listed.files if self.is_flat else listing(self._of_cuts).files:
+            if name.startswith("cuts.") and name.endswith((".jsonl", ".jsonl.gz")):
+                other = found.setdefault(name.removesuffix(".gz"), name)
+                if other is not name:
+                    raise two_of_a_shard(self._of_cuts / other, self._of_cuts / name)
+        return tuple(str(self._of_cuts / name) for name in found.values())
+
+    def entry(self) -> dict[str, Any]:
+        """The entry of the set; its paths are absolute.
+
+        Codes of several codecs have the same field names: the last codec is named.
+        """
+        audio = sorted(self.audio, key=lambda name: (name != TARGET, name))
+        fields = {"cuts": self.shards} | {name: self.audio[name] for name in audio}
+        fields |= {name.rpartition("/")[2]: tars for name, tars in self.codes.items()}
+        return shar_entry({name: pattern(files) for name, files in fields.items()})
+
+
+class CodesSet(StoredSet):
+    """Codec codes without their cuts: `codes_*/target_codes`, or such a `codes_*` itself."""
+
+    kind = "codes"
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "CodesSet | None":
+        """The codes in a folder."""
+        one = cls(folder, listed)
+        should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
+        return one if one.fields or any(should_be) else None
+
+    @cached_property
+    def fields(self) -> dict[str, Shards]:
+        """The tars of each field, by its folder."""
+        own = {name: numbered(self.folder / name, CODES_FILE) for name in self.listed.folders if _is_codes_field(name)}
+        return {name: tars for name, tars in own.items() if tars} | codes_below(self.folder, self.listed)
+
+    def files(self) -> Iterator[Path]:
+        """The tars of all fields."""
+        for tars in self.fields.values():
+            yield from tars.values()
+
+
+def codes_below(folder: Path, listed: Listing) -> dict[str, Shards]:
+    """The tars of each field of codes, by its folder below `folder`: `codes_21fps/target_codes`, ..."""
+    places = [
+        f"{name}/{field}"
+        for name in listed.folders
+        if name.startswith("codes_")
+        for field in listing(folder / name).folders
+        if _is_codes_field(field)
+    ]
+    return {place: tars for place in places if (tars := numbered(folder / place, CODES_FILE))}
+
+
+def _is_codes_field(name: str) -> bool:
+    return name in CODES_OF.values()
+
+
+class WenetSet(StoredSet):
+    """Shards for WeNet, or (`is_raw`) a data list; `list` is the file that its reader is given."""
+
+    kind = "wenet"
+
+    def __init__(self, list: Path, *, is_raw: bool) -> None:
+        super().__init__(list.parent, Listing([list.name], []))
+        self.list = list
+        self.is_raw = is_raw
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "WenetSet | None":
+        """The set in a folder that has a list, or should have one."""
+        names = (name for name in (LIST_NAME, RAW_LIST_NAME) if name in listed.files or name in published)
+        return next((cls(folder / name, is_raw=name == RAW_LIST_NAME) for name in names), None)
+
+    @cached_property
+    def tars(self) -> list[Path]:
+        """The shards of the list; one that is not where the list says is looked for beside the list."""
+        named = [] if self.is_raw else read_shard_list(self.list)
+        return [path if path.is_file() else self.folder / path.name for path in named]
+
+    def files(self) -> Iterator[Path]:
+        """The list and the shards."""
+        yield from (self.list, *self.tars)
+
+
+class MelSet(StoredSet):
+    """File lists for Tacotron 2 and WaveGlow, with or without mels."""
+
+    kind = "mels"
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "MelSet | None":
+        """The set in a folder that has lists, or should have them."""
+        one = cls(folder, listed)
+        return one if one.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
+
+    @cached_property
+    def lists(self) -> list[Path]:
+        """The file lists."""
+        below = listing(self.folder / _LISTS).files if _LISTS in self.listed.folders else []
+        names = (*self.listed.files, *(f"{_LISTS}/{name}" for name in below))
+        return [self.folder / name for name in names if LIST_FILE.match(name.rpartition("/")[2])]
+
+    @property
+    def has_mels(self) -> bool:
+        """Whether there are mels, and not only lists of audio."""
+        return "mels" in self.listed.folders
+
+    def files(self) -> Iterator[Path]:
+        """The lists; the mels are those that they name."""
+        yield from self.lists
+
+
+class ParquetSet(StoredSet):
+    """Parquet files with audio; `shards` are those that prepcli has written."""
+
+    kind = "parquet"
+
+    @classmethod
+    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "ParquetSet | None":
+        """The set in a folder that has Parquet files, or should have them."""
+        there = [name for name in listed.files if name.endswith(".parquet")]
+        return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The files of `manifest-to-parquet`."""
+        return numbered(self.folder, DATA_FILE, self.listed.files)
+
+    def files(self) -> Iterator[Path]:
+        """All Parquet files, sorted by name."""
+        yield from map(path_of, self.record_files())
+
+    def record_files(self) -> tuple[str, ...]:
+        """The same files."""
+        return tuple(str(self.folder / name) for name in self.listed.files)
+
+    def entry(self) -> dict[str, Any]:
+        """The entry of the set; its paths are absolute."""
+        folder = path_of(absolute_folder(str(self.folder)))
+        return {"type": "parquet", "manifest_filepath": [str(folder / path.name) for path in self.files()]}
+
+
+_KINDS: tuple[type[StoredSet], ...] = (SharSet, TarredSet, CodesSet, WenetSet, MelSet, ParquetSet)
+
+
+def sets_in(folder: Path, published: Collection[str] = ()) -> Iterator[StoredSet]:
+    """The sets in a folder, the one that readers take first. Codes beside cuts belong to the Shar set.
+
+    Args:
+        folder: the folder; none are in one that is not there.
+        published: names below it that runs have published, by which a set is found whose files are gone.
+    """
+    listed = listing(folder)
+    has_cuts = False
+    for kind in _KINDS:
+        if has_cuts and kind is CodesSet:
+            continue
+        if (one := kind.found_in(folder, listed, published)) is not None:
+            has_cuts = has_cuts or kind is SharSet
+            yield one
+
+
+def open_set(folder: Path) -> StoredSet | None:
+    """The set in a folder: the first of `sets_in`, None if there is none."""
+    return next(sets_in(folder), None)
+
+
+def refusal_of_tarred(folder: Path) -> str | None:
+    """Why what lies in a folder is not an input, if this is a tarred set or the folder of its shards' manifests."""
+    one = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
+    if not any(part.has_tars for part in (one, *one.parts.values())):
+        return None
+    return (
+        f"{one.folder} is a tarred set already, and its tars cannot be taken apart; give the manifest that it was made "
+        "of"
+    )
+
+
+def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
+    """The entry of a tarred set with these manifests and tars: a path, a pattern of paths, or a list."""
+    return {"type": "nemo_tarred", "manifest_filepath": manifests, "tarred_audio_filepaths": tars}
+
+
+def shar_entry(fields: Any) -> dict[str, Any]:
+    """The entry of a Shar set with these files by field; or any other value of a `shar_path`."""
+    return {"type": "lhotse_shar", "shar_path": fields}
+
+
+def pattern(files: Mapping[int, Path]) -> str | list[str]:
+    """All files of a field in one absolute name; a list if their numbers have gaps."""
+    if not files:
+        return []
+    first, *_, last = [*files, *files]
+    folder = path_of(absolute_folder(str(files[first].parent)))
+    if last - first + 1 != len(files):
+        return [str(folder / path.name) for path in files.values()]
+    if first == last:
+        return str(folder / files[first].name)
+    texts = [re.findall(r"\d+", files[number].name)[-1] for number in (first, last)]
+    head, _, tail = files[first].name.rpartition(texts[0])
+    return str(folder / f"{head}{brace_text(*texts)}{tail}")
+
+
+def _texts(files: Shards) -> tuple[str, ...]:
+    return tuple(map(str, files.values()))

@@ -1,0 +1,154 @@
+"""YAML that people have written, edited in place: only the text of the changed keys differs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prepcli.formats.yaml_text import parse_yaml
+
+if TYPE_CHECKING:
+    from yaml import MappingNode, Node
+
+_WIDTH = 110
+
+
+class EditableYaml:
+    """A YAML text, its value, and the positions of its mappings in the text.
+
+    `value` is None for a text without a value, such as comments alone. Nothing in it stands in two places.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Parse the text; raises `yaml.YAMLError` as `parse_yaml` does."""
+        import yaml
+
+        self.text = text
+        self.value = _unshared(parse_yaml(text))
+        self._root = yaml.compose(text, Loader=yaml.SafeLoader)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the text has no value."""
+        return self._root is None
+
+    def mapping(self, place: Sequence[str]) -> "MappingNode | None":
+        """Return the mapping at the end of some keys; None if it is not written there, but merged with `<<`."""
+        import yaml
+
+        node: Node | None = self._root
+        for name in place:
+            entries = node.value if isinstance(node, yaml.MappingNode) else []
+            node = {key.value: value for key, value in entries}.get(name)
+        return node if isinstance(node, yaml.MappingNode) else None
+
+    def edited(self, place: Sequence[str], changed: Mapping[str, Any], removed: Collection[str] = ()) -> str:
+        """Return the text with other values in the mapping at `place`; comments, order and layout of the rest stay.
+
+        Args:
+            place: the keys that lead to the mapping; none for the top, also of an empty text.
+            changed: the keys that get a value; new ones follow the others.
+            removed: the keys that go.
+
+        Raises:
+            ValueError: something else would change, because of anchors, aliases, or comments within braces.
+        """
+        import yaml
+
+        if self.is_empty:
+            text = self.text + "\n" * (self.text != "" and not self.text.endswith("\n"))
+            return text + yaml.safe_dump(dict(changed), sort_keys=False, default_flow_style=None, width=_WIDTH)
+        node = self.mapping(place)
+        if node is None:
+            raise ValueError("there is no such mapping")
+        wanted = section = _unshared(self.value)
+        for name in place:
+            section = section[name]
+        section.update(changed)
+        for name in removed:
+            del section[name]
+        edit = _edited_braces if node.flow_style else _edited_block
+        text = edit(self.text, node, changed, removed)
+        try:
+            if parse_yaml(text) == wanted:
+                return text
+        except yaml.YAMLError:
+            pass
+        raise ValueError("it would change something else")
+
+
+def _unshared(value: Any) -> Any:
+    """The value without objects that stand in it twice, as aliases do: a change of one must not change the other."""
+    if isinstance(value, dict):
+        return {key: _unshared(item) for key, item in value.items()}
+    return [_unshared(item) for item in value] if isinstance(value, list) else value
+
+
+def _edited_braces(text: str, node: "MappingNode", changed: Mapping[str, Any], removed: Collection[str]) -> str:
+    start, end, indent = node.start_mark.index, node.end_mark.index, node.start_mark.column
+    if " #" in text[start:end]:
+        return text  # what a comment belongs to is not clear
+    keys = [key for key, _ in node.value]
+    starts = [key.start_mark.index for key in keys]
+    opening = last = text.rindex("{", start, min(starts, default=end)) + 1  # an anchor may come before it
+    entries = []  # what separates each from the one before, and its text
+    # An entry ends before the next key: the position of an alias is that of its anchor.
+    for key, first, following in zip(keys, starts, [*starts, end - 1][1:], strict=True):
+        entry = text[first:following].rstrip().removesuffix(",").rstrip()
+        gap, last = text[last:first], first + len(entry)
+        if key.value in changed:
+            entry = f"{text[first : key.end_mark.index]}: {_flow(changed[key.value], indent)}"
+        if key.value not in removed:
+            entries.append((gap, entry))
+    names = {key.value for key in keys}
+    entries += [(", ", f"{name}: {_flow(changed[name], indent)}") for name in changed if name not in names]
+    lead = text[opening : min(starts, default=opening)]
+    body = "".join(gap + entry for gap, entry in [(lead, entries[0][1]), *entries[1:]]) if entries else ""
+    return text[:opening] + body + text[last:]
+
+
+def _edited_block(text: str, node: "MappingNode", changed: Mapping[str, Any], removed: Collection[str]) -> str:
+    entries = {key.value: (key, value) for key, value in node.value}
+    indent = node.value[0][0].start_mark.column
+    edits = [_replaced(text, *entries[name], _flow(changed[name], indent)) for name in changed if name in entries]
+    for name in removed:
+        key, value = entries[name]
+        line_start = text.rfind("\n", 0, key.start_mark.index) + 1
+        edits.append((line_start, _line_end(text, _end(text, value)) + 1, ""))
+    added = [f"{' ' * indent}{name}: {_flow(changed[name], indent)}" for name in changed if name not in entries]
+    # An alias stands where its anchor is, which comes before its key.
+    last = _line_end(text, max(max(key.end_mark.index, _end(text, value)) for key, value in node.value))
+    edits.append((last, last, "".join(f"\n{line}" for line in added)))
+    for first, after, new in sorted(edits, reverse=True):
+        text = text[:first] + new + text[after:]
+    return text
+
+
+def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int, str]:
+    """The span to replace, and its new text: on the key's line, unless a comment follows there."""
+    start, end = value.start_mark.index, _end(text, value)
+    after_key = text.find(":", key.end_mark.index) + 1
+    return (start, end, new) if "#" in text[after_key:start] else (after_key, max(end, after_key), f" {new}")
+
+
+def _end(text: str, node: "Node") -> int:
+    """Where the text of a node ends; PyYAML ends a block list or mapping only after the comments that follow it."""
+    import yaml
+
+    if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
+        last = node.value[-1]
+        return _end(text, last[1] if isinstance(last, tuple) else last)
+    end: int = node.end_mark.index
+    return len(text[:end].rstrip())
+
+
+def _line_end(text: str, index: int) -> int:
+    found = text.find("\n", index)
+    return found if found >= 0 else len(text)
+
+
+def _flow(value: object, indent: int) -> str:
+    """A value in one or several lines, within a mapping whose keys stand in column `indent`."""
+    import yaml
+
+    # In a list, for YAML marks the end of a document that is a single word.
+    text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=_WIDTH - indent)
+    return text.strip()[1:-1].replace("\n", "\n" + " " * (indent + 2))

@@ -1,0 +1,156 @@
+"""The commands that are disturbed: each makes its inputs once, and has about three small units."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.commands.download.miniatures import an4, tar_gz
+from tests.commands.download.server import Site, serving
+from tests.conftest import SHORT_CORPUS, read_lines, write_lines
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+
+NUM_RECORDS = 9
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a command reads and writes: `inputs`, `template` (what is in `run` before) and `run`."""
+
+    folder: Path
+    stack: ExitStack
+
+    @property
+    def inputs(self) -> Path:
+        return self.folder / "inputs"
+
+    @property
+    def template(self) -> Path:
+        return self.folder / "template"
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+    @property
+    def out(self) -> Path:
+        return self.run / "out"
+
+    def manifest(self, first: int = 0, count: int = NUM_RECORDS, name: str = "manifest.json") -> Path:
+        """Records of the short corpus, as files of our own."""
+        records = read_lines(SHORT_CORPUS / "manifest_with_context.json")[first : first + count]
+        for record in records:
+            for field in ("audio_filepath", "context_audio_filepath"):
+                path = self.inputs / record[field]
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes((SHORT_CORPUS / record[field]).read_bytes())
+                record[field] = str(path)
+        return write_lines(self.inputs / name, records)
+
+
+def _made(*arguments: object) -> None:
+    done = prepcli(*arguments)
+    assert done.code == 0, done.err
+
+
+def _export(command: str, *options: object) -> Callable[[Place], list[object]]:
+    return lambda place: [command, place.manifest(), place.out, *options]
+
+
+def _tarred(place: Place) -> list[object]:
+    return ["manifest-to-tarred", place.manifest(), place.out, "--num-shards", 3, "--target-sample-rate", 8000]
+
+
+def _concat(place: Place) -> list[object]:
+    # The set notes no path of its own, so it can be made where it is copied to each time.
+    _made("manifest-to-tarred", place.manifest(count=6, name="first.json"), place.out, "--num-shards", 2)
+    place.run.rename(place.template)
+    return ["manifest-to-tarred", place.manifest(6, 9), "--concat-to", place.out]
+
+
+def _codes(place: Place) -> list[object]:
+    shar = place.inputs / "shar"
+    _made("manifest-to-shar", place.manifest(), shar, "--shard-size", 3)
+    return ["extend-codec-codes", shar, "--codec-model", "toy", "--pool-duration", 0.2, "--output-dir", place.out]
+
+
+def _codes_of_files(place: Place) -> list[object]:
+    options = ("--codec-model", "toy", "--pool-duration", 0.5, "--output-dir", place.out)
+    return ["extend-codec-codes", place.manifest(), *options]
+
+
+def _context(place: Place) -> list[object]:
+    options = ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 0.1)
+    return ["extend-context-audio", place.manifest(count=14), place.out, *options, "--max-rejects", 14]
+
+
+def _make_manifest(place: Place) -> list[object]:
+    place.manifest(count=24)
+    (place.inputs / "manifest.json").unlink()
+    return ["make-manifest", place.inputs, place.run / "out.json", "--absolute-paths"]
+
+
+def _fix_durations(place: Place) -> list[object]:
+    return ["fix-durations", place.manifest(), place.run / "out.json"]
+
+
+def _prepare_texts(place: Place) -> list[object]:
+    lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
+    (place.inputs / "texts.txt").write_text(lines)
+    return ["prepare-texts", place.inputs / "texts.txt", place.run / "out.json"]
+
+
+def _index(place: Place) -> list[object]:
+    place.template.mkdir()
+    _made("manifest-to-shar", place.manifest(), place.template / "shar", "--shard-size", 3, "--indexed")
+    shutil.rmtree(place.template / "shar" / "index")
+    _made("manifest-to-tarred", place.manifest(), place.template / "tarred", "--num-shards", 3)
+    return ["index", place.run / "shar", place.run / "tarred"]
+
+
+def _download(place: Place) -> list[object]:
+    site = place.stack.enter_context(serving(Site({"an4_sphere.tar.gz": tar_gz(an4())})))
+    return ["download", "an4", "--data-root", place.out, "--base-url", site.url]
+
+
+def _blend(place: Place) -> list[object]:
+    manifest = place.manifest()
+    _made("manifest-to-tarred", manifest, place.inputs / "tarred", "--num-shards", 2)
+    return ["blend", f"a={place.inputs / 'tarred'}:0.7", f"b={manifest}:0.3", place.run / "mix.yaml", "--no-check"]
+
+
+def _write_config(place: Place) -> list[object]:
+    place.template.mkdir()
+    (place.template / "config.yaml").write_text("train_ds:\n  batch_duration: 100  # seconds\n")
+    return ["estimate-bins", place.manifest(), "-b", 3, "--write-config", place.run / "config.yaml"]
+
+
+def _mels(place: Place) -> list[object]:
+    write_audio(place.inputs / "talk.wav", 4.0, 22050)
+    records = [
+        {"audio_filepath": "talk.wav", "offset": number * 0.3, "duration": 0.3, "text": str(number)}
+        for number in range(NUM_RECORDS)
+    ]
+    return ["manifest-to-mels", write_lines(place.inputs / "manifest.json", records), place.out, "--devices", "cpu"]
+
+
+CASES: dict[str, Callable[[Place], list[object]]] = {
+    "tarred": _tarred,
+    "concat": _concat,
+    "shar": _export("manifest-to-shar", "--shard-size", 3, "--indexed"),
+    "wenet": _export("manifest-to-wenet", "--shard-size", 3),
+    "parquet": _export("manifest-to-parquet", "--shard-size", 3),
+    "mels": _mels,
+    "codes": _codes,
+    "codes-of-files": _codes_of_files,
+    "context": _context,
+    "make-manifest": _make_manifest,
+    "fix-durations": _fix_durations,
+    "prepare-texts": _prepare_texts,
+    "index": _index,
+    "download": _download,
+    "blend": _blend,
+    "write-config": _write_config,
+}

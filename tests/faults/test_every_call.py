@@ -1,0 +1,84 @@
+"""Each call on a job's files fails once, or from then on: one clear line or success, and the next run mends it.
+
+PREPCLI_FAULTS=all python -m pytest tests/faults -n 2     # every n-th call with every error
+"""
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.faults.cases import CASES
+from tests.faults.runs import Runs, calls_of, prepared
+from tests.faults.shim import SHORT, Fault
+
+EVERYTHING = os.environ.get("PREPCLI_FAULTS") == "all"
+_OF_WRITES = (errno.ENOSPC, errno.EIO, SHORT)
+_OF_NAMES = (errno.EIO, errno.ENOSPC, errno.EACCES)
+ERRORS: dict[str, tuple[int, ...]] = {
+    "read": (errno.EIO, SHORT),
+    "pread": (errno.EIO, SHORT),
+    "write": _OF_WRITES,
+    "writev": _OF_WRITES,
+    "pwrite": _OF_WRITES,
+    "copy": _OF_WRITES,
+    "fsync": (errno.EIO, errno.ENOSPC),
+    "rename": _OF_NAMES,
+    "link": _OF_NAMES,
+    "mkdir": _OF_NAMES,
+    "unlink": (errno.EACCES, errno.EIO),
+    "rmdir": (errno.EACCES, errno.EIO),
+    "ftruncate": (errno.ENOSPC, errno.EIO),
+    "open": (errno.EMFILE, errno.ENOSPC, errno.EACCES, errno.EIO),
+}
+NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
+"""What a full disk refuses."""
+KINDS = ("OUT", "STATE", "TMP")
+
+
+def faults_of(runs: Runs) -> Iterator[Fault]:
+    """Of each call on each kind of files one, or with `EVERYTHING` all; and a disk that is full from then on."""
+    calls = calls_of(runs.events)
+    for (call, kind), count in sorted(calls.items()):
+        every = [
+            Fault((call,), (kind,), nth, error, stays)
+            for nth in range(1, count + 1)
+            for error in ERRORS[call]
+            for stays in (False, True)
+        ]
+        yield from every if EVERYTHING else [random.Random(f"{runs.name} {call} {kind}").choice(every)]
+    total = sum(count for (call, kind), count in calls.items() if call in NEW_BYTES and kind in KINDS)
+    for nth in range(1, total + 1, 1 if EVERYTHING else max(1, total // 3)):
+        yield Fault(NEW_BYTES, KINDS, nth, errno.ENOSPC, True)
+
+
+FAST = {
+    "tarred": (
+        Fault(("writev",), ("TMP",), 2, errno.ENOSPC, True),
+        Fault(("rename",), ("TMP",), 4, errno.EIO),
+        Fault(("pread",), ("INPUT",), 3, SHORT),
+    ),
+    "write-config": (Fault(("fsync",), ("OUT",), 1, errno.EIO),),
+    "fix-durations": (Fault(("open",), ("STATE",), 3, errno.EMFILE),),
+}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_some_calls(name: str, record_property: Callable[[str, object], None]) -> None:
+    with prepared(name) as runs:
+        assert [one for fault in FAST[name] for one in runs.faults(fault)] == []
+    record_property("faults", len(FAST[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_every_call(name: str, record_property: Callable[[str, object], None]) -> None:
+    found, count = [], 0
+    with prepared(name) as runs:
+        for fault in faults_of(runs):
+            found += runs.faults(fault)
+            count += 1
+    record_property("faults", count)
+    assert found == []

@@ -1,0 +1,62 @@
+"""The power fails at any moment: what starts again completes the output or refuses clearly, and takes no short file.
+
+After exit code 0 the whole output is on the disk, even where nothing is but what was flushed.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.faults.cases import CASES
+from tests.faults.power import Mode, disk_after, write_disk
+from tests.faults.runs import OF_USERS, Runs, prepared
+from tests.faults.test_every_call import EVERYTHING
+
+PER_MODE = 2
+"""How many moments of a run are tried in each mode, beside its end."""
+
+
+def losses(runs: Runs, per_mode: int) -> Iterator[str]:
+    """Lose the power at some moments, or with `EVERYTHING` at all that differ; what was not as it must be."""
+    events = runs.events
+    runs.start_afresh()
+    for mode in Mode:
+        moments = list(range(len(events)))
+        if not EVERYTHING:
+            moments = random.Random(f"{runs.name} {mode.value}").sample(moments, min(per_mode, len(moments)))
+        last: object = None
+        for count in sorted(moments):
+            runs.start_afresh()
+            state = disk_after(runs.place.run, events, count, mode)
+            if state == last:
+                continue
+            last = state
+            write_disk(runs.place.run, state)
+            runs.num_losses += 1
+            for fault in runs.after_again(may_refuse=True):
+                yield f"{runs.name} {mode.value} after event {count} of {len(events)}: {fault}"
+    runs.start_afresh()
+    write_disk(runs.place.run, disk_after(runs.place.run, events, len(events), Mode.FLUSHED))
+    runs.num_losses += 1
+    if (found := runs.results()) != runs.undisturbed:
+        lost = [name for name in runs.undisturbed if found.get(name) != runs.undisturbed[name]]
+        yield f"{runs.name}: after exit code 0 {len(lost)} files are not on the disk: {lost[:8]}"
+
+
+def lose(name: str, per_mode: int, record_property: Callable[[str, object], None]) -> None:
+    with prepared(name, contents=True) as runs:
+        assert OF_USERS in runs.undisturbed
+        found = list(losses(runs, per_mode))
+    record_property("power losses", runs.num_losses)
+    assert found == []
+
+
+def test_a_loss(record_property: Callable[[str, object], None]) -> None:
+    lose("tarred", 1, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_losses(name: str, record_property: Callable[[str, object], None]) -> None:
+    lose(name, PER_MODE, record_property)

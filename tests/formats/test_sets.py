@@ -1,0 +1,92 @@
+from pathlib import Path
+
+import pytest
+
+from prepcli.errors import UsageError
+from prepcli.formats.sets import CodesSet, MelSet, ParquetSet, SharSet, TarredSet, WenetSet, open_set, pattern, sets_in
+
+TARRED = ("audio_0.tar", "audio_1.tar", "sharded_manifests/manifest_0.json", "sharded_manifests/manifest_1.json")
+SHAR = ("cuts/cuts.000000.jsonl", "target_audio/recording.000000.tar", "codes_x/target_codes/codes.000000.tar")
+
+
+def make(folder: Path, *names: str) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (TARRED, TarredSet),
+        (("tarred_audio_manifest.json",), TarredSet),
+        (("bucket1/audio_0.tar",), TarredSet),
+        (SHAR, SharSet),
+        (("cuts.000000.jsonl.gz", "recording.000000.tar"), SharSet),
+        (SHAR[2:], CodesSet),
+        (("target_codes/codes.000000.tar",), CodesSet),
+        (("shards.list", "data.list"), WenetSet),
+        (("filelists/all_mel_text_filelist.txt",), MelSet),
+        (("data-000000.parquet",), ParquetSet),
+        (("audio_a.tar", "cuts.jsonl", "bucket1/a.json", "bucket1_old/audio_0.tar", "codes_x/a.npy"), type(None)),
+        ((), type(None)),
+    ],
+)
+def test_kinds(tmp_path: Path, names: tuple[str, ...], kind: type) -> None:
+    assert type(open_set(make(tmp_path, *names))) is kind
+
+
+def test_a_folder_with_several_sets(tmp_path: Path) -> None:
+    """Codes are part of the Shar set whose cuts lie beside them."""
+    assert [one.kind for one in sets_in(make(tmp_path, *SHAR, *TARRED))] == ["shar", "tarred"]
+
+
+def test_sets_whose_files_are_gone(tmp_path: Path) -> None:
+    published = ("shards.list", "cuts/cuts.000000.jsonl.gz", "data-000000.parquet")
+    assert [one.kind for one in sets_in(tmp_path, published)] == ["shar", "wenet", "parquet"]
+
+
+def test_files_are_those_of_the_entry(tmp_path: Path) -> None:
+    one = TarredSet(make(tmp_path, *TARRED, "tarred_audio_manifest.json"))
+    assert [str(path.relative_to(tmp_path)) for path in one.files()] == list(TARRED)
+    assert one.entry() == {
+        "type": "nemo_tarred",
+        "manifest_filepath": f"{tmp_path}/sharded_manifests/manifest__OP_0..1_CL_.json",
+        "tarred_audio_filepaths": f"{tmp_path}/audio__OP_0..1_CL_.tar",
+    }
+    (tmp_path / TARRED[3]).unlink()  # then the manifest of the whole set is the one that fits
+    one = TarredSet(tmp_path)
+    assert one.entry()["manifest_filepath"] == f"{tmp_path}/tarred_audio_manifest.json"
+
+
+def test_the_entry_of_a_shar_set(tmp_path: Path) -> None:
+    one = SharSet(make(tmp_path, *SHAR, "context_audio/recording.000000.tar"))
+    fields = one.entry()["shar_path"]
+    assert list(fields) == ["cuts", "target_audio", "context_audio", "target_codes"]
+    assert fields["target_codes"] == f"{tmp_path}/{SHAR[2]}"
+    assert len(list(one.files())) == 4
+
+
+def test_shards_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = [f"audio_{number}.tar" for number in (10, 9, 2)]
+    assert list(TarredSet(make(tmp_path, *names)).shards) == [2, 9, 10]
+    assert pattern(TarredSet(tmp_path).shards) == [f"{tmp_path}/{name}" for name in reversed(names)]
+
+
+def test_two_files_of_a_shard(tmp_path: Path) -> None:
+    """The set is found, and whoever asks for its shards gets the error."""
+    one = open_set(make(tmp_path, "cuts/cuts.000000.jsonl", "cuts/cuts.000000.jsonl.gz"))
+    assert one is not None
+    with pytest.raises(UsageError, match="two files of the same shard"):
+        one.shards  # noqa: B018
+
+
+def test_missing_buckets(tmp_path: Path) -> None:
+    one = open_set(make(tmp_path, "bucket1/audio_0.tar", "bucket10/audio_0.tar", "bucket2/notes.txt"))
+    assert isinstance(one, TarredSet)
+    assert list(one.parts) == [1, 2, 10]
+    assert [part.folder.name for part in one.sets] == ["bucket1", "bucket10"]
+    with pytest.raises(UsageError, match="holds bucket10, but not bucket2, bucket3, "):
+        one.check_parts()
