@@ -4,7 +4,6 @@ It is a new Python, because this process may have threads, and CUDA survives no 
 too, but it runs the script of the caller again, fixes the caller's start method, and leaves a process behind.
 """
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -83,9 +82,8 @@ class Child:
             PrepcliError: loading it fails otherwise.
         """
         if self._process is None:
-            self._start()
             try:
-                self._hello = self._receive(LOAD_SECONDS)
+                self._hello = self._ask(self._start, self._arguments, LOAD_SECONDS)
             except _NoAnswerError as error:
                 raise PrepcliError(f"the model cannot be loaded: {error}; see {self._log}") from None
             self._accept(self._hello)
@@ -101,7 +99,7 @@ class Child:
             PrepcliError: the model cannot make a step at all.
         """
         try:
-            made: Step = self._ask("step", duration, tokens, size)
+            made: Step = self._ask(self.hello, ("step", (duration, tokens, size)), self._timeout)
         except _NoAnswerError as error:
             return Step(size, error.outcome, detail=str(error))
         if made.outcome == "cuda_error":
@@ -115,11 +113,13 @@ class Child:
             PrepcliError: the model cannot make a step, or the process died or hung: there is no smaller step to try.
         """
         try:
-            found: Found = self._ask("count", duration, tokens)
+            found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)
         except _NoAnswerError as error:
+            advice = "use a machine with more memory, or leave long examples out"
+            if error.outcome == "hung":
+                advice = "give it more time with --probe-timeout, or leave long examples out"
             raise PrepcliError(
-                f"a step with one example of {duration:g} s cannot be made on this machine: {error} "
-                "(--probe-timeout); use a machine with more memory, or leave long examples out"
+                f"steps with examples of {duration:g} s cannot be made on this machine: {error}; {advice}"
             ) from None
         return found
 
@@ -136,15 +136,35 @@ class Child:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._pipe.send(self._arguments)
 
-    def _ask(self, name: str, *arguments: object) -> Any:
-        self.hello()
-        with contextlib.suppress(BrokenPipeError):  # it has died since, as `_receive` finds
-            self._pipe.send((name, arguments))
-        return self._receive(self._timeout)
+    def _ask(self, begin: Callable[[], object], message: object, seconds: float) -> Any:
+        """The answer of the process that `begin` starts unless it runs.
 
-    def _receive(self, seconds: float) -> Any:
+        One that has died before it read the message has not begun the work, which is no result: a new one gets it.
+        """
+        for is_last in (False, True):
+            begin()
+            try:
+                self._pipe.send(message)
+                self._wait(seconds)
+                made = self._pipe.recv()
+                break
+            except (EOFError, ConnectionError) as error:  # the second: it had not read all
+                code = self._process.wait()
+                self.end()
+                if is_last or isinstance(error, EOFError):
+                    how = (
+                        f"the process was ended by {signal.Signals(-code).name}"
+                        if code < 0
+                        else f"it ended with code {code}"
+                    )
+                    raise _NoAnswerError("killed", how) from None
+        if isinstance(made, PrepcliError):
+            self.end()
+            raise made
+        return made
+
+    def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         is_ready = False
         while not is_ready:
@@ -153,19 +173,6 @@ class Child:
                 raise _NoAnswerError("hung", f"no end after {seconds:g} s")
             is_ready = self._pipe.poll(TICK)
             self.tick()
-        try:
-            made = self._pipe.recv()
-        except (EOFError, OSError):
-            code = self._process.wait()
-            self.end()
-            ended = (
-                f"the process was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with code {code}"
-            )
-            raise _NoAnswerError("killed", ended) from None
-        if isinstance(made, PrepcliError):
-            self.end()
-            raise made
-        return made
 
     def end(self) -> None:
         """Kill the process, if there is one."""

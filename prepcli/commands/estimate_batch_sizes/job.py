@@ -224,7 +224,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
 
 def _known(workspace: Workspace, unit: str) -> Found:
-    return msgspec.json.decode((workspace.root / PART.format(unit)).read_bytes(), type=Found)
+    """What is known of a bucket that is done: nothing if a version before this one has done it."""
+    return read_document(workspace.root / PART.format(unit), Found) or Found()
 
 
 def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) -> Child:

@@ -64,6 +64,8 @@ class FakeModel:
     def count(self, duration: float, tokens: int | None) -> Found:
         if self.failure == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.failure == "hang":
+            time.sleep(3600)
         if self.log:
             with Path(self.log).open("a", encoding="ascii") as file:
                 file.write(f"{duration} {tokens} counted {os.getpid()}\n")

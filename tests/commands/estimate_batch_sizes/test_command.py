@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 import prepcli as library
-from prepcli.commands.estimate_batch_sizes import job
+from prepcli.commands.estimate_batch_sizes import child, job
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.errors import UsageError
 from prepcli.models import devices
 from tests.commands.estimate_batch_sizes import fake_child
@@ -149,6 +150,72 @@ def test_a_kill_of_the_process_costs_a_try(toy: Path) -> None:
         failed = [step for part in parts for step in part["steps"] if step["outcome"] != "fits"]
         assert failed
         assert all(step["outcome"] == "killed" and words in step["detail"] for step in failed)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_dies_before_it_reads(times: int, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not begun, so another one gets the message; the second is the end, in one line."""
+    dying = (
+        "import os, pathlib, select\n"
+        f"if len(list(pathlib.Path('.').glob('died*'))) < {times}:\n"
+        "    pathlib.Path('died' + str(os.getpid())).touch()\n"
+        "    select.select([{0}], [], [])\n"
+        "    os._exit(3)\n"
+    )
+    monkeypatch.setattr(child, "_CODE", dying + child._CODE.replace("{}", "{0}"))
+    done = run("--json")
+    assert len(list(toy.glob("died*"))) == times
+    if times == 1:
+        assert done.code == 0, done.err
+        assert done.json["details"]["bucket_batch_size"] == expected()
+    else:
+        assert done.code == 1
+        assert "the model cannot be loaded: it ended with code 3; see" in done.error_line
+
+
+def test_a_process_that_dies_between_steps(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next step was not begun by it, so that its size may fit."""
+    monkeypatch.setenv(fake_child.VARIABLE, "{}")
+    options = EstimateBatchSizes(model_class="toys.Toy", config=Path("toy.yaml"))
+    with child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda hello: None) as made:
+        made.hello()
+        number = made._process.pid
+        made._process.kill()
+        os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+        assert made.step(1.0, None, 1).outcome == "fits"
+        assert made._process.pid != number
+
+
+@pytest.mark.parametrize("arguments", [(), ("--device", "cpu", "--gpu-memory", "1GiB")])
+def test_buckets_without_a_file_of_what_was_found(arguments: tuple[str, ...], toy: Path) -> None:
+    """A version before this one left none, but marks of the buckets that are done: they are measured again."""
+    whole = run(*arguments, "--json").json["details"]
+    file = Path("sizes/batch_sizes.yaml").read_bytes()
+    for path in Path("sizes.prepcli/done").glob("bucket_*"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"work_files": {}}))
+    for path in (*Path("sizes.prepcli/done").glob("*"), *Path("sizes.prepcli/parts").glob("bucket_*")):
+        if path.stem not in {f"bucket_{number:04d}" for number in (0, 3, 4)} or path.parent.name == "parts":
+            path.unlink()
+    Path("sizes.prepcli/report.json").unlink()
+    Path("sizes/batch_sizes.yaml").unlink()
+    done = run(*arguments, "--json")
+    assert done.code == 0, done.err
+    assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
+    assert Path("sizes/batch_sizes.yaml").read_bytes() == file
+
+
+@pytest.mark.parametrize("failure", ["kill", "hang"])
+def test_a_counted_step_that_does_not_end_well(failure: str, toy: Path) -> None:
+    """Only a step that hangs may need more time."""
+    done = run("--device", "cpu", "--gpu-memory", "1GiB", "--probe-timeout", 1, failure=failure)
+    assert done.code == 1
+    assert "steps with examples of 16 s cannot be made on this machine: " in done.error_line
+    words = {
+        "kill": "was ended by SIGKILL; use a machine with more memory",
+        "hang": "no end after 1 s; give it more time",
+    }
+    assert words[failure] in done.error_line
+    assert ("--probe-timeout" in done.error_line) == (failure == "hang")
 
 
 def test_a_script_without_a_guard(toy: Path) -> None:
