@@ -26,10 +26,6 @@ LOAD_SECONDS = 3600.0
 """Time in which a model must be fetched and loaded."""
 
 
-def no_tick() -> None:
-    """Do nothing while waiting."""
-
-
 class _NoAnswerError(Exception):
     """The process has died or hangs."""
 
@@ -64,14 +60,8 @@ class Child:
         self._process: Any = None
         self._pipe: Any = None
         self._hello: Hello | None = None
-        self.tick: Callable[[], None] = no_tick
+        self.tick: Callable[[], object] = lambda: None
         """Called a few times a second while waiting for an answer."""
-
-    def __enter__(self) -> "Child":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.end()
 
     def hello(self) -> Hello:
         """Start the process unless it runs, and return what it is.
@@ -103,7 +93,7 @@ class Child:
         except _NoAnswerError as error:
             return Step(size, error.outcome, detail=str(error))
         if made.outcome == "cuda_error":
-            self.end()  # the context of CUDA is lost
+            self.close()  # the context of CUDA is lost
         return made
 
     def count(self, duration: float, tokens: int | None) -> Found:
@@ -151,7 +141,7 @@ class Child:
                 break
             except (EOFError, ConnectionError) as error:  # the second: it had not read all
                 code = self._process.wait()
-                self.end()
+                self.close()
                 if is_last or isinstance(error, EOFError):
                     how = (
                         f"the process was ended by {signal.Signals(-code).name}"
@@ -160,7 +150,7 @@ class Child:
                     )
                     raise _NoAnswerError("killed", how) from None
         if isinstance(made, PrepcliError):
-            self.end()
+            self.close()
             raise made
         return made
 
@@ -169,12 +159,12 @@ class Child:
         is_ready = False
         while not is_ready:
             if time.monotonic() > deadline:
-                self.end()
+                self.close()
                 raise _NoAnswerError("hung", f"no end after {seconds:g} s")
             is_ready = self._pipe.poll(TICK)
             self.tick()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Kill the process, if there is one."""
         with no_interruption():
             process, self._process = self._process, None

@@ -1,6 +1,7 @@
 """`estimate-batch-sizes` from its options to its report."""
 
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
     check_packages()
     engine = options.engine()
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
-    with make_child(options, engine.rank, workspace) as child:
+    with closing(make_child(options, engine.rank, workspace)) as child:
         ran = run_command(BatchSizesJob(options, child), workspace, options, engine)
         report = BatchSizesReport(**msgspec.structs.asdict(ran))
         if report.status == "dry_run":
@@ -96,7 +97,7 @@ def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport)
     lists = list(zip(report.details["bucket_duration_bins"], report.details["bucket_batch_size"], strict=True))
     steps = [lists[-1], lists[0], *random.Random(0).sample(lists, len(lists))]
     if not options.is_estimate:
-        child.end()
+        child.close()
     before = "the first step"
     with stop_on_signals():
         for bound, size in steps:

@@ -21,7 +21,7 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     shown,
     tokens_of,
 )
-from prepcli.commands.estimate_batch_sizes.child import Child, no_tick
+from prepcli.commands.estimate_batch_sizes.child import Child
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.result import make_result, result_file
 from prepcli.commands.estimate_batch_sizes.search import Found, Hello, bisect, peak_of
@@ -144,7 +144,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                 marker = writer.publish()
             execution.advance(1, unit.cost)
             yield marker
-        self.child.tick = no_tick
+        self.child.tick = lambda: None
 
     def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
         """Follow NeMo's search of a bucket from `start`, and make the steps that are missing.
@@ -154,7 +154,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         """
         where = duration_of(bound), tokens_of(bound)
         if self.options.is_estimate and not found.lines:
-            found.steps, found.lines = msgspec.structs.astuple(self.child.count(*where))[:2]
+            counted = self.child.count(*where)
+            found.steps, found.lines = counted.steps, counted.lines
 
         def fits(size: int) -> bool:
             known = found.answer(size, limit)

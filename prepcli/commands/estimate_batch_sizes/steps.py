@@ -38,12 +38,11 @@ class ModelTrainer:
         with naming_faults(device):
             self._memory, self._limit = _memory_limit(options, device)
             torch.manual_seed(SEED)
-            config = None if options.config is None else str(options.config)
-            self._model = load_for_training(options.model, options.model_class, config, device)
+            self._model = load_for_training(options.model, options.model_class, options.config, device)
             self._schema = schema_of(self._model)
             self._optimizer = make_optimizer(self._model, options.optimizer)
             # A second copy of the model, as distributed training has one in its buckets of gradients.
-            self._copy_bytes = sum(map(_bytes, self._of_model())) if options.ddp else 0
+            self._copy_bytes = sum(one.nbytes for one in self._of_model()) if options.ddp else 0
             self._copy = torch.empty(self._copy_bytes, dtype=torch.uint8, device=device) if self._on_gpu else None
 
     def hello(self) -> Hello:
@@ -186,7 +185,3 @@ def _refuse_shared(device: str, limit: int) -> None:
             "sizes would be too small: give each rank a GPU of its own, wait until the GPU is free, or give the memory "
             "that training will have (--gpu-memory)"
         )
-
-
-def _bytes(tensor: "Tensor") -> int:
-    return tensor.numel() * tensor.element_size()

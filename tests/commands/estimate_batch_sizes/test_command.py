@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -177,7 +178,7 @@ def test_a_process_that_dies_between_steps(toy: Path, monkeypatch: pytest.Monkey
     """The next step was not begun by it, so that its size may fit."""
     monkeypatch.setenv(fake_child.VARIABLE, "{}")
     options = EstimateBatchSizes(model_class="toys.Toy", config=Path("toy.yaml"))
-    with child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda hello: None) as made:
+    with closing(child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda hello: None)) as made:
         made.hello()
         number = made._process.pid
         made._process.kill()
