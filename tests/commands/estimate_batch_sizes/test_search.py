@@ -1,4 +1,4 @@
-"""The search alone: NeMo's answers for the same predicate, with fewer steps."""
+"""The search alone: NeMo's answers for the same predicate, with its steps but one of each bucket."""
 
 import random
 from collections.abc import Sequence
@@ -71,6 +71,14 @@ def test_the_answers_are_those_of_nemo(number: int, draw: random.Random) -> None
     assert len(here.asked) == steps - len(bins)  # NeMo makes one more for each bucket
     lists = final_lists(bins, sizes)
     assert (lists.bins, lists.sizes) == nemo_merge(bins, expected)
+
+
+def test_the_steps_of_thirty_buckets() -> None:
+    """What the documentation says of them."""
+    bins = [round(1 + 1.3 * number, 2) for number in range(30)]
+    here = Here(FakeModel({"limit": 50_000_000}), bins)
+    _, steps = here.results()
+    assert (len(here.asked), steps) == (203, 233)
 
 
 def test_nemos_own_class_is_read_where_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
