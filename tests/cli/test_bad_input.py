@@ -120,7 +120,7 @@ def test_the_records_of_a_run_are_not_an_output(folder: Path, options: list[str]
     before = everything(folder)
     done = prepcli("manifest-to-shar", "m.json", "out.prepcli", *options, cwd=folder)
     assert (done.code, done.out) == (2, "")
-    assert "out.prepcli holds the records of the run of out; choose another output" in done.error_line
+    assert "out.prepcli holds the state of the run of out; choose another output" in done.error_line
     assert everything(folder) == before
 
 

@@ -55,7 +55,7 @@ class Runs:
         return Outcome(process.returncode, out, err)
 
     def results(self) -> dict[str, str]:
-        """The files of the output, and the rejects; without the records of the run."""
+        """The files of the output, and the rejects; without the state of the run."""
         found = tree(self.place.run)
         return {
             name: digest

@@ -1,4 +1,4 @@
-"""Of several commands, or folders of records, that want one output in a store at once, exactly one gets it."""
+"""Of several commands, or state folders, that want one output in a store at once, exactly one gets it."""
 
 import gzip
 import os
@@ -94,7 +94,7 @@ def test_a_command_that_is_refused_leaves_nothing_in_its_work_folder(
 def test_racing_pairs_of_commands(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
     """Whole commands with other settings each: one is refused, and what is there is that of the other, all of it.
 
-    Most have a folder of records each, so that only the store can tell; some have one for both.
+    Most have a state folder each, so that only the store can tell; some have one for both.
     """
     read = read_lines(mini_corpus / "manifest.json")[:6]
     lines = [one | {"audio_filepath": str(mini_corpus / one["audio_filepath"])} for one in read]
@@ -126,7 +126,7 @@ def test_racing_pairs_of_commands(bucket: Bucket, mini_corpus: Path, tmp_path: P
 
 
 def test_racing_overwrites(bucket: Bucket, mini_corpus: Path, tmp_path: Path) -> None:
-    """From folders of records of their own: one does the work, and the other is not told to give what it has given."""
+    """From state folders of their own: one does the work, and the other is not told to give what it has given."""
     words = ("manifest-to-tarred", mini_corpus / "manifest.json", "--num-shards", 2, "--num-workers", 1, "--overwrite")
     for number in range(PAIRS // 4):
         pair = [

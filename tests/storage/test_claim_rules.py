@@ -55,7 +55,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def announce(store: Store, other: str, kind: str, age: float = 0.0) -> str:
-    """Another folder of records announces itself, or holds the output, since `age` seconds."""
+    """Another state folder announces itself, or holds the output, since `age` seconds."""
     store.seconds -= age
     address = f"{FOLDER}/{other}.{kind}"
     store.put(address, msgspec.json.encode(Claim(other, "/other/out.prepcli", "there")))

@@ -10,7 +10,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.manifest.columns import LineBlocks
 from prepcli.manifest.parts import Columns, Numbers
 from prepcli.tokenizers.counting import Tokenizers, TokenizerSpec, kind_of_tokenizer
-from prepcli.tokenizers.lines import TokensOfCuts, TokensOfTexts
+from prepcli.tokenizers.token_columns import TokensOfCuts, TokensOfTexts
 from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_hf, train_sentencepiece
 
 

@@ -160,7 +160,7 @@ def counting(
 
         load_prompt(tokenizer)
     else:
-        from prepcli.tokenizers.lines import TokensOfCuts, TokensOfTexts
+        from prepcli.tokenizers.token_columns import TokensOfCuts, TokensOfTexts
 
         load_tokenizers(tokenizer)
 

@@ -87,7 +87,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         num_workers: int = 1,
         work_dir: Path | None = None,
     ) -> None:
-        """`partial`: accept a Shar set that is not complete yet. `work_dir`: where the records of its run are."""
+        """`partial`: accept a Shar set that is not complete yet. `work_dir`: where the state of its run is."""
         super().__init__(options, device, num_workers)
         self.folder = folder
         self._partial = partial

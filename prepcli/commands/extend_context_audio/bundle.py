@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.commands.extend_context_audio.bundle_lines import DIGITS, ContextLines, PartWriter
 from prepcli.commands.extend_context_audio.copies import Copies, Segments
 from prepcli.commands.extend_context_audio.kept import KeptEmbeddings
-from prepcli.commands.extend_context_audio.lines import DIGITS, ContextLines, PartWriter
 from prepcli.commands.extend_context_audio.options import ContextOptions
 from prepcli.commands.extend_context_audio.plan import ContextLayout
 from prepcli.engine.publishing.publish import UnitWriter

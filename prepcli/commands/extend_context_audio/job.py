@@ -20,13 +20,13 @@ from prepcli.commands.extend_context_audio.bundle import (
     WAITED,
     Bundle,
 )
+from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at, merged_lines
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
     NothingToEmbedEncoder,
     SomethingToEmbedError,
     keys_of,
 )
-from prepcli.commands.extend_context_audio.lines import histogram_of_all, histograms, kept_at, merged_lines
 from prepcli.commands.extend_context_audio.options import ContextOptions, ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
 from prepcli.commands.extend_context_audio.voices import group_key

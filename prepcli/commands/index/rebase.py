@@ -117,7 +117,7 @@ def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
 
 
 def _rename_in_records(folder: Path, own: str) -> None:
-    """Write the new names of the indexes into the records of the runs that made the set."""
+    """Write the new names of the indexes into the state of the runs that made the set."""
     for workspace in workspaces_of(folder):
         for path in sorted(workspace.done.glob("*.json")):
             marker = read_document(path, Marker)

@@ -93,7 +93,7 @@ def _of_folder(folder: Path) -> Subject:
     if named.name.endswith(WORK) and named.name != WORK and (named / "plan.json").is_file():
         out = named.with_name(named.name.removesuffix(WORK))
         note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
-        return Subject("run", "the records of a run of prepcli", out=out, notes=note)
+        return Subject("run", "the state of a run of prepcli", out=out, notes=note)
     for look in (_of_set, _part_of_set, _loose_tars, _manifests):
         if (found := look(named)) is not None:
             found.folder = found.folder or named
@@ -258,7 +258,7 @@ def line_kind(path: Path) -> LineKind | None:
 
 def _made_by(path: Path) -> Path | None:
     """The output directory of prepcli that contains the file, or whose workspace contains it."""
-    if isinstance(path, StorePath):  # the records of runs are not in the store
+    if isinstance(path, StorePath):  # the state of runs is not in the store
         return None
     if (path.with_name(path.name + WORK) / "plan.json").is_file():
         return path
@@ -271,7 +271,7 @@ def _made_by(path: Path) -> Path | None:
 
 
 def _is_workspace(folder: Path) -> bool:
-    """Whether a run, or one for the codes of a codec, has left its records in a folder."""
+    """Whether a run, or one for the codes of a codec, has left its state in a folder."""
     return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
 
 

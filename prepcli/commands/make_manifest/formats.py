@@ -53,7 +53,7 @@ class Walk:
     def files(self) -> Iterator[str]:
         """Paths of audio files relative to the root, in the order of their characters.
 
-        Hidden files and folders, and the records of prepcli's runs, are left out. A link to a folder above itself is
+        Hidden files and folders, and the state of prepcli's runs, are left out. A link to a folder above itself is
         not followed.
         """
         status = os.stat(self.root)

@@ -41,12 +41,12 @@ def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:
     """Check that every published file is there with its size, and in a store with the ETag that it had.
 
     Raises:
-        UsageError: there are no records of a run, with which files could be compared.
+        UsageError: there is no state of a run, with which files could be compared.
     """
     runs = runs_of(out, work_dir)
     if not runs:
         raise UsageError(
-            f"--quick compares with the records of the run, and there are none for {out}: leave --quick out, or give "
+            f"--quick compares with the state of the run, and there is none for {out}: leave --quick out, or give "
             "the --work-dir of the run"
         )
     report = VerifyReport(str(out), kind="quick", hashes_known=True)
@@ -147,7 +147,7 @@ class _Verification:
         runs: those that made what is in it.
         published: the files that they have published, by name.
         num_workers: maximum number of worker processes.
-        work_dir: the folder of the records of runs whose output is in a store.
+        work_dir: the folder of the state of runs whose output is in a store.
         report: gets the problems.
         coded: the folder with the audio of codes.
     """
@@ -272,7 +272,7 @@ def _note_others(of: _Verification) -> None:
     if of.runs and of.unknown and of.is_finished:
         of.report.files_not_compared = len(of.unknown)
         of.report.notes.append(
-            f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the records in OUT.prepcli are "
+            f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the state in OUT.prepcli is "
             f"of {_commands(of.runs)}, which did not write them"
         )
     if of.published and of.is_finished and (extra := _extra_files(of.sizes, of.published, of.compared)):

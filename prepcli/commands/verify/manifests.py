@@ -13,7 +13,7 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import segment_samples
-from prepcli.commands.extend_context_audio.lines import FIELDS, PATH, SIMILARITY
+from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIMILARITY
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.commands.verify.plain_codes import CodesFiles
 from prepcli.engine.state.plan import StoredPlan

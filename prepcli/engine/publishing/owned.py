@@ -37,7 +37,7 @@ class Noted(msgspec.Struct, frozen=True):
 
 
 class Owned:
-    """The files that the runs in a folder of records have noted as theirs.
+    """The files that the runs in a state folder have noted as theirs.
 
     Attributes:
         files: for each name below OUT, what was published there; several documents may name it.

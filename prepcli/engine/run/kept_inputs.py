@@ -37,7 +37,7 @@ def refuse_to_lose_inputs(job: AnyJob, plan: AnyPlan, workspace: Workspace, remo
     lost = _first_among_records(workspace.root, places)
     if lost is not None:
         raise UsageError(
-            f"the input {lost} belongs to the records of {workspace.out} in {workspace.root}, which this run would "
+            f"the input {lost} belongs to the state of {workspace.out} in {workspace.root}, which this run would "
             "replace; choose another output directory, or copy the input first"
         )
     is_new = removed is not None or read_document(workspace.plan_file, StoredPlan) is None
@@ -88,7 +88,7 @@ def _places(paths: Iterable[str]) -> Iterator[_Place]:
 
 
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
-    """The first input among the records in OUT.prepcli that a run replaces and that `--overwrite` removes."""
+    """The first input in OUT.prepcli that a run replaces and that `--overwrite` removes."""
     roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):

@@ -35,11 +35,11 @@ def run_command(
     """Run the job, or only plan it in a dry run.
 
     Raises:
-        UsageError: the output is the folder with the records of a run.
+        UsageError: the output is the state folder of a run.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
         PrepcliError: errors of the engine; an `IncompleteError` says how to continue.
     """
-    _refuse_records(workspace)
+    _refuse_state(workspace)
     if options.dry_run:
         return dry_run_report(job, workspace.named, engine.rank, engine.budget)
     begin_listing(workspace.out)
@@ -54,11 +54,11 @@ def run_command(
     return conclude(report, engine.budget, after)
 
 
-def _refuse_records(workspace: Workspace) -> None:
-    """Refuse to write data among the records of a run: completion in a shell offers both names."""
+def _refuse_state(workspace: Workspace) -> None:
+    """Refuse to write data into the state folder of a run: completion in a shell offers both names."""
     out = workspace.named
     if out.suffix == ".prepcli" and (out / "plan.json").is_file():
-        raise UsageError(f"{out} holds the records of the run of {out.with_suffix('')}; choose another output")
+        raise UsageError(f"{out} holds the state of the run of {out.with_suffix('')}; choose another output")
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:

@@ -246,7 +246,7 @@ def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
 
 
 def clear_refused(workspace: Workspace) -> None:
-    """Remove what planning has written for a command that was refused, if there was no folder of records before.
+    """Remove what planning has written for a command that was refused, if there was no state folder before.
 
     Only what the next command makes again without loss: another may have begun in the same folder.
     """

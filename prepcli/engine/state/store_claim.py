@@ -1,6 +1,6 @@
-"""One folder of records per output in a store: of commands with different folders, one is refused.
+"""One state folder per output in a store: of commands with different folders, one is refused.
 
-A store has no lock that works among racing writers. So each folder of records announces itself with an object of its
+A store has no lock that works among racing writers. So each state folder announces itself with an object of its
 own, `OUT.prepcli/claims/<id>.candidate`, looks who else has, and the smallest id goes on to `<id>.held`. It holds the
 output when nobody is left who could have missed that. Listings must show what was written before.
 """
@@ -36,12 +36,12 @@ class Claim(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, root: Path) -> "Claim":
-        """A new claim for the folder of records `root`."""
+        """A new claim for the state folder `root`."""
         return cls(uuid.uuid4().hex, str(root.absolute()), socket.gethostname())
 
 
 class StoreClaim:
-    """The claim of a folder of records on an output."""
+    """The claim of a state folder on an output."""
 
     def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
         """`part`: what a run adds to an output of others, as a path below `OUT.prepcli`."""
@@ -55,7 +55,7 @@ class StoreClaim:
         `is_new`: the claim was made just now, so nobody can have taken it already.
 
         Raises:
-            UsageError: another folder of records holds it, or writing is denied.
+            UsageError: another state folder holds it, or writing is denied.
         """
         if not is_new and self._own.id + _HELD in self._listed():
             check_writing(self._out)  # else the claim itself shows that it is allowed
@@ -68,7 +68,7 @@ class StoreClaim:
         later(client.delete_objects, (self._name(_CANDIDATE),))
 
     def refuse_holder(self) -> None:
-        """Raise `UsageError` if another folder of records holds the output; it says which."""
+        """Raise `UsageError` if another state folder holds the output; it says which."""
         self._refuse_to(self._first(self._listed(), _HELD))
 
     def check(self) -> None:

@@ -73,7 +73,7 @@ class _Plan(msgspec.Struct):
 
 
 def _has_plan_of(folder: Path, out: str) -> bool:
-    """Whether a folder of records has a plan for this output, of the run that makes it or of one that adds to it."""
+    """Whether a state folder has a plan for this output, of the run that makes it or of one that adds to it."""
     for path in (folder / "plan.json", *folder.glob("*/plan.json")):
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             if msgspec.json.decode(path.read_bytes(), type=_Plan).out == out:

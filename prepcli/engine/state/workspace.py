@@ -111,14 +111,14 @@ class Workspace:
         return self.root.relative_to(self.main_root)
 
     def refuse_holder(self) -> None:
-        """Raise `UsageError` if the output is in a store, where another folder of records holds it."""
+        """Raise `UsageError` if the output is in a store, where another state folder holds it."""
         if isinstance(self.out, StorePath):
             own = read_document(self._claim_file, Claim) or Claim.of(self.root)
             StoreClaim(self.out, own, self._part).refuse_holder()
 
     @property
     def is_unused(self) -> bool:
-        """Whether there was no folder of records before this command, and it has no plan and holds no output yet."""
+        """Whether there was no state folder before this command, and it has no plan and holds no output yet."""
         return not (self._was_there or self._store_claim or self.plan_file.exists())
 
     def make_tmp(self, name: str) -> Path:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.commands.extend_context_audio import lines as context_lines
+from prepcli.commands.extend_context_audio import bundle_lines as context_lines
 from prepcli.commands.extend_context_audio import plan as context_plan
-from prepcli.commands.extend_context_audio.lines import PART_DTYPE, PartWriter, kept_at, merged_lines
+from prepcli.commands.extend_context_audio.bundle_lines import PART_DTYPE, PartWriter, kept_at, merged_lines
 from prepcli.commands.extend_context_audio.plan import plan_bundles
 from prepcli.engine.publishing.output_files import HashedFile
 from prepcli.formats.names import normal_path

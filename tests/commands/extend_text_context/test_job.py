@@ -164,7 +164,7 @@ def test_verify_compares_the_cuts(records: Lines, tmp_path: Path) -> None:
 def test_verify_finds_a_set_that_was_made_again(
     records: Lines, tmp_path: Path, field: str, is_custom: bool, is_known: bool
 ) -> None:
-    """With the same ids and audio; only the records of the run tell of a field that gave the suffix."""
+    """With the same ids and audio; only the state of the run tells of a field that gave the suffix."""
     records = [record | {"style": "calm"} for record in records[:4]]
     shar = shar_of(records, tmp_path)
     assert prepcli("extend-text-context", shar, "--suffix", "field:style").code == 0

@@ -269,7 +269,7 @@ def test_drafts_of_killed_processes_go(tmp_path: Path) -> None:
 
 
 def test_a_set_that_was_moved(sets: Path, tmp_path: Path) -> None:
-    """The mirror is renamed, also to a place below the old one, and the records of the run with it."""
+    """The mirror is renamed, also to a place below the old one, and the state of the run with it."""
     before = sorted(indexes_in(sets / "shar").values())
     where = copy_set(sets / "shar", tmp_path / "first", records=True)
     moved = index(where, "--check")

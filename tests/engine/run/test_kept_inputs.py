@@ -92,7 +92,7 @@ def test_rejects_of_a_run_do_not_go_back_into_it(options: list[str], tmp_path: P
     rejects = tmp_path / "out.prepcli/rejects.jsonl"
     done = prepcli("manifest-to-tarred", rejects, tmp_path / "out", *more, *options)
     assert (done.code, tree(tmp_path)) == (2, before)
-    assert "belongs to the records of" in done.error_line
+    assert "belongs to the state of" in done.error_line
     assert prepcli("manifest-to-tarred", rejects, tmp_path / "other", *more).code == 0  # all are rejects again
 
 

@@ -161,7 +161,7 @@ def test_a_process_that_may_still_be_clearing_is_not_disturbed(tmp_path: Path) -
 
 
 def test_a_refused_command_keeps_what_another_has_begun_beside_it(tmp_path: Path) -> None:
-    """Both found no folder of records; only what planning makes again may go."""
+    """Both found no state folder; only what planning makes again may go."""
     workspace = Workspace(tmp_path / "out")
     kept = workspace.root / "tmp" / "0000~of another" / "0.out"
     for path in (kept, workspace.root / "index" / "a", workspace.root / "spool" / "b"):
