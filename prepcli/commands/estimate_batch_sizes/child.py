@@ -130,7 +130,7 @@ class Child:
     def _ask(self, begin: Callable[[], object], message: object, seconds: float) -> Any:
         """The answer of the process that `begin` starts unless it runs.
 
-        One that has died before it read the message has not begun the work, which is no result: a new one gets it.
+        One that has died before it read the message has not begun the work: a new one gets it.
         """
         for is_last in (False, True):
             begin()

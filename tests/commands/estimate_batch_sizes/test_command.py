@@ -148,9 +148,9 @@ def test_a_kill_of_the_process_costs_a_try(toy: Path) -> None:
         assert done.code == 0, done.err
         assert done.json["details"]["bucket_batch_size"] == expected()
         parts = [json.loads(path.read_text()) for path in sorted(Path(f"{failure}.prepcli/parts").glob("bucket_*"))]
-        failed = [step for part in parts for step in part["steps"] if step["outcome"] != "fits"]
+        failed = [one for part in parts for one in part["steps"] if one["outcome"] != "fits"]
         assert failed
-        assert all(step["outcome"] == "killed" and words in step["detail"] for step in failed)
+        assert all(one["outcome"] == "killed" and words in one["detail"] for one in failed)
 
 
 @pytest.mark.parametrize("times", [1, 2])
