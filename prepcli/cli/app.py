@@ -8,25 +8,83 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from prepcli.cli.building import build_command
-from prepcli.cli.groups import GroupedHelp
 from prepcli.cli.hints import ExplainingCommand
 from prepcli.cli.mistakes import run_app
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
-from prepcli.cli.variadic import VariadicCommand
 from prepcli.errors import PrepcliError, UsageError, wrong_path
-from prepcli.interface.commands import COMMANDS, Command
+from prepcli.interface.commands import COMMANDS, TASKS, Command
 from prepcli.interface.options import declared
 from prepcli.interface.printing import printable
 from prepcli.interface.values import check_text
 from prepcli.processes.signals import Interruption, stop_on_signals
 from prepcli.processes.workers import is_own_rank
 from prepcli.version import __version__
+
+
+class VariadicCommand(ExplainingCommand):
+    """A command whose repeatable options also accept several values at once.
+
+    `-t one two` means `-t one -t two`. If the command then has no argument (`-t one INPUT`), the last value is the
+    argument.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`."""
+        return super().parse_args(ctx, self._spread(args))
+
+    def _spread(self, args: list[str]) -> list[str]:
+        by_name = {name: option for option in self.params for name in (*option.opts, *option.secondary_opts)}
+        spread: list[str] = []
+        last_in_row: int | None = None
+        num_arguments = 0
+        rest = list(args)
+        while rest:
+            arg = rest.pop(0)
+            if arg == "--":
+                return [*spread, arg, *rest]
+            option = by_name.get(arg)
+            spread.append(arg)
+            if option is None:
+                num_arguments += not arg.startswith("-")
+            elif getattr(option, "multiple", False) and rest:
+                spread.append(rest.pop(0))
+                while rest and not rest[0].startswith("-"):
+                    spread += [arg, rest.pop(0)]
+                    last_in_row = len(spread) - 2
+            elif not getattr(option, "is_flag", False) and rest:
+                spread.append(rest.pop(0))
+        if last_in_row is not None and not num_arguments:
+            del spread[last_in_row]
+        return spread
+
+
+DOWNLOAD = "Fetch, check and convert published corpora"
+
+
+class GroupedHelp(TyperGroup):
+    """A group whose help lists its commands by task."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each task."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names), default=0)
+        for title, commands in TASKS.items():
+            summaries = {
+                name: DOWNLOAD if more else command.summary
+                for command in commands
+                for name, _, more in [command.name.partition(" ")]
+            }
+            rows = [(name.ljust(width), summary) for name, summary in summaries.items() if name in names]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable with which an unexpected error prints its traceback."""

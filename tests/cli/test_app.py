@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from prepcli import __version__
-from prepcli.cli.groups import DOWNLOAD
+from prepcli.cli.app import DOWNLOAD
 from prepcli.interface.commands import COMMANDS as ALL_COMMANDS
 from prepcli.interface.commands import TASKS, Command
 from prepcli.interface.options import SYNONYMS, declared

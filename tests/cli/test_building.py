@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from prepcli.cli.app import VariadicCommand
 from prepcli.cli.building import build_command
-from prepcli.cli.variadic import VariadicCommand
 from prepcli.errors import UsageError
 from prepcli.interface.calls import called, command_line
 from prepcli.interface.from_python import in_python

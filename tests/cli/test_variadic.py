@@ -2,7 +2,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from prepcli.cli.variadic import VariadicCommand
+from prepcli.cli.app import VariadicCommand
 
 app = typer.Typer()
 

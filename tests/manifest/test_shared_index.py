@@ -21,7 +21,7 @@ import pytest
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
-from prepcli.manifest import index_files, packs, pieces, reader, scan, shared_index
+from prepcli.manifest import index_files, pieces, reader, scan, shared_index
 from prepcli.manifest.index import ManifestIndex, content_digest, index_manifests
 from prepcli.manifest.index_files import StoredIndex, read_stored
 from prepcli.manifest.parts import Columns, FieldKey, KeyFunction, Part
@@ -225,7 +225,7 @@ def test_small_files_are_read_together(manifests: Manifests, tmp_path: Path, mon
 
 @pytest.mark.parametrize("name", ["MAX_PACKED_BYTES", "MAX_CONTENT_BYTES"])
 def test_what_is_long_is_unpacked_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packs, name, 200)
+    monkeypatch.setattr(shared_index, name, 200)
     paths = many_compressed(tmp_path)
     assert_same(make(tmp_path, paths), index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere"))
     assert len(list((tmp_path / "out.prepcli" / "spool").iterdir())) > 30

@@ -9,7 +9,7 @@ from typing import Any
 from prepcli.commands.verify.codes import compare_with_audio
 from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.indexes import moved_from
-from prepcli.commands.verify.manifests import manifests_in, named_files, verify_manifest
+from prepcli.commands.verify.manifests import MAX_PROBLEMS, ManifestReport, manifests_in, named_files, verify_manifest
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
@@ -18,23 +18,73 @@ from prepcli.commands.verify.shar import Hashes, check_shar_shard, crashed, find
 from prepcli.commands.verify.shards import Hashed, add_shard
 from prepcli.commands.verify.tarred_set import verify_tarred_set
 from prepcli.commands.verify.text_context import cuts_made_of, text_context_problems
-from prepcli.commands.verify.texts import is_texts, verify_texts
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import read_document
-from prepcli.errors import UsageError
+from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.sets import CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
 from prepcli.interface.bars import with_bar
 from prepcli.interface.printing import printable_command
+from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.scan import lines_of, ranges_of
+from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.processes.pools import map_in_order, map_past_crashes
 from prepcli.processes.workers import available_processors
 from prepcli.storage.addresses import join
 from prepcli.storage.paths import path_of
+
+_READ_FIELDS = ("tts_text", "tts_text_normalized")
+
+
+def is_texts(path: Path, runs: Sequence[PublishedRun]) -> bool:
+    """Whether `prepare-texts` wrote the file: by the records beside it, or else by its first line."""
+    writer = next((run for run in runs if path.name in run.files), None)
+    if writer is not None:
+        return writer.plan.command == "prepare-texts" and path.suffix == ".json"
+    if is_gzip(str(path)):  # as nothing of ours is
+        return False
+    with open_bytes(str(path)) as file:
+        line = file.readline(1 << 20)
+    return b'"audio_filepath"' not in line and any(f'"{name}"'.encode() in line for name in _READ_FIELDS)
+
+
+def verify_texts(path: Path) -> ManifestReport:
+    """Check that each line has `text` and one field to read, the same one in all lines."""
+    report = ManifestReport()
+    read_field: str | None = None
+    number = 0
+    for part in ranges_of(str(path), path.stat().st_size):
+        for line in lines_of(part):
+            number += 1
+            try:
+                found, problem = _check_line(line)
+            except RecordRejected as rejected:
+                found, problem = None, rejected.detail
+            read_field = read_field or found
+            if found is not None and found != read_field:
+                problem = f"it has {found}, and lines before it have {read_field}"
+            report.num_records += problem is None
+            if problem is not None and len(report.problems) < MAX_PROBLEMS:
+                report.problems.append(f"{path.name}:{number}: {problem}")
+    return report
+
+
+def _check_line(line: bytes) -> tuple[str | None, str | None]:
+    """The field to read, and what is wrong."""
+    fields = parse_fields(line)
+    names = [name for name in _READ_FIELDS if name in fields]
+    if len(names) != 1:
+        return None, "there must be one of tts_text and tts_text_normalized"
+    for name in ("text", names[0]):
+        value = decode_value(fields[name]) if name in fields else None
+        if not isinstance(value, str) or not value.strip():
+            return names[0], f"{name} must be text that is not empty"
+    return names[0], None
 
 
 def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:

@@ -12,8 +12,7 @@ import soundfile
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.resample import resample
 from prepcli.commands.exports.audio import FilePart
-from prepcli.commands.exports.mels.clips import resampled_length
-from prepcli.commands.exports.mels.job import MelsJob, MelsOnDevice
+from prepcli.commands.exports.mels.job import MelsJob, MelsOnDevice, resampled_length
 from prepcli.commands.exports.mels.options import MelsOptions
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
 from prepcli.engine.publishing.rejects import Budget
