@@ -66,6 +66,7 @@ def test_the_requests_of_the_main_process(
     assert [name for name in asked if not name.endswith("_upload")] == [
         "list_objects",  # the output
         *("put_object", "list_objects", "put_object", "list_objects"),  # the claim
+        "object_info",  # is it still held when the work begins?
         "list_objects",  # the output again: what others have there is not replaced
         "fetch_together",  # the manifests of the shards
         *("object_info",) * 3,  # is the claim still held?

@@ -29,6 +29,7 @@ _LOGGERS = ("prepcli", "sox", "nemo_logger")
 def unchanged() -> Iterator[None]:
     """Fail if the state of this process is another one after the block."""
     _forget_what_tests_have_fixed()
+    gc.collect()  # files of earlier tests
     before = state()
     yield
     gc.collect()
