@@ -37,7 +37,7 @@ class Scratch:
         size = length * np.dtype(dtype).itemsize
         if self._folder is None or size < _MIN_BYTES:
             return np.empty(length, dtype)
-        with tempfile.TemporaryFile(dir=self._folder) as file:
+        with naming(self._folder), tempfile.TemporaryFile(dir=self._folder) as file:
             file.truncate(size)
             return np.asarray(np.memmap(file, dtype, "r+", shape=(length,)))
 
