@@ -591,9 +591,9 @@ def estimate_batch_sizes(
 ) -> "BatchSizesReport":
     """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
 
-    The answers are those of NeMo's OOMptimizer, with fewer steps. A step runs in a process of its own: one that
-    runs out of memory, crashes or hangs is a result. With device cpu and gpu_memory, the bytes of small steps on
-    the CPU are counted and extrapolated instead, and every number is marked as an estimate.
+    The answers are those of NeMo's OOMptimizer. A step runs in a process of its own: one that runs out of memory,
+    crashes or hangs is a result. With device cpu and gpu_memory, the bytes of small steps on the CPU are counted
+    and extrapolated instead, and every number is marked as an estimate.
 
     Args:
         model: A .nemo file, or the name of a pretrained model.

@@ -1,18 +1,29 @@
-"""Counts the bytes of tensors during a training step.
+"""The memory of training steps without a GPU: the bytes of tensors are counted, and their arithmetic is left out.
 
-The pieces of memory that an allocator takes for them are a little larger.
+Memory is decided by shapes, so operations on large floating-point tensors only make results of the right shapes and
+types, filled with zeros. What may decide about shapes is computed: integers, booleans, and small tensors such as
+lengths. The pieces of memory that an allocator takes are a little larger than what is counted.
 """
 
+import math
+import mmap
+import sys
 import weakref
-from collections.abc import Iterable
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from prepcli.models.shapes_only import without_arithmetic
+NUM_LARGE = 1 << 14
+"""Entries of a large tensor. Computing with fewer takes no longer than finding out their shapes."""
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # in Python from 3.13 on
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+"""Without a reserve: a tensor may be larger than the memory of this machine, as that of the GPU in question may be."""
+_RESHAPING = frozenset({"resize_", "resize_as_", "set_"})
+"""Operations in place that change shapes, beside those that have the tag for it."""
 
 
 class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -20,57 +31,38 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         known: tensors that are there already: the model, the optimizer's state.
-        limit: bytes at which the next tensor raises `torch.cuda.OutOfMemoryError`, as on a GPU; None: no limit.
         extra: bytes to count beside them.
-        computes: whether values are computed, which the count does not need; see `prepcli.models.shapes_only`.
 
     Attributes:
-        static: bytes of the known tensors, and the extra.
-        timeline: bytes in use after each new storage.
+        timeline: bytes in use at the beginning, and after each new storage.
     """
 
-    def __init__(
-        self, known: Iterable[torch.Tensor], limit: int | None = None, extra: int = 0, *, computes: bool = False
-    ) -> None:
+    def __init__(self, known: Iterable[torch.Tensor], extra: int = 0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._limit = limit
-        self._computes = computes
         self._tracked: dict[int, weakref.ref[Any]] = {}
         self.in_use = extra
         for tensor in known:
             self._track(tensor)
-        self.static = self.in_use
-        self.timeline: list[int] = []
-
-    @property
-    def peak(self) -> int:
-        """The maximum of bytes in use."""
-        return max(self.timeline, default=self.static)
+        self.timeline: list[int] = [self.in_use]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Call the operation, or make its results without computing, and count them."""
-        kwargs = kwargs or {}
-        is_done, made = (False, None) if self._computes else without_arithmetic(func, args, kwargs)
-        if not is_done:
-            made = func(*args, **kwargs)
-        for one in (made,) if isinstance(made, torch.Tensor) else tree_leaves(made):
+        made = without_arithmetic(func, args, kwargs or {})
+        if made is NotImplemented:
+            made = func(*args, **(kwargs or {}))
+        for one in tree_leaves(made):
             if isinstance(one, torch.Tensor) and self._track(one):
                 self.timeline.append(self.in_use)
-                if self._limit is not None and self.in_use > self._limit:
-                    raise torch.cuda.OutOfMemoryError(
-                        f"counted out of memory: {self.in_use} bytes in use, above the limit of {self._limit}"
-                    )
         return made
 
     def _track(self, tensor: torch.Tensor) -> bool:
         """Count the storage unless it is counted already."""
         storage = tensor.untyped_storage()
-        key = storage._cdata
+        key, size = storage._cdata, storage.nbytes()
         if key in self._tracked:
             return False
-        size = storage.nbytes()
         self._tracked[key] = weakref.ref(storage, partial(self._freed, key, size))
         self.in_use += size
         return size > 0
@@ -78,3 +70,150 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _freed(self, key: int, size: int, _: object) -> None:
         if self._tracked.pop(key, None) is not None:
             self.in_use -= size
+
+
+def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]) -> list[tuple[int, int]]:
+    """The lines (base, slope) whose maximum is the peak for any batch size, from the timelines of two steps.
+
+    A step makes the same tensors in the same order for every batch size, and each grows linearly with it. So two
+    batches give a line for each event, and for large batches the peak may be at another one. If the timelines have
+    different lengths, their peaks give one line.
+
+    Args:
+        small: the smaller batch size.
+        first: its timeline.
+        large: the larger batch size.
+        second: its timeline.
+    """
+    pairs = set(zip(first, second, strict=True)) if len(first) == len(second) else {(max(first), max(second))}
+    best: dict[int, int] = {}
+    for before, after in pairs:
+        slope = max(0, math.ceil((after - before) / (large - small)))
+        best[slope] = max(before - slope * small, best.get(slope, 0))
+    kept: list[tuple[int, int]] = []
+    for slope, base in sorted(best.items()):
+        while kept and kept[-1][0] + kept[-1][1] <= base + slope:
+            kept.pop()  # below the new one at size 1, and less steep
+        while len(kept) > 1 and _crossing(kept[-2], (base, slope)) <= _crossing(kept[-2], kept[-1]):
+            kept.pop()
+        kept.append((base, slope))
+    return kept
+
+
+def _crossing(flat: tuple[int, int], steep: tuple[int, int]) -> float:
+    """The size from which on the steeper line is higher."""
+    return (flat[0] - steep[0]) / (steep[1] - flat[1])
+
+
+def without_arithmetic(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Make what an operation of PyTorch makes, without computing its values; NotImplemented if it must be called."""
+    kind = _kind_of(func)
+    if kind == "computed" or not _has_large((*args, *kwargs.values())):
+        return NotImplemented
+    if kind == "in place":
+        declared = func._schema.arguments
+        given = {one.name: value for one, value in zip(declared, args, strict=False)} | dict(kwargs)
+        written = [given.get(one.name) for one in declared if one.alias_info is not None and one.alias_info.is_write]
+        tensors = _tensors(tree_leaves(written))
+        if not _has_large(tensors) or not all(_is_plain(one) and _has_fractions(one) for one in tensors):
+            return NotImplemented
+        return written[0] if func._schema.returns else None
+    flat, spec = tree_flatten((args, kwargs))
+    found = _shapes_made(func, spec, tuple(map(_described, flat))) if all(map(_is_plain, _tensors(flat))) else None
+    if found is None:
+        return NotImplemented
+    return tree_unflatten([_zeros(one) if isinstance(one, _Shape) else one for one in found[0]], found[1])
+
+
+class _Shape(NamedTuple):
+    """A tensor without its values; `size` is the bytes of its storage."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    size: int
+
+
+@lru_cache(maxsize=1 << 14)
+def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list[Any], Any] | None:
+    """What an operation makes of tensors of these shapes; None if it must be computed.
+
+    Layers repeat each other's shapes, and finding out a result takes ten times as long as remembering it.
+    """
+    flat = [_meta(one) if isinstance(one, _Shape) else one[1] for one in described]
+    try:
+        args, kwargs = tree_unflatten(flat, spec)
+        leaves, structure = tree_flatten(func(*args, **kwargs))
+    except Exception:
+        return None  # its shape depends on values, or is unknown without computing; or it fails when computed as well
+    results = _tensors(leaves)
+    if not all(map(_has_fractions, results)) or not _storages(_tensors(flat)).isdisjoint(_storages(results)):
+        return None  # the second: a view that does not say so
+    return [_described(one) if isinstance(one, torch.Tensor) else one for one in leaves], structure
+
+
+@cache
+def _kind_of(func: Any) -> Literal["new", "in place", "computed"]:
+    """Whether an operation makes new tensors, changes one, or must be computed: a view of a tensor costs nothing."""
+    schema = func._schema
+    if any(one.alias_info is not None and one.alias_info.is_write for one in schema.arguments):
+        reshapes = torch.Tag.inplace_view in func.tags or schema.name.partition("::")[2] in _RESHAPING
+        is_simple = len(schema.returns) <= 1 and all(one.alias_info is not None for one in schema.returns)
+        return "in place" if is_simple and not reshapes else "computed"
+    return "computed" if any(one.alias_info is not None for one in schema.returns) else "new"
+
+
+def _has_large(values: Iterable[Any]) -> bool:
+    """Whether there is a large tensor among them, or in a list among them."""
+    return any(
+        one.numel() >= NUM_LARGE
+        if isinstance(one, torch.Tensor)
+        else isinstance(one, (list, tuple)) and _has_large(one)
+        for one in values
+    )
+
+
+def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+    return [one for one in values if isinstance(one, torch.Tensor)]
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    is_known = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return is_known and tensor.layout == torch.strided and tensor.device.type == "cpu"
+
+
+def _has_fractions(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
+    return {one.untyped_storage()._cdata for one in tensors}
+
+
+def _described(value: Any) -> Any:
+    """Its shape, or a value with its type: 1, 1.0 and True are equal, and give different results."""
+    if isinstance(value, torch.Tensor):
+        size = value.untyped_storage().nbytes()
+        return _Shape(tuple(value.shape), value.stride(), int(value.storage_offset()), value.dtype, size)
+    return type(value), torch.device("meta") if isinstance(value, torch.device) else value
+
+
+def _meta(one: _Shape) -> torch.Tensor:
+    return torch.empty_strided(one.shape, one.strides, dtype=one.dtype, device="meta")
+
+
+def _zeros(one: _Shape) -> torch.Tensor:
+    """A tensor on the CPU; its memory is not taken from the machine before something is written.
+
+    Raises:
+        MemoryError: the system does not allow so much.
+    """
+    if not one.size:
+        return torch.empty_strided(one.shape, one.strides, dtype=one.dtype)
+    try:
+        memory = mmap.mmap(-1, one.size, flags=_PRIVATE)
+    except OSError as error:
+        raise MemoryError(f"a tensor of {one.size:,} bytes: {error.strerror}") from None
+    flat = torch.frombuffer(memory, dtype=one.dtype)
+    return flat.as_strided(one.shape, one.strides, one.offset)

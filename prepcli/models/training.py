@@ -3,6 +3,7 @@
 import importlib
 import logging
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import IncompleteError, UsageError
@@ -20,7 +21,7 @@ DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
 
 
-def load_for_training(model: str | None, model_class: str | None, config: str | None, device: str) -> Any:
+def load_for_training(model: str | None, model_class: str | None, config: Path | None, device: str) -> Any:
     """Load a model with its trainer.
 
     Args:
@@ -63,7 +64,7 @@ def _trainer(device: str) -> Any:
     return trainer
 
 
-def _load(kind: Any, model: str | None, config: str | None, trainer: Any) -> Any:
+def _load(kind: Any, model: str | None, config: Path | None, trainer: Any) -> Any:
     if model is not None:
         load = kind.restore_from if is_file(model) else kind.from_pretrained
         return load(model, map_location="cpu", trainer=trainer)

@@ -14,14 +14,14 @@ import pytest
 import prepcli as library
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.options import FetchOptions
-from prepcli.commands.estimate_batch_sizes import children
+from prepcli.commands.estimate_batch_sizes import job
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.interface.commands import COMMANDS
 from tests.commands.download.conftest import archives, checksums, serve  # noqa: F401 - fixtures
 from tests.commands.download.make_fisher import Said, make_fisher
 from tests.commands.download.miniatures import aishell2, checksum_list, write_files
 from tests.commands.download.test_hub5 import stm, write_tree
-from tests.commands.estimate_batch_sizes.fake_child import VARIABLE as FAKE_MODEL
+from tests.commands.estimate_batch_sizes import fake_child
 from tests.conftest import MINI_CORPUS
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 from tests.support.tools import need_package
@@ -91,8 +91,8 @@ def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_example_with_a_toy_in_the_child_process(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "MODULE", "tests.commands.estimate_batch_sizes.fake_child")
-    monkeypatch.setenv(FAKE_MODEL, "{}")
+    monkeypatch.setattr(job, "ModelTrainer", fake_child.make)
+    monkeypatch.setenv(fake_child.VARIABLE, "{}")
     with tarfile.open("tiny.nemo", "w") as tar:
         config = b"target: toys.Toy"
         member = tarfile.TarInfo("model_config.yaml")

@@ -166,11 +166,11 @@ def test_what_an_error_of_a_step_means(monkeypatch: pytest.MonkeyPatch) -> None:
         (messages.OTHER, None),
     ):
         for text in texts.values():
-            step = trainer._outcome(error_of(text))
+            step = trainer._outcome(error_of(text), 8)
             assert (step and step.outcome) == outcome
     for text in messages.DEVICE.values():
         with pytest.raises(IncompleteError, match=r"^the device has failed: cuda:0: "):
-            trainer._outcome(error_of(text))
+            trainer._outcome(error_of(text), 8)
 
 
 DRIVER = "int cuDriverGetVersion(int *version) { *version = 12020; return 0; } int cuInit(unsigned flags) { return 0; }"

@@ -1,75 +1,195 @@
-"""The process that makes training steps: it answers one request after the other, until its input ends."""
+"""The process that makes training steps: started when it is needed, replaced if it has died, killed if it hangs.
+
+It is a new Python, because this process may have threads, and CUDA survives no fork. `multiprocessing` would start one
+too, but it runs the script of the caller again, fixes the caller's start method, and leaves a process behind.
+"""
 
 import os
+import signal
+import subprocess
 import sys
+import time
+import traceback
 from collections.abc import Callable
-from typing import Protocol
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
 
-import msgspec
-
-from prepcli.commands.estimate_batch_sizes.messages import Answer, Counted, Failed, Hello, Request, Setup, Step
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
+from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, Step
 from prepcli.errors import PrepcliError
-from prepcli.processes.workers import exit_when_ready
+from prepcli.processes.signals import STOP_SIGNALS
+from prepcli.processes.workers import TICK, exit_when_ready, no_interruption
+
+_CODE = f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); from {__name__} import serve; serve({{}})"
+LOAD_SECONDS = 3600.0
+"""Time in which a model must be fetched and loaded."""
 
 
-class Trainer(Protocol):
-    """A model that can make steps."""
+class _NoAnswerError(Exception):
+    """The process has died or hangs."""
 
-    def hello(self) -> Hello:
-        """What it is, and on which device."""
-
-    def step(self, duration: float, tokens: int | None, size: int) -> Step:
-        """Make a training step."""
-
-    def count(self, duration: float, tokens: int | None) -> Counted:
-        """Count the memory of small steps."""
+    def __init__(self, outcome: Outcome, why: str) -> None:
+        super().__init__(why)
+        self.outcome = outcome
 
 
-def serve(load: Callable[[Setup], Trainer], lifeline: int, answers: int) -> None:
-    """Answer requests on stdin until it ends.
+class Child:
+    """Makes steps in another process.
 
     Args:
-        load: makes the trainer.
-        lifeline: a descriptor that becomes readable when the parent process ends.
-        answers: the descriptor for answers; stdout is the model's.
+        kind: makes what makes steps of `options` and `device`, a `ModelTrainer`.
+        options: of the command.
+        device: "cpu" or "cuda:N".
+        log: file for what the process prints.
+        accept: called with what a new process is; it may refuse that by an error.
     """
-    exit_when_ready(lifeline)
-    with os.fdopen(answers, "wb", buffering=0) as out:
 
-        def answer(message: Answer) -> None:
-            out.write(msgspec.json.encode(message) + b"\n")
+    def __init__(
+        self,
+        kind: Callable[[EstimateBatchSizes, str], Any],
+        options: EstimateBatchSizes,
+        device: str,
+        log: Path,
+        accept: Callable[[Hello], None],
+    ) -> None:
+        self._arguments = (kind, options, device, log)
+        self._log = log
+        self._timeout = options.probe_timeout
+        self._accept = accept
+        self._process: Any = None
+        self._pipe: Any = None
+        self._hello: Hello | None = None
+        self.tick: Callable[[], object] = lambda: None
+        """Called a few times a second while waiting for an answer."""
 
-        lines = iter(sys.stdin.buffer.readline, b"")
+    def hello(self) -> Hello:
+        """Start the process unless it runs, and return what it is.
+
+        Raises:
+            UsageError: the model cannot be loaded.
+            IncompleteError: the device has failed.
+            PrepcliError: loading it fails otherwise.
+        """
+        if self._process is None:
+            try:
+                self._hello = self._ask(self._start, self._arguments, LOAD_SECONDS)
+            except _NoAnswerError as error:
+                raise PrepcliError(f"the model cannot be loaded: {error}; see {self._log}") from None
+            self._accept(self._hello)
+        assert self._hello is not None
+        return self._hello
+
+    def step(self, duration: float, tokens: int | None, size: int) -> Step:
+        """A training step; a crash and a hang are results too.
+
+        Raises:
+            UsageError: other processes use the memory of the GPU.
+            IncompleteError: the device has failed.
+            PrepcliError: the model cannot make a step at all.
+        """
         try:
-            trainer = load(msgspec.json.decode(next(lines), type=Setup))
-            answer(trainer.hello())
-            for line in lines:
-                request = msgspec.json.decode(line, type=Request)
-                made = _respond(trainer, request)
-                answer(made)
-                if isinstance(made, Step) and made.outcome == "cuda_error":
-                    return  # the context of CUDA is lost
+            made: Step = self._ask(self.hello, ("step", (duration, tokens, size)), self._timeout)
+        except _NoAnswerError as error:
+            return Step(size, error.outcome, detail=str(error))
+        if made.outcome == "cuda_error":
+            self.close()  # the context of CUDA is lost
+        return made
+
+    def count(self, duration: float, tokens: int | None) -> Found:
+        """The memory of small steps.
+
+        Raises:
+            PrepcliError: the model cannot make a step, or the process died or hung: there is no smaller step to try.
+        """
+        try:
+            found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)
+        except _NoAnswerError as error:
+            advice = "use a machine with more memory, or leave long examples out"
+            if error.outcome == "hung":
+                advice = "give it more time with --probe-timeout, or leave long examples out"
+            raise PrepcliError(
+                f"steps with examples of {duration:g} s cannot be made on this machine: {error}; {advice}"
+            ) from None
+        return found
+
+    def _start(self) -> None:
+        self._pipe, theirs = Pipe()
+        with no_interruption(), theirs, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _CODE.format(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                # Threads that wait in busy loops slow each other down if there are more of them than cores.
+                env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def _ask(self, begin: Callable[[], object], message: object, seconds: float) -> Any:
+        """The answer of the process that `begin` starts unless it runs.
+
+        One that has died before it read the message has not begun the work: a new one gets it.
+        """
+        for is_last in (False, True):
+            begin()
+            try:
+                self._pipe.send(message)
+                self._wait(seconds)
+                made = self._pipe.recv()
+                break
+            except (EOFError, ConnectionError) as error:  # the second: it had not read all
+                code = self._process.wait()
+                self.close()
+                if is_last or isinstance(error, EOFError):
+                    how = (
+                        f"the process was ended by {signal.Signals(-code).name}"
+                        if code < 0
+                        else f"it ended with code {code}"
+                    )
+                    raise _NoAnswerError("killed", how) from None
+        if isinstance(made, PrepcliError):
+            self.close()
+            raise made
+        return made
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        is_ready = False
+        while not is_ready:
+            if time.monotonic() > deadline:
+                self.close()
+                raise _NoAnswerError("hung", f"no end after {seconds:g} s")
+            is_ready = self._pipe.poll(TICK)
+            self.tick()
+
+    def close(self) -> None:
+        """Kill the process, if there is one."""
+        with no_interruption():
+            process, self._process = self._process, None
+            if process is not None:
+                process.kill()
+                process.wait()
+                process.stdin.close()
+                self._pipe.close()
+
+
+def serve(descriptor: int) -> None:
+    """Answer requests until the parent process, which holds the other end of stdin, ends or kills this one."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # the parent decides what to do
+    exit_when_ready(sys.stdin.fileno())
+    with Connection(descriptor) as pipe:
+        kind, options, device, log = pipe.recv()
+        try:
+            trainer = kind(options, device)
+            pipe.send(trainer.hello())
+            while True:
+                name, arguments = pipe.recv()
+                pipe.send(getattr(trainer, name)(*arguments))
         except PrepcliError as error:
-            answer(Failed(str(error), error.exit_code))
+            pipe.send(error)
         except Exception as error:
-            import traceback
-
             traceback.print_exc()
-            answer(Failed(f"{type(error).__name__}: {' '.join(str(error).split())}"))
-
-
-def _respond(trainer: Trainer, request: Request) -> Answer:
-    if request.what == "lines":
-        return trainer.count(request.duration, request.tokens)
-    return trainer.step(request.duration, request.tokens, request.size)
-
-
-def main(lifeline: int, answers: int) -> None:
-    """Serve with a real model."""
-
-    def load(setup: Setup) -> Trainer:
-        from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
-
-        return ModelTrainer(setup)
-
-    serve(load, lifeline, answers)
+            pipe.send(PrepcliError(f"{type(error).__name__}: {' '.join(str(error).split())} (traceback in {log})"))

@@ -1,13 +1,14 @@
 """`estimate-batch-sizes` from its options to its report."""
 
+import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from prepcli.commands.estimate_batch_sizes.buckets import given_bounds, shown
-from prepcli.commands.estimate_batch_sizes.checking import verify_sizes
-from prepcli.commands.estimate_batch_sizes.children import Child
+from prepcli.commands.estimate_batch_sizes.child import Child
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob, make_child
 from prepcli.commands.estimate_batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport
@@ -44,7 +45,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
     check_packages()
     engine = options.engine()
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
-    with make_child(options, engine.rank, workspace) as child:
+    with closing(make_child(options, engine.rank, workspace)) as child:
         ran = run_command(BatchSizesJob(options, child), workspace, options, engine)
         report = BatchSizesReport(**msgspec.structs.asdict(ran))
         if report.status == "dry_run":
@@ -85,16 +86,28 @@ def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
 
 
 def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
-    """Make steps with the final lists, on a GPU in a new process, whose memory is empty.
+    """Make a step of the largest bucket, one of the smallest, and one of each in mixed order, in one process.
+
+    A larger batch after smaller ones is where memory in pieces shows itself. On a GPU the process is a new one, whose
+    memory is empty.
 
     Raises:
         PrepcliError: a batch does not fit.
     """
-    bins = [(one[0], one[1]) if isinstance(one, list) else one for one in report.details["bucket_duration_bins"]]
+    lists = list(zip(report.details["bucket_duration_bins"], report.details["bucket_batch_size"], strict=True))
+    steps = [lists[-1], lists[0], *random.Random(0).sample(lists, len(lists))]
     if not options.is_estimate:
-        child.end()
+        child.close()
+    before = "the first step"
     with stop_on_signals():
-        checked = verify_sizes(bins, report.details["bucket_batch_size"], child)
-    if checked.problem is not None:
-        raise PrepcliError(f"--verify: {checked.problem}")
-    report.details["verified_steps"] = checked.steps
+        for bound, size in steps:
+            duration, tokens = bound if isinstance(bound, list) else (bound, None)
+            outcome = child.step(duration, tokens, size).outcome
+            text = f"{size} in bucket {str(bound).replace(' ', '')}"
+            if outcome != "fits":
+                raise PrepcliError(
+                    f"--verify: a batch of {text} does not fit after {before} ({outcome.replace('_', ' ')}): give a "
+                    "lower --memory-fraction"
+                )
+            before = f"one of {text}"
+    report.details["verified_steps"] = len(steps)

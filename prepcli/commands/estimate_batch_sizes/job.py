@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_batch_sizes.buckets import (
     Bound,
@@ -19,14 +21,12 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     shown,
     tokens_of,
 )
-from prepcli.commands.estimate_batch_sizes.children import Child
-from prepcli.commands.estimate_batch_sizes.messages import Hello, Setup
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
-from prepcli.commands.estimate_batch_sizes.probes import FOLDER, Record
+from prepcli.commands.estimate_batch_sizes.child import Child
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.result import make_result, result_file
-from prepcli.commands.estimate_batch_sizes.search import next_start
-from prepcli.commands.estimate_batch_sizes.searching import Search, Settings
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.commands.estimate_batch_sizes.search import Found, Hello, bisect, peak_of
+from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
+from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.run.job import Execution, Job
 from prepcli.engine.state.plan import Plan, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document
@@ -45,7 +45,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 FILE_NAME = "batch_sizes.yaml"
-DEVICE_FILE = "device.json"
+DEVICE_FILE = "parts/device.json"
+PART = "parts/{}.json"
+"""What is known of a bucket, in OUT.prepcli."""
+PRECISION = 0.01
+"""The longest duration that fits is found to this share of it, and to a tenth of a second at best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     Args:
         options: of the command.
-        child: the process that makes steps. It stays from the first step to the end of the command, so that NeMo is
-            imported once, and is replaced only when it has died. A server that has imported NeMo and forks further
-            children would be quicker then, but importing NeMo may initialize CUDA (numba looks for GPUs), which no
-            fork survives; and on the CPU no child is replaced.
+        child: the process that makes steps, from the first one to the end of the command, so that NeMo is imported
+            once; it is replaced only if it has died.
     """
 
     command: ClassVar[str] = "estimate-batch-sizes"
@@ -125,39 +127,85 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
         """Try the buckets of this rank, from the largest to the smallest."""
-        record = Record(execution.workspace.root, execution.digest)
-        with self.child.ticking(execution.tick):
-            search = self._search(plan.contents, record, execution.workspace)
-            for unit in sorted(units, key=lambda one: one.number, reverse=True):
-                record.reload()
-                with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-                    search.settle(unit.number, search.start_of(unit.number))
-                    writer.count(1, 0.0)
-                    marker = writer.publish()
-                execution.advance(1, unit.cost)
-                yield marker
+        workspace, digest = execution.workspace, execution.digest
+        self.child.tick = execution.tick
+        limit = self._hello(workspace).limit
+        for unit in sorted(units, key=lambda one: one.number, reverse=True):
+            start = self.options.start_batch_size
+            for larger in plan.units[unit.number + 1 :]:
+                if read_marker(workspace, larger, digest) is not None:
+                    start = 2 * _known(workspace, larger.id).size or start
+                    break
+            found = Found()
+            with UnitWriter(workspace, digest, unit) as writer:
+                found.size, _ = self._settle(plan.contents[unit.number], found, start, limit)
+                writer.open_part(PART.format(unit.id)).write(msgspec.json.encode(found))
+                writer.count(1, 0.0)
+                marker = writer.publish()
+            execution.advance(1, unit.cost)
+            yield marker
+        self.child.tick = lambda: None
+
+    def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
+        """Follow NeMo's search of a bucket from `start`, and make the steps that are missing.
+
+        Returns:
+            The largest batch size that fits, 0 if not one example does; and the number of NeMo's steps.
+        """
+        where = duration_of(bound), tokens_of(bound)
+        if self.options.is_estimate and not found.lines:
+            counted = self.child.count(*where)
+            found.steps, found.lines = counted.steps, counted.lines
+
+        def fits(size: int) -> bool:
+            known = found.answer(size, limit)
+            if known is None:
+                step = self.child.step(*where, size)
+                if step.outcome == "cuda_error" and size == 1:
+                    raise PrepcliError(f"a step with one example of bucket {shown(bound)} fails: {step.detail}")
+                found.steps.append(step)
+                known = step.outcome == "fits"
+            return known
+
+        return bisect(start, self.options.threshold, fits)
 
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Follow NeMo's search over all buckets, and write the lists.
-
-        The ranks began some buckets where they expected the larger one to end. Where it ended elsewhere, a step or two
-        may be missing.
-        """
-        digest = markers[0].digest
-        record = Record(writer.workspace.root, digest)
-        search = self._search(plan.contents, record, writer.workspace)
-        sizes = search.results(finish=True)
-        longest = search.longest(sizes)
-        hello = stored_hello(writer.workspace) or self.child.hello()
-        starts, start = [0] * len(sizes), self.options.start_batch_size
-        for number in reversed(range(len(sizes))):
-            starts[number] = start
-            start = next_start(sizes[number], start)
-        durations = self._durations()
-        made = make_result(plan.contents, sizes, starts, search, record, hello, longest, self.options, durations)
+        """Follow NeMo's search over all buckets, and write the lists."""
+        hello = self._hello(writer.workspace)
+        found = [_known(writer.workspace, marker.unit) for marker in markers]
+        nemo_steps = self._settle_all(plan.contents, found, hello.limit)
+        longest = self._longest(plan.contents, found, hello.limit)
+        made = make_result(plan.contents, found, nemo_steps, hello, longest, self.options, self._durations())
         file = writer.open(FILE_NAME)
         file.write(result_file(made, self.options))
         return {"config": writer.workspace.out / FILE_NAME, **made}
+
+    def _settle_all(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> int:
+        """Set NeMo's answer for each bucket, from the largest to the smallest; returns the number of NeMo's steps.
+
+        NeMo begins a bucket with twice the size of the larger one. Ranks began some with less knowledge, so that a step
+        or two may be missing.
+        """
+        start, nemo_steps = self.options.start_batch_size, 0
+        for bound, one in zip(reversed(bounds), reversed(found), strict=True):
+            one.size, steps = self._settle(bound, one, start, limit)
+            if one.size:
+                start, nemo_steps = 2 * one.size, nemo_steps + steps
+        return nemo_steps
+
+    def _longest(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> float | None:
+        """The longest duration of which one example fits, if that is not so for all buckets of one dimension."""
+        first = next((number for number, one in enumerate(found) if not one.size), None)
+        if first is None or isinstance(bounds[first], tuple):
+            return None
+        low, high = duration_of(bounds[first - 1]) if first else 0.0, duration_of(bounds[first])
+        while low < (middle := round((low + high) / 2, 1)) < high and high - low > PRECISION * high:
+            if self.options.is_estimate:
+                fits = peak_of(self.child.count(middle, None).lines, 1) <= limit
+            else:
+                fits = self.child.step(middle, None, 1).outcome == "fits"
+            low, high = (middle, high) if fits else (low, middle)
+        return low
 
     def _durations(self) -> "npt.NDArray[np.float64] | None":
         """The durations of the data that a training config names, in seconds; None if it names none, or none here."""
@@ -171,13 +219,14 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                     return read_input(data, num_workers=available_processors(), seconds_of=seconds_of).seconds
         return None
 
-    def _search(self, bounds: list[Bound], record: Record, workspace: Workspace) -> Search:
-        options = self.options
-        hello = stored_hello(workspace) or self.child.hello()
-        settings = Settings(
-            bounds, options.start_batch_size, options.threshold, options.is_estimate, hello.limit, hello.static
-        )
-        return Search(settings, record, self.child)
+    def _hello(self, workspace: Workspace) -> Hello:
+        """The model and its device, as the first process of this search has found them."""
+        return read_document(workspace.root / DEVICE_FILE, Hello) or self.child.hello()
+
+
+def _known(workspace: Workspace, unit: str) -> Found:
+    """What is known of a bucket that is done: nothing if a version before this one has done it."""
+    return read_document(workspace.root / PART.format(unit), Found) or Found()
 
 
 def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) -> Child:
@@ -193,20 +242,8 @@ def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) ->
         IncompleteError: the machine has GPUs, and their driver fails.
     """
     device = _device_of(options.device, rank)
-    setup = Setup(
-        model=options.model,
-        model_class=options.model_class,
-        config=None if options.config is None else str(options.config),
-        optimizer=options.optimizer,
-        dtype=options.dtype,
-        ddp=options.ddp,
-        device=device,
-        memory_fraction=options.memory_fraction,
-        gpu_memory=None if options.gpu_memory is None else parse_memory(options.gpu_memory),
-        ratio=options.ratio,
-    )
     log = workspace.root / f"steps-{device.replace(':', '')}.log"
-    return Child(setup, log, options.probe_timeout, lambda hello: _same_device(workspace, hello))
+    return Child(ModelTrainer, options, device, log, lambda hello: _same_device(workspace, hello))
 
 
 def _device_of(wanted: str, rank: Rank) -> str:
@@ -241,19 +278,14 @@ def _config_identity(path: Path) -> str:
     return f"model with SHA-256 {hashlib.sha256(described.encode()).hexdigest()}"
 
 
-def stored_hello(workspace: Workspace) -> Hello | None:
-    """What the first child process of this search was."""
-    return read_document(workspace.root / FOLDER / DEVICE_FILE, Hello)
-
-
 def _same_device(workspace: Workspace, own: Hello) -> None:
     """Keep what the first child is, and check that all are on the same kind of device.
 
     Raises:
         UsageError: this one is not; the results of two kinds of GPUs must not be mixed.
     """
-    (workspace.root / FOLDER).mkdir(exist_ok=True)
-    first = publish_json_once(workspace.root / FOLDER / DEVICE_FILE, own, Hello)
+    (workspace.root / DEVICE_FILE).parent.mkdir(exist_ok=True)
+    first = publish_json_once(workspace.root / DEVICE_FILE, own, Hello)
     if first is not None and (first.device, first.memory) != (own.device, own.memory):
         raise UsageError(
             f"{workspace.named} was begun on {first.device} with {first.memory / 2**30:.1f} GiB, and this is "

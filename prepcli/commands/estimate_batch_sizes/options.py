@@ -18,7 +18,7 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE)
 class EstimateBatchSizes(JobOptions):
     """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
 
-    The answers are those of NeMo's OOMptimizer, with fewer steps. A step runs in a process of its own: one that runs
+    The answers are those of NeMo's OOMptimizer. A step runs in a process of its own: one that runs
     out of memory, crashes or hangs is a result. With --device cpu and --gpu-memory, the bytes of small steps on the CPU
     are counted and extrapolated instead, and every number is marked as an estimate.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from prepcli.commands.estimate_batch_sizes.search import peak_of
 from prepcli.interface.plotting import new_figure, save_figure
 
 MAX_LABELS = 12
@@ -29,7 +30,7 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
         name = f"{row['duration']:g} s" + (f", {row['tokens']} tokens" if row["tokens"] is not None else "")
         sizes, peaks = _curve(row)
         axes.plot(
-            sizes[: len(peaks)],
+            sizes,
             [peak / divisor for peak in peaks],
             color=color,
             linewidth=1,
@@ -58,7 +59,9 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
 
 
 def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Points of its line, close enough for a logarithmic axis."""
+    """The measured points, or points of an estimate's line that are close enough for a logarithmic axis."""
+    if not row["lines"]:
+        return [size for size, _ in row["measured"]], [peak for _, peak in row["measured"]]
     largest = max(row["batch_size"], 1)
     sizes = sorted({max(1, round(largest ** (step / NUM_POINTS))) for step in range(NUM_POINTS + 1)})
-    return sizes, [max(base + slope * size for base, slope in row["lines"]) for size in sizes] if row["lines"] else []
+    return sizes, [peak_of(row["lines"], size) for size in sizes]

@@ -8,11 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.commands.estimate_batch_sizes.buckets import Bound, Lists, duration_of, final_lists, shown, tokens_of
-from prepcli.commands.estimate_batch_sizes.messages import Hello
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
-from prepcli.commands.estimate_batch_sizes.probes import Found, Outcome, Record
-from prepcli.commands.estimate_batch_sizes.search import num_nemo_steps
-from prepcli.commands.estimate_batch_sizes.searching import Search
+from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, peak_of
 from prepcli.interface.printing import printable
 
 Floats = npt.NDArray[np.float64]
@@ -25,12 +22,10 @@ _SHOWN = 3
 
 def make_result(
     bounds: Sequence[Bound],
-    sizes: Sequence[int],
-    starts: Sequence[int],
-    search: Search,
-    record: Record,
+    found: Sequence[Found],
+    nemo_steps: int,
     hello: Hello,
-    longest: Found | None,
+    longest: float | None,
     options: EstimateBatchSizes,
     durations: Floats | None,
 ) -> dict[str, Any]:
@@ -38,33 +33,25 @@ def make_result(
 
     Args:
         bounds: of the buckets.
-        sizes: batch size of each; 0 where not one example fits.
-        starts: where NeMo's search of each begins.
-        search: which knows whether sizes fit.
-        record: the steps.
+        found: the steps and the batch size of each.
+        nemo_steps: how many NeMo's script would make.
         hello: the device and the model.
-        longest: the longest duration that fits, where that is not all.
+        longest: the longest duration in seconds that fits, if that is not all.
         options: of the command.
         durations: of the data that the training config names, in seconds; None if it names none.
     """
+    sizes = [one.size for one in found]
     lists = final_lists(bounds, sizes)
-    rows = [_row(number, bounds[number], size, search, record) for number, size in enumerate(sizes)]
-    outcomes = Counter(probe.outcome for number in range(len(sizes)) for probe in record.of(number))
+    outcomes = Counter(step.outcome for one in found for step in one.steps)
     notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(lists, durations)]
     if options.buckets is None and options.buckets_from is None:
         notes.append("the buckets are NeMo's default ones; estimate-bins chooses those of your data (--buckets-from)")
-    is_estimate = any(row["is_estimate"] for row in rows)
-    if is_estimate:
+    if options.is_estimate:
         notes.append(
             f"every number is an estimate for {hello.memory / GIB:.1f} GiB: the bytes of tensors in small steps on a "
             "CPU, extrapolated. Kernels of a GPU may need other memory, and fragmentation and CUDA itself need more; "
             "measure on the GPU before a long training"
         )
-    steps = [
-        num_nemo_steps(start, search.threshold, search.answer(number))
-        for number, (start, size) in enumerate(zip(starts, sizes, strict=True))
-        if size
-    ]
     return {
         "bucket_duration_bins": [list(one) if isinstance(one, tuple) else one for one in lists.bins],
         "bucket_batch_size": lists.sizes,
@@ -74,11 +61,11 @@ def make_result(
         "model": hello.model,
         "memory": hello.memory,
         "limit": hello.limit,
-        "is_estimate": is_estimate,
-        "buckets": rows,
-        "steps": sum(outcomes.values()) if not is_estimate else sum(len(row["measured"]) for row in rows),
-        "steps_of_nemo": sum(steps),
-        "longest_duration": None if longest is None else longest.duration,
+        "is_estimate": options.is_estimate,
+        "buckets": [_row(bound, one) for bound, one in zip(bounds, found, strict=True)],
+        "steps": outcomes.total(),
+        "steps_of_nemo": nemo_steps,
+        "longest_duration": longest,
         "advice": notes,
     }
 
@@ -91,43 +78,36 @@ def _max_tps(lists: Lists, ratio: float) -> float | None:
     return ratio if tokens is None else tokens / duration_of(lists.bins[-1])
 
 
-def _row(number: int, bound: Bound, size: int, search: Search, record: Record) -> dict[str, Any]:
-    row: dict[str, Any] = {"duration": duration_of(bound), "tokens": tokens_of(bound), "batch_size": size}
-    lines = record.lines_of(number)
-    if lines is not None:
-        return row | {
-            "is_estimate": True,
-            "peak": lines.peak(size) if size else None,
-            "lines": lines.lines,
-            "measured": lines.measured,
-        }
-    probes = record.of(number)
-    fitting = [probe for probe in probes if probe.does_fit]
-    return row | {
-        "is_estimate": False,
-        "lines": search.lines(number) if size else [],
-        "peak": next((probe.peak for probe in fitting if probe.size == size), None),
-        "measured": [(probe.size, probe.peak) for probe in fitting],
-        "failed": [(probe.size, probe.outcome) for probe in probes if not probe.does_fit],
-    }
+def _row(bound: Bound, found: Found) -> dict[str, Any]:
+    steps = sorted(found.steps, key=lambda step: step.size)
+    measured = [(step.size, step.peak) for step in steps if step.outcome == "fits"]
+    failed = [(step.size, step.outcome) for step in steps if step.outcome != "fits"]
+    peak = dict(measured).get(found.size)
+    return {
+        "duration": duration_of(bound),
+        "tokens": tokens_of(bound),
+        "batch_size": found.size,
+        "is_estimate": bool(found.lines),
+        "lines": found.lines,
+        "peak": peak_of(found.lines, found.size) if found.lines and found.size else peak,
+        "measured": measured,
+    } | ({} if found.lines else {"failed": failed})
 
 
-def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: Found | None) -> list[str]:
+def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: float | None) -> list[str]:
     unfit = [shown(bound) for bound, size in zip(bounds, sizes, strict=True) if not size]
     if not unfit:
         return []
     kept = [duration_of(bound) for bound, size in zip(bounds, sizes, strict=True) if size]
     note = f"not one example fits in {'bucket' if len(unfit) == 1 else 'the buckets'} {', '.join(unfit)}"
     if longest is not None:
-        note += (
-            f"; the longest that does has {longest.duration:g} s" if longest.duration else "; nor in any shorter one"
-        )
+        note += f"; the longest that does has {longest:g} s" if longest else "; nor in any shorter one"
     if kept:
         note += (
             f". Without {'it' if len(unfit) == 1 else 'them'}, training leaves out what is longer than {max(kept):g} s"
         )
-        if longest is not None and longest.duration > max(kept):
-            note += f"; a further bucket of up to {longest.duration:g} s with batch size 1 would take more"
+        if longest is not None and longest > max(kept):
+            note += f"; a further bucket of up to {longest:g} s with batch size 1 would take more"
     return [note]
 
 

@@ -1,128 +1,86 @@
-"""The search of NeMo's OOMptimizer for one bucket, and how few of its questions must be put to the model.
+"""NeMo's search for the batch size of a bucket, and what is known of a bucket."""
 
-NeMo tries sizes one after the other: it doubles or halves, then bisects. Its answer follows from a few facts: the
-largest size that is known to fit and the smallest that is known to fail answer every size below and above. So a
-prediction is followed through NeMo's search first, and only the last two sizes of that path are tried.
-"""
+from collections.abc import Callable, Sequence
+from typing import Literal
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+import msgspec
 
 MAX_BATCH_SIZE = 1 << 30
 """No search goes beyond it: something that never fails would be tried forever."""
-MAX_MISSES = 2
-"""Wrong predictions for a bucket after which its search is NeMo's own, without predictions."""
+Outcome = Literal["fits", "out_of_memory", "cuda_error", "killed", "hung"]
 
 
-@dataclass(frozen=True)
-class Bracket:
-    """What is known of a bucket: the largest size that fits (0: none), and the smallest that fails (None: none)."""
+class Hello(msgspec.Struct, frozen=True):
+    """The model and its device: `memory` is that of the device, and a step may use `limit` of it, in bytes."""
 
-    fits: int = 0
-    fails: int | None = None
+    device: str
+    memory: int
+    limit: int
+    model: str
 
-    def with_answer(self, size: int, does_fit: bool) -> "Bracket":
-        """The same with one more fact."""
-        if does_fit:
-            return Bracket(max(self.fits, size), self.fails)
-        return Bracket(self.fits, size if self.fails is None else min(self.fails, size))
 
-    def answer(self, size: int) -> bool | None:
-        """Whether the size fits; None if that is not known."""
-        if size <= self.fits:
+class Step(msgspec.Struct, frozen=True):
+    """A training step with `size` examples; `peak` is the maximum of bytes in use, 0 unless it fits."""
+
+    size: int
+    outcome: Outcome
+    peak: int = 0
+    detail: str = ""
+
+
+class Found(msgspec.Struct):
+    """What is known of a bucket: its steps and, if they were counted on the CPU, the lines of its memory.
+
+    `size` is the result of the search that made the steps.
+    """
+
+    steps: list[Step] = []
+    lines: list[tuple[int, int]] = []
+    size: int = 0
+
+    def answer(self, size: int, limit: int) -> bool | None:
+        """Whether a batch of `size` examples fits into `limit` bytes; None if that is not known.
+
+        A size that fits or fails answers all smaller or larger ones.
+        """
+        if self.lines:
+            return peak_of(self.lines, size) <= limit
+        if any(step.outcome == "fits" and size <= step.size for step in self.steps):
             return True
-        return False if self.fails is not None and size >= self.fails else None
+        return False if any(step.outcome != "fits" and size >= step.size for step in self.steps) else None
 
 
-def nemo_search(start: int, threshold: float) -> Generator[int, bool, Bracket]:
-    """The sizes that NeMo tries, in its order; it is sent whether each fits, and returns where it ends.
+def peak_of(lines: Sequence[tuple[int, int]], size: int) -> int:
+    """Bytes for a batch of `size` examples: the maximum of `base + slope * size` over the lines."""
+    return max(base + slope * size for base, slope in lines)
+
+
+def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[int, int]:
+    """Double or halve, then bisect, as NeMo's OOMptimizer does for a bucket.
 
     Args:
         start: the first size.
-        threshold: it stops when (fails - fits) / fails is at most this.
+        threshold: stop when (fails - fits) / fails is at most this.
+        fits: called with each size that NeMo tries, in its order.
 
     Returns:
-        The largest size that fitted and the smallest that failed. Where not one example fits, `fits` is 0; there NeMo
-        would go on with empty batches.
+        The largest size that fits, and the number of steps that NeMo makes: it makes one more whose result it does not
+        look at. If not one example fits, the size is 0; NeMo would go on with empty batches.
     """
-    found = Bracket()
-    size = min(start, MAX_BATCH_SIZE)
+    largest, smallest, size, steps = 0, 0, min(start, MAX_BATCH_SIZE), 1
     while True:
-        found = found.with_answer(size, (yield size))
-        if found.fails == 1 or found.fits == MAX_BATCH_SIZE:
-            return found
-        if found.fails is None:
-            size = min(2 * size, MAX_BATCH_SIZE)
-        elif not found.fits:
-            size = max(1, round(size / 2))
-        elif (found.fails - found.fits) / found.fails <= threshold or found.fails - found.fits <= 1:
-            return found
+        steps += 1
+        if fits(size):
+            largest = size
         else:
-            size = round((found.fits + found.fails) / 2)
-
-
-def follow(start: int, threshold: float, answer: Callable[[int], bool]) -> Bracket:
-    """Where NeMo's search ends if these are the answers."""
-    search = nemo_search(start, threshold)
-    size = next(search)
-    while True:
-        try:
-            size = search.send(answer(size))
-        except StopIteration as end:
-            found: Bracket = end.value
-            return found
-
-
-def num_nemo_steps(start: int, threshold: float, answer: Callable[[int], bool]) -> int:
-    """How many steps NeMo's script makes: those of its search, and one more whose result it does not look at."""
-    count = 1
-
-    def counted(size: int) -> bool:
-        nonlocal count
-        count += 1
-        return answer(size)
-
-    follow(start, threshold, counted)
-    return count
-
-
-class _Unknown(Exception):  # noqa: N818 - it ends a search, and is not an error
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-
-def next_size(start: int, threshold: float, known: Bracket, predicted: int | None) -> int | None:
-    """The size to try next; None if what is known answers all that NeMo's search would ask.
-
-    Args:
-        start: where NeMo's search begins.
-        threshold: see `nemo_search`.
-        known: the facts of the bucket.
-        predicted: the largest size that will fit, as far as can be told; None: try what NeMo would try.
-    """
-
-    def answer(size: int) -> bool:
-        does_fit = known.answer(size)
-        if does_fit is None and predicted is None:
-            raise _Unknown(size)
-        return size <= (predicted or 0) if does_fit is None else does_fit
-
-    try:
-        end = follow(start, threshold, answer)
-    except _Unknown as unknown:
-        return unknown.size
-    if known.answer(max(1, end.fits)) is None:
-        return max(1, end.fits)
-    if end.fails is not None and known.answer(end.fails) is None:
-        return end.fails
-    return None
-
-
-def result(start: int, threshold: float, known: Bracket) -> int:
-    """NeMo's answer, when `next_size` has nothing left to ask; 0 where not one example fits."""
-    return follow(start, threshold, lambda size: bool(known.answer(size))).fits
-
-
-def next_start(size: int, start: int) -> int:
-    """Where the search of the next smaller bucket begins, after a bucket with the result `size`."""
-    return 2 * size if size else start
+            smallest = size
+        if smallest == 1 or largest == MAX_BATCH_SIZE:
+            return largest, steps
+        if not smallest:
+            size = min(2 * size, MAX_BATCH_SIZE)
+        elif not largest:
+            size = max(1, round(size / 2))
+        elif (smallest - largest) / smallest <= threshold or smallest - largest <= 1:
+            return largest, steps
+        else:
+            size = round((largest + smallest) / 2)

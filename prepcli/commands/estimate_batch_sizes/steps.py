@@ -2,11 +2,11 @@
 
 import contextlib
 import gc
-import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from prepcli.commands.estimate_batch_sizes.messages import Counted, Hello, Setup, Step
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
+from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Step
 from prepcli.errors import UsageError
 from prepcli.models.batch_schemas import schema_of
 from prepcli.models.devices import use_device
@@ -15,8 +15,6 @@ from prepcli.models.training import load_for_training, make_optimizer, make_step
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from prepcli.models.counted_memory import MemoryCounter
 
 SEED = 0
 OWN_CONTEXT = 2 * 2**30
@@ -29,93 +27,91 @@ class ModelTrainer:
     """A model, its optimizer and its synthetic batches.
 
     Args:
-        setup: the model, and how it is trained.
-        computes: whether steps on the CPU compute values; counting their bytes needs none.
+        options: of the command.
+        device: "cpu" or "cuda:N".
     """
 
-    def __init__(self, setup: Setup, *, computes: bool = False) -> None:
+    def __init__(self, options: EstimateBatchSizes, device: str) -> None:
         import torch
 
-        self._setup = setup
-        self._computes = computes
-        self._device = setup.device
-        self._on_gpu = self._device != "cpu"
-        with naming_faults(self._device):
-            self._memory, self._limit = _memory_limit(setup)
+        self._options, self._device, self._on_gpu = options, device, device != "cpu"
+        with naming_faults(device):
+            self._memory, self._limit = _memory_limit(options, device)
             torch.manual_seed(SEED)
-            self._model = load_for_training(setup.model, setup.model_class, setup.config, self._device)
+            self._model = load_for_training(options.model, options.model_class, options.config, device)
             self._schema = schema_of(self._model)
-            self._optimizer = make_optimizer(self._model, setup.optimizer)
-            copied = sum(_bytes(one) for one in self._of_model()) if setup.ddp else 0
-            self._copy_bytes = copied
+            self._optimizer = make_optimizer(self._model, options.optimizer)
             # A second copy of the model, as distributed training has one in its buckets of gradients.
-            self._copy = torch.empty(copied, dtype=torch.uint8, device=self._device) if self._on_gpu else None
+            self._copy_bytes = sum(one.nbytes for one in self._of_model()) if options.ddp else 0
+            self._copy = torch.empty(self._copy_bytes, dtype=torch.uint8, device=device) if self._on_gpu else None
 
     def hello(self) -> Hello:
         """What this is."""
         import torch
 
         name = torch.cuda.get_device_name(self._device) if self._on_gpu else "cpu"
-        # The state of the optimizer appears with its first step, and gradients with each.
-        trained = sum(_bytes(one) for one in self._model.parameters() if one.requires_grad)
-        static = sum(map(_bytes, self._of_model())) + self._copy_bytes + 3 * trained
-        return Hello(name, self._memory, self._limit, static, type(self._model).__name__)
+        return Hello(name, self._memory, self._limit, type(self._model).__name__)
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         """Make a training step."""
-        lengths = self._schema.lengths(duration, tokens, self._setup.ratio)
-        started = time.monotonic()
+        lengths = self._schema.lengths(duration, tokens, self._options.ratio)
         try:
-            peak, reserved = self._gpu_step(size, lengths) if self._on_gpu else (self._cpu_step(size, lengths).peak, 0)
+            peak = self._gpu_step(size, lengths) if self._on_gpu else max(self._counted(size, lengths))
         except Exception as error:
-            outcome = self._outcome(error)
+            outcome = self._outcome(error, size)
             if outcome is None:
                 raise
-            self._forget()
+            # This frees what the failed step has left. The allocator's caches stay, as they do in a training.
+            self._optimizer.zero_grad()
             return outcome
-        return Step("fits", peak, reserved, round(time.monotonic() - started, 4))
+        return Step(size, "fits", peak) if self._on_gpu or peak <= self._limit else Step(size, "out_of_memory")
 
-    def count(self, duration: float, tokens: int | None) -> Counted:
+    def count(self, duration: float, tokens: int | None) -> Found:
         """Count the memory of small steps."""
-        lengths = self._schema.lengths(duration, tokens, self._setup.ratio)
-        return Counted([(size, self._cpu_step(size, lengths, limited=False).timeline) for size in COUNTED_SIZES])
+        from prepcli.models.counted_memory import envelope
 
-    def _gpu_step(self, size: int, lengths: tuple[int, int]) -> tuple[int, int]:
+        lengths = self._schema.lengths(duration, tokens, self._options.ratio)
+        (small, first), (large, second) = ((size, self._counted(size, lengths)) for size in COUNTED_SIZES)
+        steps = [Step(small, "fits", max(first)), Step(large, "fits", max(second))]
+        return Found(steps, envelope(small, first, large, second))
+
+    def _gpu_step(self, size: int, lengths: tuple[int, int]) -> int:
         import torch
 
         self._warm_up(lengths)
         torch.cuda.reset_peak_memory_stats(self._device)
-        batch = self._schema.batch(size, lengths, self._device)
-        make_step(self._model, self._optimizer, batch, self._setup.dtype, self._device)
+        self._make_step(size, lengths)
         torch.cuda.synchronize(self._device)
-        return torch.cuda.max_memory_allocated(self._device), torch.cuda.max_memory_reserved(self._device)
+        return torch.cuda.max_memory_allocated(self._device)
 
-    def _cpu_step(self, size: int, lengths: tuple[int, int], *, limited: bool = True) -> "MemoryCounter":
-        """A step whose bytes are counted; the optimizer's state is there before."""
+    def _counted(self, size: int, lengths: tuple[int, int]) -> list[int]:
+        """The bytes in use during a step; the optimizer's state is there before."""
         import torch
 
         from prepcli.models.counted_memory import MemoryCounter
 
-        if not self._optimizer.state:  # the first step makes it
-            with MemoryCounter((), computes=self._computes):
-                self._warm_up(lengths)
+        with MemoryCounter(()):
+            self._warm_up(lengths)
         # Every step draws the same numbers, so that steps of two sizes differ in the size alone.
         torch.manual_seed(SEED)
         self._optimizer.zero_grad()
-        known = [*self._of_model(), *_tensors_of(self._optimizer.state)]
-        counter = MemoryCounter(known, self._limit if limited else None, self._copy_bytes, computes=self._computes)
-        with counter, _no_garbage_collection():
-            batch = self._schema.batch(size, lengths, self._device)
-            make_step(self._model, self._optimizer, batch, self._setup.dtype, self._device)
-        return counter
+        states = (one for values in self._optimizer.state.values() for one in values.values())
+        known = [*self._of_model(), *(one for one in states if isinstance(one, torch.Tensor))]
+        with MemoryCounter(known, self._copy_bytes) as counter, _no_garbage_collection():
+            self._make_step(size, lengths)
+        timeline: list[int] = counter.timeline
+        return timeline
+
+    def _make_step(self, size: int, lengths: tuple[int, int]) -> None:
+        batch = self._schema.batch(size, lengths, self._device)
+        make_step(self._model, self._optimizer, batch, self._options.dtype, self._device)
 
     def _warm_up(self, lengths: tuple[int, int]) -> None:
         """Make the optimizer's state, which all steps of a training but the first find."""
         if not self._optimizer.state:
-            batch = self._schema.batch(1, lengths, self._device)
-            make_step(self._model, self._optimizer, batch, self._setup.dtype, self._device)
+            self._make_step(1, lengths)
 
-    def _outcome(self, error: Exception) -> Step | None:
+    def _outcome(self, error: Exception, size: int) -> Step | None:
         """Return what the error means for the search; None for an error of the model.
 
         Raises:
@@ -127,14 +123,10 @@ class ModelTrainer:
         if fault is Fault.MEMORY:
             if self._on_gpu:
                 _refuse_shared(self._device, self._limit)
-            return Step("out_of_memory", detail=detail)
+            return Step(size, "out_of_memory", detail=detail)
         if fault is Fault.DEVICE:
             raise device_failure(str(error), self._device) from error
-        return Step("cuda_error", detail=detail) if self._on_gpu and fault is not None else None
-
-    def _forget(self) -> None:
-        """Free what the failed step has left. The allocator's caches stay, as they do in a training."""
-        self._optimizer.zero_grad()
+        return Step(size, "cuda_error", detail=detail) if self._on_gpu and fault is not None else None
 
     def _of_model(self) -> "Iterator[Tensor]":
         yield from self._model.parameters()
@@ -151,30 +143,30 @@ def _no_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _memory_limit(setup: Setup) -> tuple[int, int]:
+def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
     """The memory of the device, and how much of it a step may use; the limit of this process is set."""
     import torch
 
-    if setup.device == "cpu":
-        memory = setup.gpu_memory or 0
-        return memory, int(memory * setup.memory_fraction)
+    given = 0 if options.gpu_memory is None else parse_memory(options.gpu_memory)
+    if device == "cpu":
+        return given, int(given * options.memory_fraction)
     count = torch.cuda.device_count()
     if not count:
         raise UsageError(
-            f"--device {setup.device}: PyTorch finds no GPU here; for an estimate give --device cpu --gpu-memory 80GiB"
+            f"--device {device}: PyTorch finds no GPU here; for an estimate give --device cpu --gpu-memory 80GiB"
         )
-    number = int(setup.device.partition(":")[2] or 0)
+    number = int(device.partition(":")[2] or 0)
     if number >= count:
-        raise UsageError(f"--device {setup.device}: this machine has {count} GPUs")
-    use_device(setup.device)  # NeMo, and its loss of RNN-T, ask for the current one
-    memory = torch.cuda.get_device_properties(setup.device).total_memory
-    wanted = setup.gpu_memory or memory
+        raise UsageError(f"--device {device}: this machine has {count} GPUs")
+    use_device(device)  # NeMo, and its loss of RNN-T, ask for the current one
+    memory = torch.cuda.get_device_properties(device).total_memory
+    wanted = given or memory
     if wanted > memory:
         raise UsageError(
             f"--gpu-memory: this GPU has {memory / 2**30:.1f} GiB; for a larger one give --device cpu, an estimate"
         )
-    torch.cuda.set_per_process_memory_fraction(setup.memory_fraction * wanted / memory, setup.device)
-    return wanted, int(setup.memory_fraction * wanted)
+    torch.cuda.set_per_process_memory_fraction(options.memory_fraction * wanted / memory, device)
+    return wanted, int(options.memory_fraction * wanted)
 
 
 def _refuse_shared(device: str, limit: int) -> None:
@@ -193,14 +185,3 @@ def _refuse_shared(device: str, limit: int) -> None:
             "sizes would be too small: give each rank a GPU of its own, wait until the GPU is free, or give the memory "
             "that training will have (--gpu-memory)"
         )
-
-
-def _bytes(tensor: "Tensor") -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def _tensors_of(state: Any) -> "Iterator[Tensor]":
-    import torch
-
-    for values in state.values():
-        yield from (one for one in values.values() if isinstance(one, torch.Tensor))

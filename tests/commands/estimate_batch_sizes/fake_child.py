@@ -1,7 +1,8 @@
 """A child process with a toy in the place of a model: its memory is known, and it starts in a moment.
 
 `FAKE_MODEL` in the environment is a JSON object: `limit` bytes; `base`, `per_second`, `per_square` and `per_token`
-bytes; `failure`: what happens above the limit (out_of_memory, kill, hang, cuda_error, device). It notes steps in `log`.
+bytes; `failure`: what happens above the limit (out_of_memory, kill, exit, hang, cuda_error, device). It notes steps in
+`log`.
 """
 
 import json
@@ -11,8 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.estimate_batch_sizes.child import serve
-from prepcli.commands.estimate_batch_sizes.messages import Counted, Hello, Setup, Step
+from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Step
 from prepcli.errors import IncompleteError
 
 VARIABLE = "FAKE_MODEL"
@@ -41,35 +41,38 @@ class FakeModel:
         return self.peak(duration, tokens, size) <= self.limit
 
     def hello(self) -> Hello:
-        return Hello(self.device, 2 * self.limit, self.limit, self.base, "FakeModel")
+        return Hello(self.device, 2 * self.limit, self.limit, "FakeModel")
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         if self.log:
             with Path(self.log).open("a", encoding="ascii") as file:
                 file.write(f"{duration} {tokens} {size} {os.getpid()}\n")
         if self.fits(duration, tokens, size):
-            return Step("fits", self.peak(duration, tokens, size), 0, 0.001)
+            return Step(size, "fits", self.peak(duration, tokens, size))
         if self.failure == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.failure == "exit":
+            os._exit(3)
         if self.failure == "hang":
             time.sleep(3600)
         if self.failure == "device":
             raise IncompleteError("the device has failed: cuda:0: uncorrectable ECC error encountered")
         if self.failure == "bug":
             raise ValueError("a model that\ncannot do this")
-        return Step("cuda_error" if self.failure == "cuda_error" else "out_of_memory")
+        return Step(size, "cuda_error" if self.failure == "cuda_error" else "out_of_memory")
 
-    def count(self, duration: float, tokens: int | None) -> Counted:
+    def count(self, duration: float, tokens: int | None) -> Found:
         if self.failure == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.failure == "hang":
+            time.sleep(3600)
         if self.log:
             with Path(self.log).open("a", encoding="ascii") as file:
                 file.write(f"{duration} {tokens} counted {os.getpid()}\n")
-        return Counted([(size, [self.base, self.peak(duration, tokens, size)]) for size in (2, 3)])
+        steps = [Step(size, "fits", self.peak(duration, tokens, size)) for size in (2, 3)]
+        return Found(steps, [(self.base, self.per_example(duration, tokens))])
 
 
-def main(lifeline: int, answers: int) -> None:
-    def load(_: Setup) -> FakeModel:
-        return FakeModel(json.loads(os.environ[VARIABLE]))
-
-    serve(load, lifeline, answers)
+def make(options: object, device: str) -> FakeModel:
+    """Stands for the class `ModelTrainer`."""
+    return FakeModel(json.loads(os.environ[VARIABLE]))

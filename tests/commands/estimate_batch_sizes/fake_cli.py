@@ -1,12 +1,13 @@
 """The command line, with a toy in the child: `python -m tests.commands.estimate_batch_sizes.fake_cli COMMAND`."""
 
-from prepcli.commands.estimate_batch_sizes import children
+from prepcli.commands.estimate_batch_sizes import job
+from tests.commands.estimate_batch_sizes import fake_child
 
 
 def main() -> None:
     from prepcli.cli.app import main
 
-    children.MODULE = "tests.commands.estimate_batch_sizes.fake_child"
+    vars(job)["ModelTrainer"] = fake_child.make
     main()
 
 

@@ -1,10 +1,12 @@
 """`estimate-batch-sizes` on the command line, with a toy that has a limit of memory in the child process."""
 
 import json
+import os
 import shutil
 import signal
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +15,15 @@ import pytest
 import yaml
 
 import prepcli as library
-from prepcli.commands.estimate_batch_sizes import children
+from prepcli.commands.estimate_batch_sizes import child, job
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.errors import UsageError
 from prepcli.models import devices
 from tests.commands.estimate_batch_sizes import fake_child
 from tests.commands.estimate_batch_sizes.fake_child import FakeModel
 from tests.commands.estimate_batch_sizes.nemo_search import nemo_profile
 from tests.conftest import read_lines
-from tests.support.running import HANG_SECONDS, Outcome, prepcli, start_prepcli
+from tests.support.running import HANG_SECONDS, Outcome, prepcli, run_process, start_prepcli
 from tests.support.tools import need_package
 
 BINS = [1.0, 2.5, 4.0, 8.0, 16.0]
@@ -29,7 +32,7 @@ COMMAND = ("estimate-batch-sizes", "--model-class", "toys.Toy", "--config", "toy
 
 @pytest.fixture(autouse=True)
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(children, "MODULE", "tests.commands.estimate_batch_sizes.fake_child")
+    monkeypatch.setattr(job, "ModelTrainer", fake_child.make)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "toy.yaml").write_text("model: {}\n")
     return tmp_path
@@ -99,7 +102,7 @@ def test_a_finished_search_makes_no_step(toy: Path) -> None:
     assert (again["status"], len(asked())) == ("nothing_to_do", count)
     assert again["details"] == first["details"]
     assert first["details"]["steps"] == count
-    assert first["details"]["steps_of_nemo"] > 2 * count
+    assert first["details"]["steps_of_nemo"] == count + len(BINS)  # NeMo makes one more for each bucket
     other = run("--threshold", 0.1)
     assert other.code == 2
     assert "--threshold was 0.05, now 0.1. Choose another directory with --work, or" in other.error_line
@@ -120,25 +123,116 @@ def test_a_step_that_ends_the_process_is_a_result(failure: str, toy: Path) -> No
 
 
 def test_a_stopped_search_continues(toy: Path) -> None:
-    """Killed in the middle of a bucket: what is known is not tried again, and the result is the same."""
+    """Killed in the middle of a bucket: larger ones that are done are not tried again, and the result is the same."""
     whole = run("--json").json["details"]
-    parts = sorted(Path("sizes.prepcli/parts").glob("probe-*"))
-    for number, kept in ((1, parts[:4]), (2, parts[3:])):
+    file = Path("sizes/batch_sizes.yaml").read_bytes()
+    for number, kept in ((1, (3, 4)), (2, (4,)), (3, (0, 2))):
         Path("log.txt").unlink()
         left = Path(f"left{number}")
         shutil.copytree("sizes.prepcli", f"{left}.prepcli")
-        for path in Path(f"{left}.prepcli/parts").glob("probe-*"):
-            if path.name not in {one.name for one in kept}:
+        for path in Path(f"{left}.prepcli/done").iterdir():
+            if path.stem not in {f"bucket_{one:04d}" for one in kept}:
                 path.unlink()
-        shutil.rmtree(f"{left}.prepcli/done")
         Path(f"{left}.prepcli/report.json").unlink()
         done = run("--json", work=str(left))
         assert done.code == 0, done.err
         assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
-        assert done.json["details"]["steps"] == len(kept) + len(asked())
-        assert not {(str(BINS[int(path.name[6:10])]), path.stem.split("-")[2]) for path in kept} & {
-            (line.split()[0], line.split()[2]) for line in asked()
-        }
+        assert Path(f"{left}/batch_sizes.yaml").read_bytes() == file
+        assert not {str(BINS[one]) for one in kept} & {line.split()[0] for line in asked()}
+
+
+def test_a_kill_of_the_process_costs_a_try(toy: Path) -> None:
+    """Also of one that is killed before its second request, and one that ends without a signal."""
+    for failure, words in (("kill", "ended by SIGKILL"), ("exit", "ended with code 3")):
+        done = run("--json", work=failure, failure=failure)
+        assert done.code == 0, done.err
+        assert done.json["details"]["bucket_batch_size"] == expected()
+        parts = [json.loads(path.read_text()) for path in sorted(Path(f"{failure}.prepcli/parts").glob("bucket_*"))]
+        failed = [one for part in parts for one in part["steps"] if one["outcome"] != "fits"]
+        assert failed
+        assert all(one["outcome"] == "killed" and words in one["detail"] for one in failed)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_dies_before_it_reads(times: int, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not begun, so another one gets the message; the second is the end, in one line."""
+    dying = (
+        "import os, pathlib, select\n"
+        f"if len(list(pathlib.Path('.').glob('died*'))) < {times}:\n"
+        "    pathlib.Path('died' + str(os.getpid())).touch()\n"
+        "    select.select([{0}], [], [])\n"
+        "    os._exit(3)\n"
+    )
+    monkeypatch.setattr(child, "_CODE", dying + child._CODE.replace("{}", "{0}"))
+    done = run("--json")
+    assert len(list(toy.glob("died*"))) == times
+    if times == 1:
+        assert done.code == 0, done.err
+        assert done.json["details"]["bucket_batch_size"] == expected()
+    else:
+        assert done.code == 1
+        assert "the model cannot be loaded: it ended with code 3; see" in done.error_line
+
+
+def test_a_process_that_dies_between_steps(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next step was not begun by it, so that its size may fit."""
+    monkeypatch.setenv(fake_child.VARIABLE, "{}")
+    options = EstimateBatchSizes(model_class="toys.Toy", config=Path("toy.yaml"))
+    with closing(child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda hello: None)) as made:
+        made.hello()
+        number = made._process.pid
+        made._process.kill()
+        os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+        assert made.step(1.0, None, 1).outcome == "fits"
+        assert made._process.pid != number
+
+
+@pytest.mark.parametrize("arguments", [(), ("--device", "cpu", "--gpu-memory", "1GiB")])
+def test_buckets_without_a_file_of_what_was_found(arguments: tuple[str, ...], toy: Path) -> None:
+    """A version before this one left none, but marks of the buckets that are done: they are measured again."""
+    whole = run(*arguments, "--json").json["details"]
+    file = Path("sizes/batch_sizes.yaml").read_bytes()
+    for path in Path("sizes.prepcli/done").glob("bucket_*"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"work_files": {}}))
+    for path in (*Path("sizes.prepcli/done").glob("*"), *Path("sizes.prepcli/parts").glob("bucket_*")):
+        if path.stem not in {f"bucket_{number:04d}" for number in (0, 3, 4)} or path.parent.name == "parts":
+            path.unlink()
+    Path("sizes.prepcli/report.json").unlink()
+    Path("sizes/batch_sizes.yaml").unlink()
+    done = run(*arguments, "--json")
+    assert done.code == 0, done.err
+    assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
+    assert Path("sizes/batch_sizes.yaml").read_bytes() == file
+
+
+@pytest.mark.parametrize("failure", ["kill", "hang"])
+def test_a_counted_step_that_does_not_end_well(failure: str, toy: Path) -> None:
+    """Only a step that hangs may need more time."""
+    done = run("--device", "cpu", "--gpu-memory", "1GiB", "--probe-timeout", 1, failure=failure)
+    assert done.code == 1
+    assert "steps with examples of 16 s cannot be made on this machine: " in done.error_line
+    words = {
+        "kill": "was ended by SIGKILL; use a machine with more memory",
+        "hang": "no end after 1 s; give it more time",
+    }
+    assert words[failure] in done.error_line
+    assert ("--probe-timeout" in done.error_line) == (failure == "hang")
+
+
+def test_a_script_without_a_guard(toy: Path) -> None:
+    """A spawned process must not run the script again that has called the command."""
+    Path("script.py").write_text(
+        "import prepcli\n"
+        "from prepcli.commands.estimate_batch_sizes import job\n"
+        "from tests.commands.estimate_batch_sizes import fake_child\n"
+        "job.ModelTrainer = fake_child.make\n"
+        "prepcli.estimate_batch_sizes(model_class='toys.Toy', config='toy.yaml', buckets='[1.0,2.0]', work='sizes')\n"
+        "print('once')\n"
+    )
+    root = str(Path(library.__file__).parents[1])
+    environ = {**os.environ, fake_child.VARIABLE: "{}", "PYTHONPATH": root}
+    done = run_process([sys.executable, "script.py"], env=environ)
+    assert (done.code, done.out) == (0, "once\n"), done.err
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
@@ -220,11 +314,8 @@ def test_a_device_that_fails_ends_the_search(toy: Path) -> None:
     assert done.code == 4
     assert "the device has failed: cuda:0: uncorrectable ECC" in done.error_line
     assert "Continue with: prepcli estimate-batch-sizes" in done.error_line
-    known = len(asked()) - 1
     again = run("--json").json["details"]
     assert again["bucket_batch_size"] == expected()
-    assert again["steps"] == len(asked()) - 1
-    assert known
 
 
 def test_nothing_fits_in_the_longest_bucket(toy: Path) -> None:
@@ -362,8 +453,8 @@ def test_interrupted(toy: Path) -> None:
     _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 4, err
     assert "Continue with: prepcli estimate-batch-sizes" in err
-    known = len(list(Path("sizes.prepcli/parts").glob("probe-*")))
-    assert known
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(asked()[-1].split()[-1]), 0)
     done = run("--json", bins=[1.0, 2.0])
     assert done.code == 0, done.err
     assert done.json["details"]["bucket_batch_size"] == expected([1.0, 2.0])

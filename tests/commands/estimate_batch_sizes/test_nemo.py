@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from prepcli.commands.estimate_batch_sizes import children
-from prepcli.commands.estimate_batch_sizes.lines import envelope, peak_of
-from prepcli.commands.estimate_batch_sizes.messages import Setup
-from prepcli.commands.estimate_batch_sizes.probes import Record
-from prepcli.commands.estimate_batch_sizes.searching import Search, Settings
+from prepcli.commands.estimate_batch_sizes import child
+from prepcli.commands.estimate_batch_sizes.buckets import Bound
+from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
+from prepcli.commands.estimate_batch_sizes.search import Found, peak_of
 from tests.commands.estimate_batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
 from tests.support.forks import FORKING
@@ -40,10 +40,17 @@ def nemo() -> Iterator[None]:
     logging.disable(level)
 
 
-def trainer(model_class: str, config: Path, limit: int = 10**12, dtype: str = "bfloat16") -> ModelTrainer:
+def trainer(model_class: str, config: Path, **options: Any) -> ModelTrainer:
     from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
 
-    return ModelTrainer(Setup(None, model_class, str(config), "adamw", dtype, True, "cpu", 1.0, limit, 12.0))
+    words: dict[str, Any] = {
+        "model_class": model_class,
+        "config": config,
+        "device": "cpu",
+        "gpu_memory": "1TB",
+        "memory_fraction": 1.0,
+    }
+    return ModelTrainer(EstimateBatchSizes(**words | options), "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,7 @@ def check_lines(
     made: ModelTrainer, duration: float, tokens: int | None = None, sizes: tuple[int, ...] = (12,)
 ) -> list[tuple[int, int]]:
     """The lines of small steps without arithmetic against the counted peaks of other batches with it."""
-    lines = envelope(made.count(duration, tokens).timelines)
+    lines = made.count(duration, tokens).lines
     for size in sizes:
         peak = computed(made, duration, tokens, size)
         assert abs(peak_of(lines, size) - peak) <= 0.01 * peak, (duration, size)
@@ -65,11 +72,9 @@ def check_lines(
 
 def computed(made: ModelTrainer, duration: float, tokens: int | None, size: int) -> int:
     """The counted peak of a step that computes all values."""
-    made._computes = True
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("prepcli.models.counted_memory.without_arithmetic", lambda *_: NotImplemented)
         return made.step(duration, tokens, size).peak
-    finally:
-        made._computes = False
 
 
 def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
@@ -91,14 +96,14 @@ def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path, monkeypatch: pyt
     wanted = ((2.0, 10, (1, 12)), (2.0, 60, (12,)), (4.0, 60, (12,)))
     peaks = [peak_of(check_lines(made, duration, tokens, sizes), 12) for duration, tokens, sizes in wanted]
     assert peaks == sorted(set(peaks))
-    bounds = [(1.0, 10), (1.0, 20), (3.0, 40)]
+    bounds: list[Bound] = [(1.0, 10), (1.0, 20), (3.0, 40)]
     limit = computed(made, 3.0, 40, 9)
     made._limit, found = limit, []
-    for is_estimate in (True, False):
-        record = Record(tmp_path / str(is_estimate), "digest")
-        settings = Settings(bounds, 4, 0.05, is_estimate, limit, made.hello().static)
-        search = Search(settings, record, made)
-        found.append(search.results(finish=True))
+    for device in ("cpu", "cuda"):  # extrapolated, and searched
+        results = [Found() for _ in bounds]
+        search = BatchSizesJob(EstimateBatchSizes(start_batch_size=4, device=device), made)  # type: ignore[arg-type]
+        search._settle_all(bounds, results, limit)
+        found.append([one.size for one in results])
     assert found[0] == found[1]
     assert found[0][-1] == 9
     assert found[0] == sorted(found[0], reverse=True)
@@ -115,8 +120,7 @@ def test_the_lines_of_a_magpie_model(tmp_path: Path, codec_model: Path) -> None:
 
 
 def test_a_step_above_the_limit_is_out_of_memory(ctc: ModelTrainer) -> None:
-    counted = ctc.count(2.0, None)
-    peak = max(counted.timelines[0][1])
+    peak = ctc.count(2.0, None).steps[0].peak
     before, ctc._limit = ctc._limit, peak
     try:
         assert ctc.step(2.0, None, 2).outcome == "fits"
@@ -126,37 +130,9 @@ def test_a_step_above_the_limit_is_out_of_memory(ctc: ModelTrainer) -> None:
         ctc._limit = before
 
 
-def test_bytes_of_tensors_are_counted() -> None:
-    from prepcli.models.counted_memory import MemoryCounter
-
-    weight = torch.zeros(10, 10, requires_grad=True)
-    with MemoryCounter([weight], extra=7) as counter:
-        made = torch.ones(100) * 2  # two tensors of 400 bytes at once
-        view = made[:50]
-        view += 1
-        assert counter.in_use == 407 + 400
-        (weight @ made[:10]).sum().backward()
-        assert counter.in_use == 407 + 400 + 400 + 0
-    assert counter.static == 407
-    assert counter.peak >= 407 + 800
-    assert weight.grad is not None
-    with pytest.raises(torch.cuda.OutOfMemoryError), MemoryCounter([], limit=399):
-        torch.ones(100)
-
-
-def test_tensors_larger_than_this_machine_are_counted() -> None:
-    """The memory of the GPU in question is not that of this machine."""
-    from prepcli.models.counted_memory import MemoryCounter
-
-    column, row = torch.zeros(1 << 19, 1), torch.zeros(1, 1 << 19)
-    with MemoryCounter([]) as counter:
-        made = column @ row
-    assert counter.peak == 4 * made.numel() == 1 << 40
-
-
 def test_the_whole_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bins, batch sizes for a limit of memory, and a config that NeMo's loader takes."""
-    monkeypatch.setattr(children, "subprocess", FORKING)
+    monkeypatch.setattr(child, "subprocess", FORKING)
     config = ctc_config(tmp_path)
     manifest = MINI_CORPUS / "manifest.json"
     assert prepcli("estimate-bins", manifest, "-b", 4, "--write-config", config).code == 0

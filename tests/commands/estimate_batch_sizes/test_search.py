@@ -1,4 +1,4 @@
-"""The search alone: NeMo's answers for the same predicate, with few questions."""
+"""The search alone: NeMo's answers for the same predicate, with its steps but one of each bucket."""
 
 import random
 from collections.abc import Sequence
@@ -14,41 +14,30 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     parse_buckets,
     tokens_of,
 )
-from prepcli.commands.estimate_batch_sizes.lines import envelope, peak_of
-from prepcli.commands.estimate_batch_sizes.messages import Counted, Hello, Step
-from prepcli.commands.estimate_batch_sizes.options import parse_memory
-from prepcli.commands.estimate_batch_sizes.probes import Record
-from prepcli.commands.estimate_batch_sizes.search import Bracket, follow, next_size, num_nemo_steps
-from prepcli.commands.estimate_batch_sizes.searching import Search, Settings
+from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
+from prepcli.commands.estimate_batch_sizes.search import Found, Step, bisect
 from prepcli.errors import UsageError
 from tests.commands.estimate_batch_sizes.fake_child import FakeModel
 from tests.commands.estimate_batch_sizes.nemo_search import SCRIPT, nemo_merge, nemo_profile, own_of_nemo
 
 
-class Here:
-    """A child in this process, which counts the steps."""
+class Here(BatchSizesJob):
+    """The job with a toy in this process, which counts the steps."""
 
-    def __init__(self, model: FakeModel) -> None:
-        self.model = model
+    def __init__(self, model: FakeModel, bounds: Sequence[Bound], start: int = 32, threshold: float = 0.05) -> None:
+        super().__init__(EstimateBatchSizes(start_batch_size=start, threshold=threshold), self)  # type: ignore[arg-type]
+        self.model, self.bounds = model, list(bounds)
+        self.found = [Found() for _ in bounds]
         self.asked: list[tuple[float, int | None, int]] = []
-
-    def hello(self) -> Hello:
-        return self.model.hello()
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         self.asked.append((duration, tokens, size))
         return self.model.step(duration, tokens, size)
 
-    def count(self, duration: float, tokens: int | None) -> Counted:
-        return self.model.count(duration, tokens)
-
-
-def make_search(
-    tmp_path: Path, model: FakeModel, bounds: Sequence[Bound], start: int = 32, threshold: float = 0.05
-) -> tuple[Search, Here]:
-    child = Here(model)
-    settings = Settings(bounds, start, threshold, False, model.limit, model.base)
-    return Search(settings, Record(tmp_path, "digest"), child), child
+    def results(self) -> tuple[list[int], int]:
+        steps = self._settle_all(self.bounds, self.found, self.model.limit)
+        return [one.size for one in self.found], steps
 
 
 def random_model(draw: random.Random) -> tuple[FakeModel, list[float]]:
@@ -65,7 +54,7 @@ def random_model(draw: random.Random) -> tuple[FakeModel, list[float]]:
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_the_answers_are_those_of_nemo(number: int, tmp_path: Path, draw: random.Random) -> None:
+def test_the_answers_are_those_of_nemo(number: int, draw: random.Random) -> None:
     model, bins = random_model(draw)
     start, threshold = draw.choice([1, 3, 7, 32, 100, 1000]), draw.choice([0.0, 0.02, 0.05, 0.3])
     kinds = [kind for kind in (own_of_nemo(),) if kind is not None]
@@ -75,13 +64,21 @@ def test_the_answers_are_those_of_nemo(number: int, tmp_path: Path, draw: random
             expected,
             steps,
         )
-    search, child = make_search(tmp_path, model, bins, start, threshold)
-    sizes = search.results(finish=True)
-    assert sizes == expected
-    assert len(child.asked) == len(set(child.asked))  # nothing is tried twice
-    assert len(child.asked) <= steps
+    here = Here(model, bins, start, threshold)
+    sizes, counted = here.results()
+    assert (sizes, counted) == (expected, steps)
+    assert len(here.asked) == len(set(here.asked))  # nothing is tried twice
+    assert len(here.asked) == steps - len(bins)  # NeMo makes one more for each bucket
     lists = final_lists(bins, sizes)
     assert (lists.bins, lists.sizes) == nemo_merge(bins, expected)
+
+
+def test_the_steps_of_thirty_buckets() -> None:
+    """What the documentation says of them."""
+    bins = [round(1 + 1.3 * number, 2) for number in range(30)]
+    here = Here(FakeModel({"limit": 50_000_000}), bins)
+    _, steps = here.results()
+    assert (len(here.asked), steps) == (203, 233)
 
 
 def test_nemos_own_class_is_read_where_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -95,7 +92,7 @@ def test_nemos_own_class_is_read_where_it_is_there(monkeypatch: pytest.MonkeyPat
     assert kind(32, 0.05).a == ({"inputs": []}, 32, 0.05)
 
 
-def test_pairs(tmp_path: Path, draw: random.Random) -> None:
+def test_pairs() -> None:
     bounds: list[Bound] = [(d, t) for d in (2.0, 4.5, 11.0, 30.0) for t in (10 * int(d), 20 * int(d), 40 * int(d))]
     model = FakeModel({"limit": 300_000_000, "per_token": 40_000, "per_square": 500})
 
@@ -103,77 +100,63 @@ def test_pairs(tmp_path: Path, draw: random.Random) -> None:
         return model.fits(duration_of(bounds[bucket]), tokens_of(bounds[bucket]), size)
 
     expected, steps = nemo_profile(len(bounds), fits, 32, 0.05)
-    search, child = make_search(tmp_path, model, bounds)
-    sizes = search.results(finish=True)
-    assert sizes == expected
-    assert len(child.asked) < steps / 2
+    here = Here(model, bounds)
+    assert here.results() == (expected, steps)
     assert final_lists(bounds, [5] * len(bounds)).bins == bounds  # pairs are never merged
 
 
-def test_thirty_buckets_take_a_quarter_of_nemos_steps(tmp_path: Path) -> None:
-    bins = [round(1 + 1.3 * number, 2) for number in range(30)]
-    model = FakeModel({"limit": 50_000_000})
-    search, child = make_search(tmp_path, model, bins)
-    search.results(finish=True)
-    _, steps = nemo_profile(30, lambda b, n: model.fits(bins[b], None, n), 32, 0.05)
-    assert (len(child.asked), steps) == (62, 233)
+def test_what_another_rank_knows_is_not_tried_again() -> None:
+    """It began a bucket elsewhere: the answers are NeMo's, and only steps that are missing are made."""
+    bins = [1.0, 2.0, 4.0, 8.0, 9.0, 10.0, 16.0, 30.0]
+    model = FakeModel({"limit": 90_000_000})
+    expected, steps = nemo_profile(len(bins), lambda b, n: model.fits(bins[b], None, n), 32, 0.05)
+    here, alone = Here(model, bins), Here(model, bins, start=5)
+    for bound, found in list(zip(bins, here.found, strict=True))[::2]:
+        alone._settle(bound, found, 5, model.limit)
+    assert here.results() == (expected, steps)
+    assert len(here.asked) < steps - len(bins) - 8
+    assert not set(here.asked) & set(alone.asked)
 
 
-def test_memory_that_is_not_linear(tmp_path: Path, draw: random.Random) -> None:
-    """Steps of memory, as kernels with fixed tiles have, and noise in what is measured: the answers stay NeMo's."""
+def test_memory_that_is_not_linear() -> None:
+    """Steps of memory, as kernels with fixed tiles have: the answers stay NeMo's."""
 
     class Uneven(FakeModel):
         def peak(self, duration: float, tokens: int | None, size: int) -> int:
             tiles = -(-size // 16) * 16 if size > 8 else size
             return self.base + tiles * self.per_example(duration, tokens)
 
-        def step(self, duration: float, tokens: int | None, size: int) -> Step:
-            made = super().step(duration, tokens, size)
-            return Step(made.outcome, int(made.peak * draw.uniform(0.7, 1.3)))
-
     bins = [1.0, 2.0, 4.0, 8.0, 9.0, 10.0, 16.0, 30.0]
     model = Uneven({"limit": 90_000_000})
-    expected, steps = nemo_profile(len(bins), lambda b, n: model.fits(bins[b], None, n), 32, 0.05)
-    search, child = make_search(tmp_path, model, bins)
-    assert search.results(finish=True) == expected
-    assert len(child.asked) <= steps + 3 * len(bins)  # wrong predictions are given up soon
+    assert Here(model, bins).results() == nemo_profile(8, lambda b, n: model.fits(bins[b], None, n), 32, 0.05)
 
 
-def test_a_bucket_in_which_nothing_fits(tmp_path: Path) -> None:
+def test_a_bucket_in_which_nothing_fits() -> None:
     model = FakeModel({"limit": 1_500_000})  # one example of 31.9 s fits
-    search, _ = make_search(tmp_path, model, [5.0, 20.0, 40.0, 50.0])
-    sizes = search.results(finish=True)
+    here = Here(model, [5.0, 20.0, 40.0, 50.0])
+    sizes, _ = here.results()
     assert sizes[2:] == [0, 0]
     assert sizes[1] >= 1
-    found = search.longest(sizes)
-    assert found is not None
-    assert model.fits(found.duration, None, 1)
-    assert not model.fits(found.duration * 1.02, None, 1)
+    longest = here._longest(here.bounds, here.found, model.limit)
+    assert longest is not None
+    assert model.fits(longest, None, 1)
+    assert not model.fits(longest * 1.02, None, 1)
 
 
 def test_where_nemos_search_ends() -> None:
-    assert follow(32, 0.05, lambda size: size <= 100) == Bracket(100, 104)
-    assert follow(32, 0.05, lambda size: size <= 1) == Bracket(1, 2)
-    assert follow(32, 0.05, lambda size: False) == Bracket(0, 1)
-    assert follow(3, 0.05, lambda size: True).fails is None  # an end even where all fits
+    assert bisect(32, 0.05, lambda size: size <= 100)[0] == 100
+    assert bisect(32, 0.05, lambda size: size <= 1)[0] == 1
+    assert bisect(32, 0.05, lambda size: False)[0] == 0
+    assert bisect(3, 0.05, lambda size: True)[0] == 1 << 30  # an end even if all fits
     asked = []
 
     def only_one_fits(size: int) -> bool:
         asked.append(size)
         return size == 1
 
-    follow(7, 0.05, only_one_fits)
+    bisect(7, 0.05, only_one_fits)
     assert asked == [7, 4, 2, 1]  # halves are rounded, as NeMo does
-    assert num_nemo_steps(32, 0.05, lambda size: size <= 100) == nemo_profile(1, lambda _, n: n <= 100, 32, 0.05)[1]
-
-
-def test_a_right_prediction_needs_two_steps() -> None:
-    known = Bracket()
-    asked = []
-    while (size := next_size(32, 0.05, known, 101)) is not None:
-        asked.append(size)
-        known = known.with_answer(size, size <= 101)
-    assert asked == [100, 104]
+    assert bisect(32, 0.05, lambda size: size <= 100)[1] == nemo_profile(1, lambda _, n: n <= 100, 32, 0.05)[1]
 
 
 @pytest.mark.parametrize(
@@ -222,11 +205,3 @@ def test_sizes_of_memory() -> None:
     for text in ("0GiB", "-1GiB", "80XB", "GiB"):
         with pytest.raises(UsageError):
             parse_memory(text)
-
-
-def test_lines_of_memory() -> None:
-    """The maximum of a step is elsewhere for large batches: each event has its own line."""
-    assert envelope([(2, [1000, 120, 0]), (3, [1000, 180, 0])]) == [(1000, 0), (0, 60)]
-    assert envelope([(2, [10]), (3, [12, 13])]) == [(4, 3)]  # not comparable: the peaks alone
-    assert peak_of([(1000, 0), (0, 60)], 5) == 1000
-    assert peak_of([(1000, 0), (0, 60)], 20) == 1200
