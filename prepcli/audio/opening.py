@@ -1,13 +1,16 @@
 """Open encoded audio: bytes, a file or an object in a store."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from prepcli.audio.source import ByteSource, FileSource, Source, open_file, refuse, regular_size
+from prepcli.audio.source import ByteSource, FileSource, Source, WatchedSource, open_file, refuse, regular_size
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.storage.addresses import AddressError, is_address
+
+ResultT = TypeVar("ResultT")
 
 
 @contextmanager
@@ -34,6 +37,28 @@ def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
         yield FileSource(fd, regular_size(fd, name), name)
     finally:
         os.close(fd)
+
+
+def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
+    """What `use` makes of audio. After a reject of what libsndfile or a program has read, `use` is called again.
+
+    They take an error of reading for the end of the file or for damage; the second time it is known.
+
+    Raises:
+        RecordRejected: `use` does, also the second time.
+        OSError: the file could not be read the second time, and the machine is the cause.
+    """
+    try:
+        return use(source)
+    except RecordRejected:
+        if not isinstance(source, FileSource) or not source.is_decoded:
+            raise
+    watched = WatchedSource(source)
+    try:
+        return use(watched)
+    finally:
+        if isinstance(watched.failure, OSError):
+            refuse(watched.failure, source.name)
 
 
 def read_whole(path: str, name: str) -> bytes:

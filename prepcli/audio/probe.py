@@ -13,7 +13,7 @@ from pathlib import Path
 from prepcli.audio import containers, ffmpeg, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
-from prepcli.audio.opening import open_source
+from prepcli.audio.opening import open_source, used
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import READING, ByteSource, Source
 from prepcli.storage.input_files import read_at
@@ -47,7 +47,7 @@ def probe_file(path: str | Path) -> AudioInfo:
     """
     name = str(path)
     with open_source(path, name) as source:
-        return _probe(source, source.read(0, _HEAD_BYTES), name)
+        return used(source, lambda one: _probe(one, one.read(0, _HEAD_BYTES), name))
 
 
 def plain_wav_seconds(path: str) -> float | None:

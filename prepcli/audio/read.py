@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prepcli.audio import ffmpeg, flac, mpeg, ogg, read, riff, sox
 from prepcli.audio.info import FFMPEG, NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import MAX_FLOAT, SAME_SECONDS
-from prepcli.audio.opening import open_source
+from prepcli.audio.opening import open_source, used
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file
 from prepcli.errors import RecordRejected, RejectReason
@@ -189,9 +189,7 @@ def read_segment(
     if info.data_offset is not None:
         return _read_pcm(source, info, start, length, name)
     with open_source(source, name) as opened:
-        samples = _decode(opened, info, start, length, name)
-    if len(samples) != length:
-        unreadable(name, f"ends early: {length} samples wanted from {start} on, {len(samples)} could be decoded")
+        samples = used(opened, lambda one: _decode_all(one, info, start, length, name))
     if samples.dtype.kind == "f" and length:
         _check_numbers(samples, start, name)
     return samples
@@ -245,6 +243,13 @@ def _read_range(path: str | Path, offset: int, length: int, name: str) -> bytes:
         return FileSource(fd, offset + length, name).read(offset, length)
     finally:
         os.close(fd)
+
+
+def _decode_all(source: Source, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
+    samples = _decode(source, info, start, length, name)
+    if len(samples) != length:
+        unreadable(name, f"ends early: {length} samples wanted from {start} on, {len(samples)} could be decoded")
+    return samples
 
 
 def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":

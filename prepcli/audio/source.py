@@ -78,15 +78,62 @@ class ByteSource:
         return file
 
 
+class Watched(Protocol):
+    """Encoded audio that keeps the error which libsndfile has met."""
+
+    size: int
+    failure: Exception | None
+
+
+class ForLibsndfile:
+    """A file object for libsndfile, which calls it from C: what it raises would only be printed.
+
+    A seek to before the start is ignored, as in damaged files. After an error, which `source` gets, `raw` seems to end.
+    """
+
+    def __init__(self, source: "Watched", raw: io.RawIOBase) -> None:
+        self._source = source
+        self._raw = raw
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position."""
+        try:
+            return self._raw.seek(offset, whence)
+        except (ValueError, OSError):
+            return self._raw.tell()
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._raw.tell()
+
+    def read(self, length: int = -1) -> bytes:
+        """Return up to `length` bytes; fewer only at the end."""
+        data = bytearray(self._source.size - self._raw.tell() if length < 0 else length)
+        return bytes(data[: self.readinto(data)])
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer`; fewer bytes only at the end."""
+        view = memoryview(buffer).cast("B")
+        got = 0
+        try:
+            while got < len(view) and (read := self._raw.readinto(view[got:])):
+                got += read
+        except Exception as error:
+            self._source.failure = error
+        return got
+
+
 class FileSource:
     """Encoded audio in an open file; `name` is for messages. Errors of reading are raised by `refuse`."""
 
-    __slots__ = ("fd", "name", "size")
+    __slots__ = ("fd", "is_decoded", "name", "size")
 
     def __init__(self, fd: int, size: int, name: str) -> None:
         self.fd = fd
         self.size = size
         self.name = name
+        self.is_decoded = False
+        """Whether libsndfile or a process was given the file: they may take an error of reading for damage."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
@@ -105,12 +152,28 @@ class FileSource:
 
     def for_libsndfile(self) -> int:
         """Return the descriptor, at its start; without a name libsndfile cannot judge by the extension."""
-        os.lseek(self.fd, 0, os.SEEK_SET)
-        return self.fd
+        return self.for_process()
 
     def for_process(self) -> int:
         """Return the descriptor, at its start."""
-        return self.for_libsndfile()
+        self.is_decoded = True
+        os.lseek(self.fd, 0, os.SEEK_SET)
+        return self.fd
+
+
+class WatchedSource(FileSource):
+    """A file that libsndfile reads through Python, in several times the time, so that errors of reading are known."""
+
+    __slots__ = ("failure",)
+
+    def __init__(self, file: FileSource) -> None:
+        super().__init__(file.fd, file.size, file.name)
+        self.failure: Exception | None = None
+
+    def for_libsndfile(self) -> Any:
+        """Return a file object, at its start."""
+        os.lseek(self.fd, 0, os.SEEK_SET)
+        return ForLibsndfile(self, io.FileIO(self.fd, closefd=False))
 
 
 def open_file(path: str | Path, name: str) -> int:

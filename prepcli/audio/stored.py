@@ -1,9 +1,8 @@
 """Encoded audio in an object store, as a `Source`: small objects whole, of long ones the ranges that are needed."""
 
-import io
 from typing import IO, Any
 
-from prepcli.audio.source import ByteSource, Source
+from prepcli.audio.source import ByteSource, ForLibsndfile, Source
 from prepcli.storage.ahead import beginning_of
 from prepcli.storage.ranges import RangeFile
 
@@ -42,46 +41,8 @@ class ObjectSource:
 
     def for_libsndfile(self) -> Any:
         """Return a file object."""
-        return _ForLibsndfile(self)
+        return ForLibsndfile(self, RangeFile(self.file.info, self.file.held))
 
     def for_process(self) -> IO[bytes] | int:
         """Return an unnamed temporary file with the bytes, at its start."""
         return ByteSource(self.everything()).for_process()
-
-
-class _ForLibsndfile:
-    """A file object for libsndfile, which calls it from C: what it raises would only be printed.
-
-    A seek to before the start is ignored, as in damaged files. After an error the file seems to end.
-    """
-
-    def __init__(self, source: ObjectSource) -> None:
-        self._source = source
-        self._raw = RangeFile(source.file.info, source.file.held)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position."""
-        try:
-            return self._raw.seek(offset, whence)
-        except ValueError:
-            return self._raw.tell()
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._raw.tell()
-
-    def read(self, length: int = -1) -> bytes:
-        """Return up to `length` bytes; fewer only at the end."""
-        data = bytearray(self._source.size - self._raw.tell() if length < 0 else length)
-        return bytes(data[: self.readinto(data)])
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill `buffer`; fewer bytes only at the end."""
-        view = memoryview(buffer).cast("B")
-        got = 0
-        try:
-            while got < len(view) and (read := self._raw.readinto(view[got:])):
-                got += read
-        except Exception as error:
-            self._source.failure = error
-        return got

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, naming
 from prepcli.formats.shar import decode_json
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.processes.pools import map_in_order
@@ -78,7 +78,8 @@ def decode_cuts(data: bytes, name: str, kind: type[Cut]) -> list[Cut]:
 
 def read_cuts(file: CutsFile) -> bytes:
     """The content of a cuts file; raises `InputChangedError` if it was written to since it was found."""
-    data = file.path.read_bytes()
+    with naming(file.path):
+        data = file.path.read_bytes()
     # Where a doubt is left, `cuts_digest` decides at the end of the run.
     check_unchanged(file.path, file.state, same_content=lambda: True)
     return data
@@ -86,7 +87,8 @@ def read_cuts(file: CutsFile) -> bytes:
 
 def cuts_digest(path: str) -> str:
     """The `sha256` of a cuts file."""
-    return hashlib.sha256(path_of(path).read_bytes()).hexdigest()
+    with naming(path):
+        return hashlib.sha256(path_of(path).read_bytes()).hexdigest()
 
 
 def _measure(file: CutsFile) -> ShardSize:

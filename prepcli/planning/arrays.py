@@ -15,7 +15,7 @@ import numpy.typing as npt
 from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
 from prepcli.engine.ranks.stages import begin_stage
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
-from prepcli.errors import PrepcliError
+from prepcli.errors import PrepcliError, naming
 
 Values = Mapping[str, Any]
 """What a plan consists of: JSON values and arrays, each with a name."""
@@ -37,7 +37,7 @@ class Scratch:
         size = length * np.dtype(dtype).itemsize
         if self._folder is None or size < _MIN_BYTES:
             return np.empty(length, dtype)
-        with tempfile.TemporaryFile(dir=self._folder) as file:
+        with naming(self._folder), tempfile.TemporaryFile(dir=self._folder) as file:
             file.truncate(size)
             return np.asarray(np.memmap(file, dtype, "r+", shape=(length,)))
 
@@ -53,16 +53,18 @@ class Growing:
 
     def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
         self._dtype = np.dtype(dtype)
+        self._folder = folder
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
 
     def append(self, values: npt.ArrayLike) -> None:
         """Add values to the end."""
-        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        with naming(self._folder):
+            self._file.write(np.ascontiguousarray(values, self._dtype).data)
 
     def array(self) -> npt.NDArray[Any]:
         """All values, mapped into memory; it may be changed. Nothing may be added afterwards."""
-        self._file.flush()
-        with self._file:
+        with naming(self._folder), self._file:
+            self._file.flush()
             if not os.fstat(self._file.fileno()).st_size:
                 return np.empty(0, self._dtype)
             return np.asarray(np.memmap(self._file, self._dtype, "r+"))

@@ -6,16 +6,17 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, naming
 
 _END = b"\0"
 """Ends a note; no path contains it. What follows is the rest of an earlier, longer note."""
 
 
 class _Notes:
-    """The file for notes (None: no decoder has crashed), and the audio that is not tried again."""
+    """The file for notes (None: no decoder has crashed) and its path, and the audio that is not tried again."""
 
     file: int | None = None
+    path: Path = Path()
     refused: Collection[str] = ()
 
 
@@ -30,7 +31,8 @@ def take_in_hand(*audio: object) -> None:
     note = " ".join(map(str, audio)).encode(errors="surrogateescape")
     if _name(note) in _Notes.refused:
         raise RecordRejected(RejectReason.CRASHED_DECODER, f"{audio[0]} has crashed the decoder twice")
-    os.pwrite(_Notes.file, note + _END, 0)  # one write, so that a crash leaves a whole note
+    with naming(_Notes.path):
+        os.pwrite(_Notes.file, note + _END, 0)  # one write, so that a crash leaves a whole note
 
 
 def read_note(file: Path) -> str | None:
@@ -50,7 +52,7 @@ def _name(note: bytes) -> str:
 def noting(file: Path, refused: Collection[str]) -> Iterator[None]:
     """Within the context, `take_in_hand` writes to `file` and rejects the audio in `refused`."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
-    _Notes.file, _Notes.refused = descriptor, refused
+    _Notes.file, _Notes.path, _Notes.refused = descriptor, file, refused
     try:
         yield
     finally:

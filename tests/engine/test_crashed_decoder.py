@@ -1,5 +1,6 @@
 """A recording that crashes the decoder: its record becomes a reject; a worker that somebody kills is another matter."""
 
+import errno
 import faulthandler
 import os
 import signal
@@ -178,6 +179,18 @@ def test_batches_for_a_model_go_on_at_the_third_run(tmp_path: Path) -> None:
     assert {row: rejected.reason.value for row, rejected in rejects.items()} == {0: "crashed_decoder"}
     assert (audio[1] == 3).all()
     assert list(workspace.tmp.iterdir()) == []
+
+
+def test_a_note_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pwrite(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    file = tmp_path / "note"
+    with noting(file, ()), monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", pwrite)
+        with pytest.raises(OSError, match="Input/output error") as caught:
+            take_in_hand("a.wav")
+    assert caught.value.filename == str(file)
 
 
 def test_a_name_that_is_not_utf8_is_recognised_in_the_next_attempt(tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def _concat(place: Place) -> list[object]:
     return ["manifest-to-tarred", place.manifest(6, 9), "--concat-to", place.out]
 
 
+def _undo(place: Place) -> list[object]:
+    _made("manifest-to-tarred", place.manifest(count=6, name="first.json"), place.out, "--num-shards", 2)
+    _made("manifest-to-tarred", place.manifest(6, 3, name="more.json"), "--concat-to", place.out)
+    place.run.rename(place.template)
+    return ["manifest-to-tarred", "--undo-concat", place.out]
+
+
 def _codes(place: Place) -> list[object]:
     shar = place.inputs / "shar"
     _made("manifest-to-shar", place.manifest(), shar, "--shard-size", 3)
@@ -154,3 +161,6 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "blend": _blend,
     "write-config": _write_config,
 }
+
+ONCE: dict[str, Callable[[Place], list[object]]] = {"undo": _undo}
+"""Commands that leave nothing for a second call to do, and so refuse it."""

@@ -64,6 +64,7 @@ class Disk:
             node.content = b""
         elif event.call == "mkdir":
             names[path] = None
+            self.flushed.pop(path, None)
         elif event.call in ("unlink", "rmdir"):
             names.pop(path, None)
         elif event.call == "link" and path in names:
@@ -72,9 +73,9 @@ class Disk:
             moved = [name for name in names if name == path or name.startswith(f"{path}/")]
             for name in moved:
                 names[event.other + name.removeprefix(path)] = names.pop(name)
-                if name in self.flushed:
+                if name in self.flushed:  # also under the old name, which may be the one on the disk
                     self.flushed[event.other + name.removeprefix(path)] = {
-                        event.other + inner.removeprefix(path): node for inner, node in self.flushed.pop(name).items()
+                        event.other + inner.removeprefix(path): node for inner, node in self.flushed[name].items()
                     }
         elif event.call == "fsync" and event.is_folder:
             self._flush(path)

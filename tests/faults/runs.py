@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import tree
-from tests.faults.cases import CASES, Place
+from tests.faults.cases import CASES, ONCE, Place
 from tests.faults.shim import Event, Fault, read_log, variables
 from tests.support import warm
 from tests.support.running import HANG_SECONDS, Outcome, clean_environment
@@ -132,7 +132,7 @@ def prepared(name: str, folder: Path | None = None, *, contents: bool = False) -
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prepcli-faults-", dir=root)))
         place = Place(folder, stack)
         place.inputs.mkdir(parents=True)
-        runs = Runs(name, place, CASES[name](place))
+        runs = Runs(name, place, (CASES | ONCE)[name](place))
         runs.start_afresh()
         log = folder / "log"
         done = runs.call(log=log, contents=contents)

@@ -60,6 +60,14 @@ FAST = {
         Fault(("rename",), ("TMP",), 4, errno.EIO),
         Fault(("pread",), ("INPUT",), 3, SHORT),
     ),
+    "codes": (
+        Fault(("read",), ("INPUT",), 3, errno.EIO, True),
+        Fault(("read",), ("INPUT",), 10, errno.EIO, True),
+        Fault(("read",), ("INPUT",), 16, errno.EIO, True),
+        Fault(("read",), ("INPUT",), 60, errno.EIO, True),
+    ),
+    "download": (Fault(("read",), ("OUT",), 82, errno.EIO), Fault(("read",), ("OUT",), 82, errno.EIO, True)),
+    "make-manifest": (Fault(("write",), ("STATE",), 1, errno.EIO, True),),
     "write-config": (Fault(("fsync",), ("OUT",), 1, errno.EIO),),
     "fix-durations": (Fault(("open",), ("STATE",), 3, errno.EMFILE),),
 }

@@ -60,3 +60,27 @@ def test_a_loss(record_property: Callable[[str, object], None]) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_losses(name: str, record_property: Callable[[str, object], None]) -> None:
     lose(name, PER_MODE, record_property)
+
+
+def lose_once(name: str, every: int) -> list[str]:
+    """Lose the power in a command that a second call completes, or finds done and refuses."""
+    found = []
+    with prepared(name, contents=True) as runs:
+        events = runs.events
+        for mode in Mode:
+            for count in range(len(events), -1, -every):
+                runs.start_afresh()
+                write_disk(runs.place.run, disk_after(runs.place.run, events, count, mode))
+                again = runs.call()
+                if again.code not in (0, 2) or runs.results() != runs.undisturbed:
+                    found.append(f"{name} {mode.value} after event {count} of {len(events)}: {again.err}")
+        runs.start_afresh()
+        write_disk(runs.place.run, disk_after(runs.place.run, events, len(events), Mode.FLUSHED))
+        if runs.results() != runs.undisturbed:
+            found.append(f"{name}: after exit code 0 it is not on the disk")
+    return found
+
+
+@pytest.mark.slow
+def test_losses_in_the_removal_of_an_addition() -> None:
+    assert lose_once("undo", 1 if EVERYTHING else 5) == []

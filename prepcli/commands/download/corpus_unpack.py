@@ -284,9 +284,11 @@ def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
     replace nothing. All others in the archive are left out: it does not decide what else is in the data root.
     """
     staging = staging_of(workspace)
+    moved = []
     for tree in data_set.trees:
         if (staging / tree).exists():
             _move(workspace, staging / tree, tree)
+            moved.append(workspace.out / tree)
     beside = {staging / Path(tree).parent for tree in data_set.trees} - {staging}
     left_out = 0
     for path in sorted(path for path in staging.rglob("*") if path.is_file()):
@@ -295,6 +297,8 @@ def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
             left_out += 1
         elif not os.path.lexists(target):
             os.rename(path, target)
+            moved.append(target)
+    workspace.flush(moved)  # before what the next process would move again is gone
     if left_out:
         note(f"{left_out:,} files of the archive are not part of {data_set.name}, and were left out")
     shutil.rmtree(staging, ignore_errors=True)

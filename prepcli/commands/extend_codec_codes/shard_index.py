@@ -13,6 +13,7 @@ import msgspec
 from prepcli.audio.encode import to_float32
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
+from prepcli.audio.source import refuse
 from prepcli.commands.extend_codec_codes.file_segments import FileSegment
 from prepcli.commands.extend_codec_codes.plan import InputShard, read_heads
 from prepcli.commands.extend_codec_codes.resampling import SincResampler
@@ -157,7 +158,7 @@ class MemberDecoder:
         try:
             data = _read(member)
         except OSError as error:
-            raise RecordRejected(RejectReason.MISSING_AUDIO, f"{member.tar}: {error.strerror}") from None
+            refuse(error, member.tar)
         info = probe_bytes(data, name)
         samples = read_segment(data, info, 0, min(info.num_samples, member.num_samples), name=name)
         return self._resample(to_float32(samples[:, 0]), member.sampling_rate)

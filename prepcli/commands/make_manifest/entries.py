@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from prepcli.engine.state.plan import Unit
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, naming
 from prepcli.storage.input_files import read_at
 
 if TYPE_CHECKING:  # importing it takes a tenth of the time of 100,000 files
@@ -154,8 +154,10 @@ def write_catalog(entries: Iterator[SourceEntry], folder: Path, with_keys: bool)
         catalog.num_slow += sum([not entry.path.endswith(_QUICK_SUFFIXES) for entry in batch])
         written = b"".join(blocks)
         digest.update(written)
-        catalog.file.write(written)
-    catalog.file.flush()
+        with naming(folder):
+            catalog.file.write(written)
+    with naming(folder):
+        catalog.file.flush()
     catalog.sha256 = digest.hexdigest()
     if with_keys:
         catalog.keys, catalog.ambiguous = _repeated(hashes)

@@ -12,7 +12,7 @@ from prepcli.audio.encode import encode, lossless_subtype
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment, segment_samples, select_channel
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, naming
 from prepcli.processes.in_hand import take_in_hand
 
 CACHE_BYTES = 256 << 20
@@ -69,7 +69,7 @@ class SegmentStore:
         """
         self._wanted = wanted
         self._check_audio = check_audio
-        self._directory = directory
+        self._directory = directory or Path(tempfile.gettempdir())
         self._free_bytes = cache_bytes
         self._infos: dict[str, AudioInfo | RecordRejected] = {}
         self._uses: Counter[Segment] = Counter()
@@ -181,11 +181,13 @@ class SegmentStore:
         else:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - closed in __exit__
-            position = self._file.seek(0, os.SEEK_END)
-            self._file.write(made.data)
+            with naming(self._directory):
+                position = self._file.seek(0, os.SEEK_END)
+                self._file.write(made.data)
             self._kept[segment] = _Spilled(position, len(made.data), replace(made, data=b""))
 
     def _unspilled(self, spilled: _Spilled) -> Audio:
         assert self._file is not None
-        self._file.seek(spilled.position)
-        return replace(spilled.audio, data=self._file.read(spilled.num_bytes))
+        with naming(self._directory):
+            self._file.seek(spilled.position)
+            return replace(spilled.audio, data=self._file.read(spilled.num_bytes))

@@ -22,7 +22,7 @@ from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.versions import undone_root, undone_roots, version_of, version_roots
-from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError
 from prepcli.formats.names import INDEX_SUFFIX
 from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
@@ -164,12 +164,14 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
     root = undone_root(version_workspace(addition.workspace.out, addition.version).root)
     if addition.workspace.root != root:
         os.rename(addition.workspace.root, root)
+        flush_folders([root.parent])
     workspace = Workspace(addition.workspace.out, root)
     notes = []
     if not name_earlier(workspace):
         notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
     for path in files:
         path.unlink(missing_ok=True)
+    flush_folders({path.parent for path in files})  # before that which knows them is gone
     for entry in list(root.iterdir()):
         if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # they say to the next attempt what is left
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -178,4 +180,5 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
     shutil.rmtree(gone, ignore_errors=True)
     os.rename(root, gone)
     shutil.rmtree(gone)
+    flush_folders([root.parent])
     return notes

@@ -170,6 +170,7 @@ def set_aside(workspace: Workspace, path: Path, name: str, why: str = "is not as
         kept = first.with_name(f"{first.name}~{uuid.uuid4().hex[:6]}")
     kept.parent.mkdir(parents=True, exist_ok=True)
     os.rename(path, kept)
+    workspace.flush([kept])
     tell(f"note: {path} {why}; it is kept as {kept}")
 
 

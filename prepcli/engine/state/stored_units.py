@@ -8,7 +8,7 @@ import msgspec
 
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, naming
 
 _CHUNK = 1 << 14
 """Units that are written at a time."""
@@ -79,13 +79,16 @@ def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
 
     Raises:
         UsageError: their file is damaged.
+        OSError: it cannot be read.
     """
     if not plan.num_units:
         return []
     path = _file(workspace, plan.digest)
     try:
-        rows = msgspec.json.Decoder(_Row).decode_lines(path.read_bytes())
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        with naming(path):
+            content = path.read_bytes()
+        rows = msgspec.json.Decoder(_Row).decode_lines(content)
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         rows = []
     if len(rows) != plan.num_units:
         raise UsageError(f"{path} is damaged; remove it, and run {plan.command} again, which writes it again")

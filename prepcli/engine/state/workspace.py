@@ -382,7 +382,9 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
         UsageError: a directory stands there.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        with naming(path):
+            content = path.read_bytes()
+        return msgspec.json.decode(content, type=kind)
     except IsADirectoryError:
         refuse_directories(path)
         return None

@@ -13,7 +13,7 @@ import pytest
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks import claims as claims_module
 from prepcli.engine.ranks.claims import Claims
-from prepcli.engine.ranks.stealing import Crew, claims_folder, units_in_hand
+from prepcli.engine.ranks.stealing import Crew, claims_folder, remove_dead_claims, units_in_hand
 from prepcli.engine.run import share
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import RunOptions, run_job
@@ -234,3 +234,43 @@ def test_the_order_of_taking(tmp_path: Path) -> None:
     assert not other.take("b"), "the folder is made again"
     assert other.take("b")
     shutil.rmtree(workspace.root)
+
+
+def gone() -> Owner:
+    """A process of this machine that has ended."""
+    process = multiprocessing.get_context("fork").Process(target=int)
+    process.start()
+    assert process.pid is not None
+    found = Owner("gone", owner.this_place(), process.pid, owner.start_time(process.pid) or 0)
+    process.join()
+    return found
+
+
+def claimed(root: Path, launch: str, holders: list[Owner], beats: list[str]) -> Path:
+    folder = claims_folder(root, launch, 2)
+    folder.mkdir(parents=True)
+    for number, holder in enumerate(holders):
+        (folder / f"unit_{number}.0").write_text(f"{number} {holder}")
+    for beat in beats:
+        (folder / f"beat~{beat}").write_text("1")
+    return folder
+
+
+def test_claims_of_a_launch_whose_ranks_have_ended_are_removed(tmp_path: Path) -> None:
+    dead, alive = gone(), Owner.of_this_process("alive")
+    claimed(tmp_path, "ended", [dead, dead], ["gone"])
+    claimed(tmp_path, "silent", [], [])
+    remove_dead_claims(tmp_path)
+    assert list(tmp_path.iterdir()) == [], "and their folder, which is empty now"
+    remove_dead_claims(tmp_path)
+
+    kept = [
+        claimed(tmp_path, "half", [dead, alive], ["gone", "alive"]),
+        claimed(tmp_path, "begun", [dead], ["gone", "who-has-claimed-nothing-yet"]),
+        claimed(tmp_path, "elsewhere", [Owner("far", "another-place", 1, 1)], ["far"]),
+    ]
+    before = tree(tmp_path)
+    claimed(tmp_path, "ended", [dead], ["gone"])
+    remove_dead_claims(tmp_path)
+    assert tree(tmp_path) == before
+    assert all(folder.is_dir() for folder in kept)
