@@ -29,8 +29,9 @@ def obstore_package() -> ModuleType:
     """
     try:
         import obstore
-    except ImportError:
-        raise UsageError("addresses in an object store need obstore: pip install 'prepcli[s3]'") from None
+    except ImportError as error:
+        why = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
+        raise UsageError(f"addresses in an object store need obstore: pip install 'prepcli[s3]'{why}") from None
     return obstore
 
 
