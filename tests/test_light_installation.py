@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.storage import access
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import prepcli
 
@@ -34,6 +35,7 @@ def nothing_but_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(access._State, "helper", None)  # one that is started now has no obstore, later as well
 
 
 @pytest.mark.slow
