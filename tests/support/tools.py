@@ -27,6 +27,9 @@ PACKAGES = {
 
 _REASON = re.compile(r"needs (\S+) \(Debian: (.*)\)")
 
+DISTURBANCES = ("faults", "power losses", "requests", "schedules")
+"""What the tests in `tests/faults` count (`record_property`)."""
+
 
 def need(program: str, *other_names: str) -> str:
     """Path of a program; the test is skipped where it is missing."""
@@ -63,7 +66,18 @@ def tool(program: str, *arguments: str | Path) -> bytes:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List why tests were skipped, and the one command that installs the programs; `tests/conftest.py` has the hook."""
+    """Print how many runs were disturbed, and why tests were skipped; `tests/conftest.py` has the hook."""
+    counts: Counter[str] = Counter()
+    for report in (one for reports in terminalreporter.stats.values() for one in reports):
+        if getattr(report, "when", "") == "call":
+            counts.update({name: value for name, value in report.user_properties if name in DISTURBANCES})
+    if counts:
+        terminalreporter.line("disturbed runs: " + ", ".join(f"{value:,} {name}" for name, value in counts.items()))
+    _list_skipped(terminalreporter)
+
+
+def _list_skipped(terminalreporter: pytest.TerminalReporter) -> None:
+    """List why tests were skipped, and the one command that installs the programs."""
     reports = terminalreporter.stats.get("skipped", [])
     reasons = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in reports)
     if not reasons:
